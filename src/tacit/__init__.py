@@ -1,0 +1,37 @@
+"""Learn from people's data without learning about any one person.
+
+Names are loaded when first used, so that ``import tacit`` stays quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from tacit._version import __version__
+
+if TYPE_CHECKING:
+    from tacit import losses, noise, plots, privacy, sets, sums, trace
+    from tacit.privacy import Budget, Guarantee, Ledger, PrivacyLeakWarning
+
+_HOME = {
+    "Budget": "privacy",
+    "Guarantee": "privacy",
+    "Ledger": "privacy",
+    "PrivacyLeakWarning": "privacy",
+}
+_PACKAGES = ("privacy", "noise", "trace", "plots", "sums", "sets", "losses")
+
+__all__ = [*_HOME, *_PACKAGES, "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return importlib.import_module(f"tacit.{name}")
+    if name in _HOME:
+        return getattr(importlib.import_module(f"tacit.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'tacit' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

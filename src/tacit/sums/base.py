@@ -1,0 +1,455 @@
+"""What every private running total is: an exact total of clipped contributions, plus a noise process.
+
+The noise never depends on the data, so a mechanism is fully described by how it makes its noise; everything
+else (clipping, the lattice, chunks, saved states, epochs, expiry) is here, once. A mechanism is a subclass that gives a
+:class:`Process` for a number of steps. See docs/algorithms/running-totals.md.
+
+The one thing a reader would get wrong: noise is drawn in blocks ahead of its use, so a saved state holds noise that has
+not been used yet. It is a secret like the clean total beside it.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import math
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tacit import _checks, _state
+from tacit.noise import lattice
+from tacit.noise.source import Source, generation
+from tacit.privacy import Budget, ForkError, Guarantee, charge
+from tacit.sums import kernels
+
+_BLOCK = 32768  # numbers of noise drawn at a time: some 256 kB, which stays in a core's second-level cache
+_EXACT = 2.0**60  # a total kept in whole steps stays below this
+_FIRST_EPOCH = 256
+_STATE_VERSION = 1
+
+SAMPLERS = {"gaussian": lattice.gaussian, "laplace": lattice.laplace, "gamma": lattice.gamma}
+
+
+@dataclass
+class Process(ABC):
+    """A noise process for a stretch of steps: fresh draws in, noise of the running total out.
+
+    ``arrays`` is all it remembers; the kernels update it in place. ``scale`` is the noise scale of one draw in the units of
+    the data, ``step`` the lattice step (1.0 in floating point).
+    """
+
+    noise: str
+    scale: float
+    step: float
+    lattice: bool
+    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+    @abstractmethod
+    def draws(self, t: int, rows: int) -> int:
+        """How many fresh vectors the steps t+1, ..., t+rows need."""
+
+    def relative_scales(self, t: int, rows: int, draws: int) -> NDArray[np.float64]:
+        """Scale of each of those draws relative to ``scale``."""
+        return np.ones(draws)
+
+    @abstractmethod
+    def mix(self, fresh: NDArray[Any], t: int, rows: int) -> NDArray[Any]:
+        """The noise of the totals t+1, ..., t+rows, from the fresh draws; may reuse their memory."""
+
+    def block(self, source: Source, t: int, rows: int, dim: int) -> NDArray[Any]:
+        draws = self.draws(t, rows)
+        scales = self.relative_scales(t, rows, draws) * (self.scale / self.step)
+        if self.lattice:
+            fresh: NDArray[Any] = np.empty((draws, dim), np.int64)
+            SAMPLERS[self.noise](source, scales, fresh)
+        else:
+            fresh = _float_draws(self.noise, source, scales, draws, dim)
+        return self.mix(fresh, t, rows)
+
+
+def _float_draws(
+    noise: str, source: Source, scales: NDArray[np.float64], draws: int, dim: int
+) -> NDArray[np.float64]:
+    """Noise in double precision, for simulations."""
+    fresh = np.empty((draws, dim))
+    if noise == "gaussian":
+        source.normals(fresh)
+        if scales.size and (scales != scales[0]).any():
+            fresh *= scales[:, None]
+        elif scales.size:
+            fresh *= scales[0]
+        return fresh
+    with source._coarse.lock:
+        if noise == "laplace":
+            fresh[:] = source.generator.laplace(size=fresh.shape)
+        else:
+            fresh[:] = source.generator.standard_normal(size=fresh.shape)
+            fresh *= (
+                source.generator.gamma(dim, size=draws) / np.linalg.norm(fresh, axis=1)
+            )[:, None]  # fmt: skip
+    fresh *= scales[:, None]
+    return fresh
+
+
+class RunningTotal(ABC):
+    """Base of the private running totals; see the subclasses for what each is good for.
+
+    Parameters
+    ----------
+    dim : int
+        Length of a contribution.
+    horizon : int or None
+        How many contributions there may be. ``None``: no limit; without a window the stream is then cut into epochs of
+        doubling length, which costs accuracy and no privacy.
+    budget : Budget
+        What may be spent, on the whole stream.
+    norm : float
+        Longer contributions are scaled down to this Euclidean norm; how many were is counted in ``clipped``.
+    seed : int or None
+        ``None`` is a cryptographic generator. A seed is for experiments, and the guarantee says so.
+    noise_precision : {"lattice", "float"}
+        ``"float"`` is the fast path for simulations; its low-order bits leak, and the guarantee says so.
+    """
+
+    _forgets: ClassVar[bool] = False  # whether the mechanism can make use of a window
+
+    def __init__(
+        self,
+        dim: int,
+        horizon: int | None,
+        *,
+        budget: Budget,
+        norm: float,
+        noise: str,
+        seed: int | None,
+        noise_precision: str,
+    ) -> None:
+        self.dim = _checks.integer(dim, "dim", low=1)
+        self.horizon = None if horizon is None else _checks.integer(horizon, "horizon", low=1)
+        if not isinstance(budget, Budget):
+            raise TypeError(f"budget must be a tacit.Budget, got {budget!r}")
+        self.budget = budget
+        self.norm = _checks.number(norm, "norm", low=0.0, open_low=True)
+        self.noise = noise
+        self.noise_precision = _checks.choice(noise_precision, "noise_precision", ("lattice", "float"))
+        self._check_budget()
+        self._source = Source(seed)
+        self._guarantee = self._promise()
+        charge(self._guarantee, f"{type(self).__name__} of dimension {self.dim}")
+        self._lock = threading.Lock()
+        self._lease = _state.Lease()
+        self._begin()
+
+    # What a mechanism provides -------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _process(self, steps: int | None) -> Process:
+        """A fresh noise process for a stretch of steps (None: endless)."""
+
+    @abstractmethod
+    def _promise(self) -> Guarantee:
+        """What the mechanism guarantees, whatever the data."""
+
+    @abstractmethod
+    def _variance(self, t: int, steps: int | None) -> float:
+        """Variance of one coordinate of the noise at step t of a stretch."""
+
+    def _check_budget(self) -> None:
+        name = type(self).__name__
+        if self.noise == "gaussian" and self.budget.delta == 0:
+            raise ValueError(
+                f"{name} with gaussian noise needs delta > 0, got delta=0; "
+                "choose a delta well below one over the number of people, or noise='gamma' with a tree"
+            )
+        if self.budget.window is not None and not self._forgets:
+            raise ValueError(
+                f"{name} protects every record for ever and cannot use window={self.budget.window}; "
+                "use WindowTree or Correlated, or a budget without a window"
+            )
+
+    # The life of a total -------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        self.steps = 0
+        self.clipped = 0
+        self._base = np.zeros(self.dim)
+        self._snapshot: NDArray[Any] | None = None  # with a window: a total that will have expired
+        self._epoch_start = 0
+        self._epoch_steps = _FIRST_EPOCH if self._has_epochs else self.horizon
+        self._generation = generation()
+        self._enter(self._process(self._epoch_steps))
+
+    @property
+    def _has_epochs(self) -> bool:
+        return self.horizon is None and not self._is_endless
+
+    @property
+    def _is_endless(self) -> bool:
+        return self._forgets and self.budget.window is not None
+
+    def _enter(self, process: Process) -> None:
+        self._noise = process
+        self._total = np.zeros(self.dim, np.int64 if process.lattice else np.float64)
+        self._block: NDArray[Any] = np.empty((0, self.dim), self._total.dtype)
+        self._row = 0
+        self._per_step = 1.0 / process.step
+        # A float norm is within (dim + 16) units of the true one, so a vector clipped to this is not above `norm`.
+        self._limit = self.norm * (1.0 - (self.dim + 16) * 2.0**-52) if process.lattice else self.norm
+
+    def _lattice_step(self, scale: float, steps: float) -> float:
+        """A power of two: fine against the noise, coarse enough that the total stays exact (1.0 in floating point)."""
+        if self.noise_precision == "float":
+            return 1.0
+        fine = lattice.step(scale, lattice.GAMMA_STEPS if self.noise == "gamma" else lattice.STEPS)
+        return max(fine, 2.0 ** math.ceil(math.log2(self.norm * steps / _EXACT)))
+
+    def _capacity(self, steps: int | None) -> float:
+        """How many contributions may be in the exact total at once."""
+        return float(steps) if steps is not None else 2.0 * self._rebase_every
+
+    @property
+    def _rebase_every(self) -> int:
+        return max(self.budget.window or 1, 2**16)
+
+    def _ready(self) -> int:
+        """Check that this object may go on, and return how many steps the noise at hand is good for."""
+        if self._generation != generation():
+            raise ForkError(
+                "this total was copied by a process fork; continuing it in the child would be a second release of "
+                "the same data. Create it in the process that uses it, or hand over state() before the fork"
+            )
+        if self._lease.furthest != self.steps:
+            raise ForkError(
+                f"this total stands at step {self.steps}, but its stream was already continued to step "
+                f"{self._lease.furthest} by a copy or a restored state; go on with that one"
+            )
+        left = len(self._block) - self._row
+        if left:
+            return left
+        if self.horizon is not None and self.steps >= self.horizon:
+            raise ValueError(
+                f"the horizon of {self.horizon} steps is used up; build the total with a larger horizon, "
+                "or with horizon=None for epochs of doubling length"
+            )
+        if self._has_epochs and self.steps == self._epoch_start + self._epoch_steps:  # type: ignore[operator]
+            self._next_epoch()
+        rows = max(1, _BLOCK // self.dim)
+        t = self.steps - self._epoch_start
+        if self._epoch_steps is not None:
+            rows = min(rows, self._epoch_steps - t)
+        else:
+            rows = min(rows, self._rebase_every - t % self._rebase_every)
+            self._rebase(t)
+        self._block = self._noise.block(self._source, t, rows, self.dim)
+        self._row = 0
+        return rows
+
+    def _next_epoch(self) -> None:
+        """The old epoch enters only through its last released total, so the new one costs no privacy."""
+        released = self._total + (self._block[self._row - 1] if self._row else 0)
+        self._base = self._base + self._noise.step * released
+        self._epoch_start = self.steps
+        self._epoch_steps = 2 * self._epoch_steps  # type: ignore[operator]
+        self._enter(self._process(self._epoch_steps))
+
+    def _rebase(self, t: int) -> None:
+        """Move what has expired out of the exact total, so that it never overflows on an endless stream."""
+        if t == 0 or t % self._rebase_every:
+            return
+        if self._snapshot is not None:  # taken at least a window ago: every record in it has expired
+            self._base = self._base + self._noise.step * self._snapshot
+            self._total = self._total - self._snapshot
+        self._snapshot = self._total.copy()
+
+    def _advance(self, rows: int) -> None:
+        self.steps += rows
+        self._row += rows
+        self._lease.furthest = self.steps
+
+    # What users call -----------------------------------------------------------------------------------------
+
+    def add(self, contribution: ArrayLike | None) -> NDArray[np.float64]:
+        """Add one contribution and return the noisy total; ``None`` is the null record, which contributes nothing."""
+        if contribution is None:
+            v = np.zeros(self.dim)
+        elif (
+            type(contribution) is np.ndarray
+            and contribution.dtype == np.float64
+            and contribution.shape == (self.dim,)
+            and contribution.flags.c_contiguous
+        ):
+            v = contribution
+        else:
+            v = _checks.vector(contribution, "contribution", self.dim)
+        out = np.empty(self.dim)
+        with self._lock:
+            self._ready()
+            size = kernels.add(
+                v, self._total, self._block, self._row, self._limit, self._per_step,
+                self._noise.step, self._base, out,
+            )  # fmt: skip
+            if not size <= 1.7976931348623157e308:
+                _checks.vector(v, "contribution", self.dim)
+            self.steps += 1
+            self._row += 1
+            self._lease.furthest = self.steps
+            if size > self.norm:
+                self.clipped += 1
+        return out
+
+    def run(self, contributions: ArrayLike) -> NDArray[np.float64]:
+        """Add many contributions, one a row, and return all the noisy totals."""
+        rows = _checks.real_array(contributions, "contributions")
+        if rows.ndim != 2 or rows.shape[1] != self.dim:
+            raise ValueError(f"contributions must have shape (n, {self.dim}), got {rows.shape}")
+        sizes = np.empty(len(rows))
+        if kernels.lengths(rows, sizes) >= 0:
+            _checks.matrix(rows, "contributions", self.dim)
+        if self.horizon is not None and self.steps + len(rows) > self.horizon:
+            raise ValueError(
+                f"{len(rows)} contributions do not fit: {self.horizon - self.steps} of the horizon of "
+                f"{self.horizon} steps are left; build the total with a larger horizon, or with horizon=None"
+            )
+        out = np.empty((len(rows), self.dim))
+        with self._lock:
+            done = 0
+            while done < len(rows):
+                noise = self._take(len(rows) - done)
+                end = done + len(noise)
+                kernels.run(
+                    rows[done:end], sizes[done:end], self._total, noise, self._limit, self._per_step,
+                    self._noise.step, self._base, out[done:end],
+                )  # fmt: skip
+                self._advance(len(noise))
+                done = end
+            self.clipped += int((sizes > self.norm).sum())
+        return out
+
+    def _take(self, most: int) -> NDArray[Any]:
+        """Noise for the next steps, at most ``most``; the caller uses all of it, then calls ``_advance``."""
+        return self._block[self._row : self._row + min(most, self._ready())]
+
+    def error(self, t: int) -> float:
+        """Standard deviation of one coordinate of the noise in the t-th total (t = 1, 2, ...), exactly."""
+        t = _checks.integer(t, "t", low=1, high=self.horizon)
+        if not self._has_epochs:
+            return math.sqrt(self._variance(t, self.horizon))
+        variance = 0.0
+        for start, steps in _epochs():
+            if t <= start + steps:
+                return math.sqrt(variance + self._variance(t - start, steps))
+            variance += self._variance(steps, steps)
+        raise AssertionError("the epochs are endless")
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised about every record, for all outputs together."""
+        return self._guarantee
+
+    # Saved states --------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """All that is needed to go on as if nothing had happened. A secret: it holds the clean total."""
+        with self._lock:
+            self._lease.publish()
+            return {
+                "version": _STATE_VERSION,
+                "kind": type(self).__name__,
+                "id": self._lease.id,
+                "arguments": self._arguments(),
+                "steps": self.steps,
+                "clipped": self.clipped,
+                "epoch": [self._epoch_start, self._epoch_steps],
+                "total": self._total.copy(),
+                "base": self._base.copy(),
+                "snapshot": None if self._snapshot is None else self._snapshot.copy(),
+                "process": {name: array.copy() for name, array in self._noise.arrays.items()},
+                "noise": self._block[self._row :].copy(),
+                "last": self._block[self._row - 1].copy() if self._row else np.empty(0),
+                "source": self._source.state(),
+            }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Any:
+        """Go on from a state; refused if the stream it belongs to has already been continued beyond it."""
+        if not isinstance(state, dict) or state.get("kind") != cls.__name__:
+            kind = state.get("kind") if isinstance(state, dict) else type(state).__name__
+            raise ValueError(f"this is not a state of {cls.__name__} but of {kind!r}")
+        if state["version"] != _STATE_VERSION:
+            raise ValueError(
+                f"the state has version {state['version']}, this version of Tacit reads {_STATE_VERSION}; "
+                "continue it with the version that wrote it"
+            )
+        lease = _state.resume(state["id"], state["steps"])
+        if lease is None:
+            raise ForkError(
+                f"this state stands at step {state['steps']}, but its stream was already continued beyond it; "
+                "continuing it twice would reuse its noise on other data"
+            )
+        arguments = dict(state["arguments"])
+        arguments["budget"] = Budget(**arguments["budget"])
+        # In an empty context no ledger is active: the original was charged for the whole stream.
+        self = contextvars.Context().run(lambda: cls(**arguments))
+        self._restore(state, lease)
+        return self
+
+    def _restore(self, state: dict[str, Any], lease: _state.Lease) -> None:
+        self._lease = lease
+        self._source = Source.from_state(state["source"])
+        self._guarantee = self._promise()
+        self.steps, self.clipped = int(state["steps"]), int(state["clipped"])
+        self._epoch_start, self._epoch_steps = state["epoch"]
+        self._enter(self._process(self._epoch_steps))
+        self._total = state["total"].copy()
+        self._base = state["base"].copy()
+        self._snapshot = None if state["snapshot"] is None else state["snapshot"].copy()
+        for name, array in state["process"].items():
+            self._noise.arrays[name][...] = array
+        if len(state["last"]):
+            self._block = np.concatenate([state["last"][None], state["noise"]])
+            self._row = 1
+
+    def _arguments(self) -> dict[str, Any]:
+        budget = self.budget
+        return {
+            "dim": self.dim,
+            "horizon": self.horizon,
+            "budget": {
+                "epsilon": budget.epsilon,
+                "delta": budget.delta,
+                "neighbours": budget.neighbours,
+                "window": budget.window,
+            },
+            "norm": self.norm,
+            "noise": self.noise,
+            "noise_precision": self.noise_precision,
+        }
+
+    def __reduce__(self) -> Any:
+        return _from_state, (type(self), self.state())
+
+    def __copy__(self) -> Any:
+        return type(self).from_state(self.state())
+
+    def __deepcopy__(self, memo: object) -> Any:
+        return self.__copy__()
+
+    def __repr__(self) -> str:
+        length = "endless" if self.horizon is None else f"horizon={self.horizon}"
+        return f"<{type(self).__name__} dim={self.dim} {length} step {self.steps}: {self.guarantee}>"
+
+
+def _from_state(cls: type[RunningTotal], state: dict[str, Any]) -> Any:
+    return cls.from_state(state)
+
+
+def _epochs() -> Iterator[tuple[int, int]]:
+    start, steps = 0, _FIRST_EPOCH
+    while True:
+        yield start, steps
+        start, steps = start + steps, 2 * steps

@@ -20,14 +20,18 @@ def number(value: Any, name: str, *, low: float = -math.inf, high: float = math.
            open_low: bool = False, open_high: bool = False) -> float:  # fmt: skip
     """A finite real number within bounds, as a float."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number):
-        raise TypeError(f"{name} must be a real number, got {value!r} of type {type(value).__name__}")
+        raise TypeError(
+            f"{name} must be a real number, got {value!r} of type {type(value).__name__}"
+        )
     result = float(value)
     below = result <= low if open_low else result < low
     above = result >= high if open_high else result > high
     if not math.isfinite(result) or below or above:
         left = "(" if open_low or low == -math.inf else "["
         right = ")" if open_high or high == math.inf else "]"
-        raise ValueError(f"{name} must be a finite number in {left}{low:g}, {high:g}{right}, got {value!r}")
+        raise ValueError(
+            f"{name} must be a finite number in {left}{low:g}, {high:g}{right}, got {value!r}"
+        )
     return result
 
 

@@ -90,7 +90,9 @@ def loads(data: bytes) -> dict[str, Any]:
     if not data.startswith(_MAGIC):
         raise ValueError("this is not a saved Tacit state: it does not begin with its mark")
     if hashlib.sha256(body).digest() != data[start : start + 32]:
-        raise ValueError("the saved state is damaged: its checksum does not match; use a whole copy")
+        raise ValueError(
+            "the saved state is damaged: its checksum does not match; use a whole copy"
+        )
     length = int.from_bytes(body[:8], "little")
     header = json.loads(body[8 : 8 + length])
     if header["format"] != FORMAT:

@@ -6,9 +6,10 @@ mechanism and inherits its guarantee exactly, trade-off curve and all; the discr
 and Steinke inherits only the concentrated bound. And since nothing but whole numbers leaves, the low-order bits
 of floating point reveal nothing (Mironov 2012). See docs/lattice.md.
 
-Each kernel turns uniform words into double-precision numbers whose error it bounds (a margin of 16 units in the last
-place and more over what the mathematical library promises), rounds them, and lists the draws whose rounding the bound
-does not settle; ``tacit.noise.extended`` and ``tacit.noise.exact`` settle those. The result is the rounding of the exact real number, always.
+Each kernel turns uniform words into double-precision numbers whose error it bounds (with room for some 16 units in the
+last place beyond the one that a mathematical library promises), rounds them, and lists the draws whose rounding the
+bound does not settle; ``tacit.noise.extended`` and ``tacit.noise.exact`` settle those. The result is the rounding of
+the exact real number, always.
 
 The one thing a reader would get wrong: a word is 64 leading bits of a real uniform, not a number on a grid.
 
@@ -42,7 +43,9 @@ def step(scale: float, steps: float = STEPS) -> float:
     return 2.0 ** math.floor(math.log2(scale / steps))
 
 
-@njit(cache=True, nogil=True)
+# error_model="numpy": where a word leaves its uniform's logarithm unbounded (all zeros), or rounds its uniform to 1 so
+# that the radius vanishes (all ones), the error bound must come out infinite and send the draw on, not raise.
+@njit(cache=True, nogil=True, error_model="numpy")
 def _gaussian_kernel(words, scales, out, doubtful):  # type: ignore[no-untyped-def]
     rows, dim = out.shape
     flat = out.reshape(-1)
@@ -51,7 +54,7 @@ def _gaussian_kernel(words, scales, out, doubtful):  # type: ignore[no-untyped-d
     row = 0
     column = 0
     for i in range(0, size, 2):
-        first = float(words[i]) + 0.5
+        word = float(words[i])
         first_scale = scales[row]
         column += 1
         if column == dim:
@@ -62,8 +65,7 @@ def _gaussian_kernel(words, scales, out, doubtful):  # type: ignore[no-untyped-d
         if column == dim:
             column = 0
             row += 1
-        log = -2.0 * math.log(first * _WORD)
-        length = math.sqrt(log)
+        length = math.sqrt(2.0 * abs(math.log((word + 0.5) * _WORD)))
         angle = float(np.int64(words[i + 1])) * _ANGLE
         x = length * math.cos(angle) * first_scale
         y = length * math.sin(angle) * second_scale
@@ -74,7 +76,7 @@ def _gaussian_kernel(words, scales, out, doubtful):  # type: ignore[no-untyped-d
             flat[i + 1] = np.int64(nearest_y)
         # errors: of the angle and the products relative to the length, of the logarithm relative to 1 / length
         error = max(first_scale, second_scale) * (
-            length * 2.0**-48 + (2.0**-50 + 1.0 / first) / length
+            length * 2.0**-48 + (2.0**-50 + 1.0 / word) / length
         )
         if not (abs(x - nearest_x) + error < 0.5 and abs(y - nearest_y) + error < 0.5):
             doubtful[count] = i
@@ -102,7 +104,7 @@ def gaussian(source: Source, scales: NDArray[np.float64], out: IntArray) -> None
             flat[i : i + 2] = rounded[k, : size - i]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _laplace_kernel(words, scales, out, doubtful):  # type: ignore[no-untyped-def]
     rows, dim = out.shape
     count = 0
@@ -110,12 +112,12 @@ def _laplace_kernel(words, scales, out, doubtful):  # type: ignore[no-untyped-de
         scale = scales[row]
         for column in range(dim):
             i = row * dim + column
-            uniform = float(words[i] >> np.uint64(1)) + 0.5
-            size = -math.log(uniform * 2.0**-63)
+            word = float(words[i] >> np.uint64(1))
+            size = abs(math.log((word + 0.5) * 2.0**-63))
             x = size * scale
             nearest = np.rint(x)
             out[row, column] = -np.int64(nearest) if words[i] & np.uint64(1) else np.int64(nearest)
-            error = scale * (2.0**-50 + 1.0 / uniform + size * 2.0**-50)
+            error = scale * (2.0**-50 + 1.0 / word + size * 2.0**-47)
             if not abs(x - nearest) + error < 0.5:
                 doubtful[count] = i
                 count += 1
@@ -127,12 +129,16 @@ def laplace(source: Source, scales: NDArray[np.float64], out: IntArray) -> None:
     words = source.words(out.size)
     doubtful = np.empty(out.size, np.int64)
     count = _laplace_kernel(words, scales, out, doubtful)
-    for i in doubtful[:count].tolist():
-        row, column = divmod(i, out.shape[1])
-        out[row, column] = exact.laplace(source, int(words[i]), float(scales[row]))
+    if count:
+        at = doubtful[:count]
+        rows, columns = np.divmod(at, out.shape[1])
+        rounded, settled = extended.laplace(words[at], scales[rows])
+        for k in np.flatnonzero(~settled).tolist():
+            rounded[k] = exact.laplace(source, int(words[at[k]]), float(scales[rows[k]]))
+        out[rows, columns] = rounded
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _gamma_kernel(words, scales, out, doubtful):  # type: ignore[no-untyped-def]
     rows, dim = out.shape
     pairs = (dim + 1) // 2
@@ -144,12 +150,12 @@ def _gamma_kernel(words, scales, out, doubtful):  # type: ignore[no-untyped-def]
         square = 0.0
         normal_error = 0.0
         for i in range(pairs):
-            first = float(words[start + 2 * i]) + 0.5
-            length = math.sqrt(-2.0 * math.log(first * _WORD))
+            word = float(words[start + 2 * i])
+            length = math.sqrt(2.0 * abs(math.log((word + 0.5) * _WORD)))
             angle = float(np.int64(words[start + 2 * i + 1])) * _ANGLE
             normals[2 * i] = length * math.cos(angle)
             normals[2 * i + 1] = length * math.sin(angle)
-            error = length * 2.0**-48 + (2.0**-50 + 1.0 / first) / length
+            error = length * 2.0**-48 + (2.0**-50 + 1.0 / word) / length
             # one doubtful pair (a radius next to 0, a word next to 0) makes the whole row doubtful
             normal_error = max(normal_error, error)
         for i in range(dim):
@@ -158,14 +164,17 @@ def _gamma_kernel(words, scales, out, doubtful):  # type: ignore[no-untyped-def]
         length = 0.0
         length_error = 0.0
         for i in range(dim):
-            uniform = float(words[start + 2 * pairs + i]) + 0.5
-            size = -math.log(uniform * _WORD)
+            word = float(words[start + 2 * pairs + i])
+            size = abs(math.log((word + 0.5) * _WORD))
             length += size
-            length_error += 2.0**-50 + 1.0 / uniform + size * 2.0**-50
+            length_error += 2.0**-50 + 1.0 / word + size * 2.0**-47
         factor = scales[row] * length / norm
         # relative error of the factor: sums of dim terms, the norm's own terms, the radius's
-        relative = (dim + 16) * 2.0**-51 + normal_error * math.sqrt(dim) / norm + length_error / length
-        settled = True
+        relative = (
+            (dim + 16) * 2.0**-51 + normal_error * math.sqrt(dim) / norm + length_error / length
+        )
+        # each part has a third to spare, which covers products of errors as long as they are small
+        settled = relative < 0.125
         for i in range(dim):
             x = factor * normals[i]
             nearest = np.rint(x)
@@ -190,6 +199,7 @@ def gamma(source: Source, scales: NDArray[np.float64], out: IntArray) -> None:
         mine = words[row * width : (row + 1) * width]
         direction, radius, scale = mine[: 2 * pairs], mine[2 * pairs :], float(scales[row])
         rounded = extended.gamma_vector(direction, radius, dim, scale)
-        if rounded is None:
-            rounded = exact.gamma_vector(source, direction.tolist(), radius.tolist(), dim, scale)
-        out[row] = rounded
+        if rounded is not None:
+            out[row] = rounded
+        else:
+            out[row] = exact.gamma_vector(source, direction.tolist(), radius.tolist(), dim, scale)

@@ -1,8 +1,9 @@
 """Where randomness comes from: one keyed AES counter generator per source, secure unless a seed is given.
 
 The one thing a reader would get wrong: a source is never copied by accident. After ``os.fork`` the child's
-unseeded sources are keyed anew from the operating system, so that two processes never share noise; whoever keeps
-noise in a buffer asks :func:`generation` whether a fork has happened since.
+unseeded sources are keyed anew from the operating system, so that two processes never share noise (a fork that Python
+does not hear of, from C, is noticed at the next draw); whoever keeps noise in a buffer asks :func:`generation` whether
+a fork has happened since.
 
 Considered: NumPy's PCG64 (fast, but predictable from its outputs), ChaCha20 of randomgen (16 ns a normal here, four
 times the AES counter), the ``secrets`` module (a system call for each draw).
@@ -34,8 +35,7 @@ def _after_fork() -> None:
     global _generation
     _generation += 1
     for source in list(_live):
-        if not source.seeded:
-            source._rekey()
+        source._take_over()
 
 
 if hasattr(os, "register_at_fork"):
@@ -81,31 +81,55 @@ class Source:
         entropy = os.urandom(32)
         self._key(int.from_bytes(entropy[:16], "little"), int.from_bytes(entropy[16:], "little"))
 
+    def _take_over(self) -> None:
+        """In a new process: keys of its own, or with a seed the same stream, and locks that nobody holds."""
+        if self.seeded:
+            coarse, fine = _freeze(self._coarse.state), _freeze(self._fine.state)
+            self._key(0, 0)
+            self._coarse.state, self._fine.state = coarse, fine
+        else:
+            self._rekey()
+
+    def _own(self) -> None:
+        if self._process != os.getpid():
+            self._take_over()
+
     def _key(self, coarse: int, fine: int) -> None:
+        self._process = os.getpid()
         self._coarse = AESCounter(key=coarse)
         self._fine = AESCounter(key=fine)
         self.generator = np.random.Generator(self._coarse)
 
     def words(self, count: int) -> NDArray[np.uint64]:
         """The next ``count`` uniformly random 64-bit words."""
+        self._own()
         return np.asarray(self._coarse.random_raw(count))
 
     def fine_bits(self, words: int) -> int:
         """A uniformly random whole number of ``64 * words`` bits, from the second stream."""
+        self._own()
         return int.from_bytes(np.asarray(self._fine.random_raw(words)).tobytes(), "little")
 
     def normals(self, out: NDArray[np.float64]) -> None:
         """Fill a contiguous array with normals in double precision: for simulations."""
+        if not out.flags.c_contiguous:
+            raise ValueError(
+                "out must be C-contiguous, else the normals would land in a copy of it; "
+                "pass np.empty(shape) and copy from that"
+            )
+        self._own()
         with self._coarse.lock:
             _fill_normals(self.generator, out.reshape(-1))
 
     def state(self) -> dict[str, Any]:
         """Everything needed to go on with the same stream; as secret as the noise itself."""
-        return {
-            "seeded": self.seeded,
-            "coarse": _freeze(self._coarse.state),
-            "fine": _freeze(self._fine.state),
-        }
+        self._own()
+        with self._coarse.lock, self._fine.lock:
+            return {
+                "seeded": self.seeded,
+                "coarse": _freeze(self._coarse.state),
+                "fine": _freeze(self._fine.state),
+            }
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Source:

@@ -53,9 +53,9 @@ class Process(ABC):
     def draws(self, t: int, rows: int) -> int:
         """How many fresh vectors the steps t+1, ..., t+rows need."""
 
-    def relative_scales(self, t: int, rows: int, draws: int) -> NDArray[np.float64]:
-        """Scale of each of those draws relative to ``scale``."""
-        return np.ones(draws)
+    def relative_scales(self, t: int, rows: int) -> NDArray[np.float64] | None:
+        """Scale of each of those draws relative to ``scale``, where they differ."""
+        return None
 
     @abstractmethod
     def mix(self, fresh: NDArray[Any], t: int, rows: int) -> NDArray[Any]:
@@ -63,26 +63,27 @@ class Process(ABC):
 
     def block(self, source: Source, t: int, rows: int, dim: int) -> NDArray[Any]:
         draws = self.draws(t, rows)
-        scales = self.relative_scales(t, rows, draws) * (self.scale / self.step)
+        relative = self.relative_scales(t, rows)
+        scales = np.full(draws, self.scale / self.step)
+        if relative is not None:
+            scales *= relative
         if self.lattice:
             fresh: NDArray[Any] = np.empty((draws, dim), np.int64)
             SAMPLERS[self.noise](source, scales, fresh)
         else:
-            fresh = _float_draws(self.noise, source, scales, draws, dim)
+            fresh = _float_draws(self.noise, source, scales, dim, varied=relative is not None)
         return self.mix(fresh, t, rows)
 
 
 def _float_draws(
-    noise: str, source: Source, scales: NDArray[np.float64], draws: int, dim: int
+    noise: str, source: Source, scales: NDArray[np.float64], dim: int, *, varied: bool
 ) -> NDArray[np.float64]:
     """Noise in double precision, for simulations."""
+    draws = len(scales)
     fresh = np.empty((draws, dim))
     if noise == "gaussian":
         source.normals(fresh)
-        if scales.size and (scales != scales[0]).any():
-            fresh *= scales[:, None]
-        elif scales.size:
-            fresh *= scales[0]
+        fresh *= scales[:, None] if varied else scales[0]
         return fresh
     with source._coarse.lock:
         if noise == "laplace":
@@ -136,7 +137,9 @@ class RunningTotal(ABC):
         self.budget = budget
         self.norm = _checks.number(norm, "norm", low=0.0, open_low=True)
         self.noise = noise
-        self.noise_precision = _checks.choice(noise_precision, "noise_precision", ("lattice", "float"))
+        self.noise_precision = _checks.choice(
+            noise_precision, "noise_precision", ("lattice", "float")
+        )
         self._check_budget()
         self._source = Source(seed)
         self._guarantee = self._promise()
@@ -199,7 +202,9 @@ class RunningTotal(ABC):
         self._row = 0
         self._per_step = 1.0 / process.step
         # A float norm is within (dim + 16) units of the true one, so a vector clipped to this is not above `norm`.
-        self._limit = self.norm * (1.0 - (self.dim + 16) * 2.0**-52) if process.lattice else self.norm
+        self._limit = (
+            self.norm * (1.0 - (self.dim + 16) * 2.0**-52) if process.lattice else self.norm
+        )
 
     def _lattice_step(self, scale: float, steps: float) -> float:
         """A power of two: fine against the noise, coarse enough that the total stays exact (1.0 in floating point)."""
@@ -261,7 +266,9 @@ class RunningTotal(ABC):
         """Move what has expired out of the exact total, so that it never overflows on an endless stream."""
         if t == 0 or t % self._rebase_every:
             return
-        if self._snapshot is not None:  # taken at least a window ago: every record in it has expired
+        if (
+            self._snapshot is not None
+        ):  # taken at least a window ago: every record in it has expired
             self._base = self._base + self._noise.step * self._snapshot
             self._total = self._total - self._snapshot
         self._snapshot = self._total.copy()
@@ -289,16 +296,16 @@ class RunningTotal(ABC):
         out = np.empty(self.dim)
         with self._lock:
             self._ready()
-            size = kernels.add(
+            factor = kernels.add(
                 v, self._total, self._block, self._row, self._limit, self._per_step,
                 self._noise.step, self._base, out,
             )  # fmt: skip
-            if not size <= 1.7976931348623157e308:
+            if factor < 0.0:
                 _checks.vector(v, "contribution", self.dim)
             self.steps += 1
             self._row += 1
             self._lease.furthest = self.steps
-            if size > self.norm:
+            if factor != self._per_step:
                 self.clipped += 1
         return out
 
@@ -307,8 +314,9 @@ class RunningTotal(ABC):
         rows = _checks.real_array(contributions, "contributions")
         if rows.ndim != 2 or rows.shape[1] != self.dim:
             raise ValueError(f"contributions must have shape (n, {self.dim}), got {rows.shape}")
-        sizes = np.empty(len(rows))
-        if kernels.lengths(rows, sizes) >= 0:
+        factors = np.empty(len(rows))
+        clipped = kernels.multipliers(rows, self._limit, 1.0, factors)
+        if clipped < 0:
             _checks.matrix(rows, "contributions", self.dim)
         if self.horizon is not None and self.steps + len(rows) > self.horizon:
             raise ValueError(
@@ -322,12 +330,12 @@ class RunningTotal(ABC):
                 noise = self._take(len(rows) - done)
                 end = done + len(noise)
                 kernels.run(
-                    rows[done:end], sizes[done:end], self._total, noise, self._limit, self._per_step,
+                    rows[done:end], factors[done:end] * self._per_step, self._total, noise,
                     self._noise.step, self._base, out[done:end],
                 )  # fmt: skip
                 self._advance(len(noise))
                 done = end
-            self.clipped += int((sizes > self.norm).sum())
+            self.clipped += clipped
         return out
 
     def _take(self, most: int) -> NDArray[Any]:
@@ -441,7 +449,9 @@ class RunningTotal(ABC):
 
     def __repr__(self) -> str:
         length = "endless" if self.horizon is None else f"horizon={self.horizon}"
-        return f"<{type(self).__name__} dim={self.dim} {length} step {self.steps}: {self.guarantee}>"
+        return (
+            f"<{type(self).__name__} dim={self.dim} {length} step {self.steps}: {self.guarantee}>"
+        )
 
 
 def _from_state(cls: type[RunningTotal], state: dict[str, Any]) -> Any:

@@ -34,43 +34,50 @@ from tacit.sums.tree import _solve
 # An innovation or a buffer beyond this many standard deviations has probability below 1e-347: the bound on the
 # floating-point error of the known part holds but for that.
 _SIGMAS = 40.0
+_PATIENT = 2.0**-16
+
+
+# The parameters come as tuples, so that each number of buffers is compiled with its loop unrolled.
 
 
 @njit(cache=True, nogil=True)
-def _filter_float(fresh, buffers, decay, weight):  # type: ignore[no-untyped-def]
-    known = np.empty(fresh.shape[1])
+def _filter_float(fresh, buffers, gap, weight):  # type: ignore[no-untyped-def]
     for r in range(fresh.shape[0]):
-        row = fresh[r]
-        known[:] = 0.0
-        for j in range(decay.size):
-            buffer = buffers[j]
-            d = decay[j]
-            w = weight[j]
-            for i in range(row.size):
-                known[i] += w * buffer[i]
-                buffer[i] = d * buffer[i] + row[i]
-        for i in range(row.size):
-            row[i] += known[i]
+        for i in range(fresh.shape[1]):
+            z = fresh[r, i]
+            known = 0.0
+            for j in range(len(gap)):
+                old = buffers[i, j]
+                known += weight[j] * old
+                buffers[i, j] = (1.0 - gap[j]) * old + z
+            fresh[r, i] = z + known
 
 
 @njit(cache=True, nogil=True)
-def _filter_lattice(fresh, buffers, decay, weight):  # type: ignore[no-untyped-def]
-    known = np.empty(fresh.shape[1])
-    innovation = np.empty(fresh.shape[1])
+def _filter_lattice(fresh, buffers, gap, weight, slow, lost, slow_gap, slow_weight):  # type: ignore[no-untyped-def]
+    # lost: what rounding took off the slow buffers so far (compensated summation), so that errors do not pile up there
     for r in range(fresh.shape[0]):
-        row = fresh[r]
-        for i in range(row.size):
-            innovation[i] = float(row[i])
-            known[i] = 0.0
-        for j in range(decay.size):
-            buffer = buffers[j]
-            d = decay[j]
-            w = weight[j]
-            for i in range(row.size):
-                known[i] += w * buffer[i]
-                buffer[i] = d * buffer[i] + innovation[i]
-        for i in range(row.size):
-            row[i] += np.int64(np.rint(known[i]))
+        for i in range(fresh.shape[1]):
+            z = float(fresh[r, i])
+            known = 0.0
+            for j in range(len(gap)):
+                old = buffers[i, j]
+                known += weight[j] * old
+                buffers[i, j] = old + (z - gap[j] * old)
+            if slow_gap is not None:
+                for j in range(len(slow_gap)):
+                    old = slow[i, j]
+                    known += slow_weight[j] * old
+                    change = (z - slow_gap[j] * old) + lost[i, j]
+                    new = old + change
+                    lost[i, j] = change - (new - old)
+                    slow[i, j] = new
+            fresh[r, i] += np.int64(np.rint(known))
+
+
+def _slow(gap: tuple[float, ...]) -> int:
+    """How many buffers, the slowest first, decay so slowly that rounding would pile up in them."""
+    return sum(value < _PATIENT for value in gap)
 
 
 @dataclass
@@ -82,9 +89,18 @@ class _Filter(Process):
 
     def mix(self, fresh: NDArray[Any], t: int, rows: int) -> NDArray[Any]:
         assert self.parameters is not None
-        run = _filter_lattice if self.lattice else _filter_float
-        decay, weight = np.array(self.parameters.decay), np.array(self.parameters.weight)
-        run(fresh, self.arrays["buffers"], decay, weight)
+        gap, weight = self.parameters.gap, self.parameters.weight
+        if not gap:
+            return fresh
+        memory = self.arrays
+        if not self.lattice:
+            _filter_float(fresh, memory["buffers"], gap, weight)
+            return fresh
+        slow = _slow(gap)
+        patient = (gap[:slow], weight[:slow]) if slow else (None, None)
+        _filter_lattice(
+            fresh, memory["buffers"], gap[slow:], weight[slow:], memory["slow"], memory["lost"], *patient
+        )
         return fresh
 
 
@@ -156,16 +172,20 @@ class Correlated(RunningTotal):
         """What the lattice can add to each coordinate of each innovation, relative to the noise scale."""
         if self.noise_precision == "float":
             return 0.0
-        # a buffer is a sum of innovations; each update rounds twice, and old errors decay as the buffer does
+        # An update of a compensated buffer loses at most 2^-50 of the largest innovation, of another one at most 2^-51
+        # of the largest buffer; old losses decay as the buffer does.
         p = self._parameters(steps)
-        error = sum(
-            weight / gap * _SIGMAS / math.sqrt(gap * (2 - gap)) for weight, gap in zip(p.weight, p.gap, strict=True)
-        )  # fmt: skip
-        return 2 / lattice.STEPS + 2 * 2 * 2.0**-51 * error
+        slow = _slow(p.gap)
+        error = 0.0
+        for j, (gap, weight) in enumerate(zip(p.gap, p.weight, strict=True)):
+            largest = 2.0 if j < slow else 1.0 + 1.0 / math.sqrt(gap * (2.0 - gap))
+            error += weight / gap * largest * _SIGMAS * 2.0**-51
+        return 2 / lattice.STEPS + 4 * 1.01 * error
 
     def _mu(self, sigma: float, steps: int | None) -> float:
         p, lags = self._parameters(steps), self._lags(steps)
-        reach = scales.sensitivity(self) / sigma
+        # the filter's own coefficients are rounded to doubles; that moves no c_k by more than this factor
+        reach = scales.sensitivity(self) / sigma * (1 + 2.0**-44)
         fine = self._lattice_step(sigma, self._capacity(steps)) / sigma * lattice.STEPS
         slack = math.sqrt(self.dim) * self._rounding(steps) * max(1.0, fine)
         square = (
@@ -180,7 +200,9 @@ class Correlated(RunningTotal):
             start = scales.sensitivity(self) * math.sqrt(
                 self._parameters(steps).squared_sensitivity(self._lags(steps))
             )
-            self._scales[steps] = _solve(lambda sigma: self._mu(sigma, steps), self.budget.mu, start)
+            self._scales[steps] = _solve(
+                lambda sigma: self._mu(sigma, steps), self.budget.mu, start
+            )
         return self._scales[steps]
 
     @property
@@ -190,9 +212,14 @@ class Correlated(RunningTotal):
     def _process(self, steps: int | None) -> Process:
         scale, parameters = self._scale(steps), self._parameters(steps)
         step = self._lattice_step(scale, self._capacity(steps))
-        buffers = np.zeros((len(parameters.decay), self.dim))
         on_lattice = self.noise_precision == "lattice"
-        return _Filter("gaussian", scale, step, on_lattice, {"buffers": buffers}, parameters)
+        slow = _slow(parameters.gap) if on_lattice else 0
+        arrays: dict[str, NDArray[Any]] = {
+            "buffers": np.zeros((self.dim, len(parameters.gap) - slow)),
+            "slow": np.zeros((self.dim, slow)),
+            "lost": np.zeros((self.dim, slow)),
+        }
+        return _Filter("gaussian", scale, step, on_lattice, arrays, parameters)
 
     def _promise(self) -> Guarantee:
         details: tuple[str, ...] = ()

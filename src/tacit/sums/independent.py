@@ -65,7 +65,13 @@ class Independent(RunningTotal):
     ) -> None:
         scales.check_noise(noise)
         super().__init__(
-            dim, horizon, budget=budget, norm=norm, noise=noise, seed=seed, noise_precision=noise_precision
+            dim,
+            horizon,
+            budget=budget,
+            norm=norm,
+            noise=noise,
+            seed=seed,
+            noise_precision=noise_precision,
         )
 
     @property
@@ -89,5 +95,3 @@ class Independent(RunningTotal):
 
     def _variance(self, t: int, steps: int | None) -> float:
         return t * scales.coordinate_variance(self, scales.exact(self, 1))
-
-

@@ -11,16 +11,22 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 from numba import njit
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc"})
+def _square(v):  # type: ignore[no-untyped-def]
+    # any order of summation will do: the clipping limit allows for it
+    square = 0.0
+    for i in range(v.size):
+        square += v[i] * v[i]
+    return square
 
 
 @njit(cache=True, nogil=True)
 def length(v):  # type: ignore[no-untyped-def]
     """Euclidean norm; infinite only if an entry is, NaN only if an entry is."""
-    square = 0.0
-    for i in range(v.size):
-        square += v[i] * v[i]
+    square = _square(v)
     if square < 1e300 and square > 1e-290:
         return math.sqrt(square)
     largest = 0.0
@@ -38,47 +44,51 @@ def length(v):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def lengths(rows, out):  # type: ignore[no-untyped-def]
-    """Norm of each row; the index of the first row that is not finite, or -1."""
-    for i in range(rows.shape[0]):
-        out[i] = length(rows[i])
-        if not out[i] <= 1.7976931348623157e308:
-            return i
-    return -1
-
-
-@njit(cache=True, nogil=True)
-def factor(size, limit, per_step):  # type: ignore[no-untyped-def]
-    """What to multiply a vector of a given norm by: clipping and the change of unit in one."""
+def multiplier(v, limit, per_step):  # type: ignore[no-untyped-def]
+    """What to multiply a contribution by: clipping and the change of unit in one; negative if it is not finite."""
+    if _square(v) <= limit * limit:
+        return per_step
+    size = length(v)
+    if not size <= 1.7976931348623157e308:
+        return -1.0
     return per_step if size <= limit else per_step * (limit / size)
 
 
 @njit(cache=True, nogil=True)
-def absorb(total, v, multiplier):  # type: ignore[no-untyped-def]
+def multipliers(rows, limit, per_step, out):  # type: ignore[no-untyped-def]
+    """The multiplier of each row; the number clipped, or -1 if a row is not finite."""
+    clipped = 0
+    for t in range(rows.shape[0]):
+        out[t] = multiplier(rows[t], limit, per_step)
+        if out[t] != per_step:
+            if out[t] < 0.0:
+                return -1
+            clipped += 1
+    return clipped
+
+
+@njit(cache=True, nogil=True)
+def absorb(total, v, factor):  # type: ignore[no-untyped-def]
     for i in range(total.size):
-        total[i] += total.dtype.type(v[i] * multiplier)
+        total[i] += total.dtype.type(v[i] * factor)
 
 
 @njit(cache=True, nogil=True)
 def add(v, total, block, row, limit, per_step, step, base, out):  # type: ignore[no-untyped-def]
-    """One contribution; its norm is returned, and nothing is changed if that is not finite."""
-    size = length(v)
-    if size <= 1.7976931348623157e308:
-        absorb(total, v, factor(size, limit, per_step))
+    """One contribution; its multiplier is returned, and nothing is changed if that is negative."""
+    factor = multiplier(v, limit, per_step)
+    if factor >= 0.0:
+        absorb(total, v, factor)
         for i in range(out.size):
             out[i] = base[i] + step * (total[i] + block[row, i])
-    return size
+    return factor
 
 
 @njit(cache=True, nogil=True)
-def run(rows, sizes, total, noise, limit, per_step, step, base, out):  # type: ignore[no-untyped-def]
-    """Many contributions of known, finite norms; the number that were clipped is returned."""
-    clipped = 0
+def run(rows, factors, total, noise, step, base, out):  # type: ignore[no-untyped-def]
+    """Many contributions whose multipliers are known."""
     for t in range(rows.shape[0]):
-        if sizes[t] > limit:
-            clipped += 1
-        multiplier = factor(sizes[t], limit, per_step)
+        factor = factors[t]
         for i in range(total.size):
-            total[i] += total.dtype.type(rows[t, i] * multiplier)
+            total[i] += total.dtype.type(rows[t, i] * factor)
             out[t, i] = base[i] + step * (total[i] + noise[t, i])
-    return clipped

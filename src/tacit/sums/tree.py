@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -40,35 +40,48 @@ def _level(t):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def _by_level(t, rows, table):  # type: ignore[no-untyped-def]
+    out = np.empty(rows)
+    for r in range(rows):
+        out[r] = table[_level(t + r + 1)]
+    return out
+
+
+@njit(cache=True, nogil=True)
 def _plain(fresh, stack, t):  # type: ignore[no-untyped-def]
-    # stack[j]: noise of the last total whose number has j trailing zeros
+    # stack[j]: noise of the last total whose number has j trailing zeros; its last row stays 0
     for r in range(fresh.shape[0]):
         t += 1
         level = _level(t)
         before = t - (1 << level)
-        if before:
-            parent = stack[_level(before)]
-            for i in range(fresh.shape[1]):
-                fresh[r, i] += parent[i]
-        stack[level] = fresh[r]
+        parent = _level(before) if before else stack.shape[0] - 1
+        for i in range(fresh.shape[1]):
+            fresh[r, i] += stack[parent, i]
+            stack[level, i] = fresh[r, i]
 
 
 @njit(cache=True, nogil=True)
 def _honaker_gaussian(fresh, stack, t, keep):  # type: ignore[no-untyped-def]
     # keep[k, j]: weight of the left block of size 2^j in the estimate of the block of size 2^k that ends at t
+    known = np.empty(fresh.shape[1])
     for r in range(fresh.shape[0]):
         t += 1
         level = _level(t)
         before = t - (1 << level)
+        parent = _level(before) if before else stack.shape[0] - 1
+        if level == 0:
+            for i in range(fresh.shape[1]):
+                fresh[r, i] += stack[parent, i]
+                stack[0, i] = fresh[r, i]
+            continue
         for i in range(fresh.shape[1]):
-            earlier = stack[_level(before), i] if before else stack[0, i] * 0
-            known = 0.0
-            above = earlier
-            for j in range(level - 1, -1, -1):
-                known += keep[level, j] * (stack[j, i] - above)
-                above = stack[j, i]
-            fresh[r, i] += earlier + _like(known, fresh)
-        stack[level] = fresh[r]
+            known[i] = keep[level, level - 1] * float(stack[level - 1, i] - stack[parent, i])
+        for j in range(level - 2, -1, -1):
+            for i in range(fresh.shape[1]):
+                known[i] += keep[level, j] * float(stack[j, i] - stack[j + 1, i])
+        for i in range(fresh.shape[1]):
+            fresh[r, i] += stack[parent, i] + _like(known[i], fresh)
+            stack[level, i] = fresh[r, i]
 
 
 @njit(cache=True, nogil=True)
@@ -79,16 +92,17 @@ def _honaker_nodes(fresh, stack, t, weight, out):  # type: ignore[no-untyped-def
         t += 1
         level = _level(t)
         before = t - (1 << level)
+        parent = _level(before) if before else stack.shape[0] - 1
         for i in range(out.shape[1]):
-            earlier = stack[_level(before), i] if before else stack[0, i] * 0
+            earlier = stack[parent, i]
             estimate = fresh[at, i]
             for j in range(1, level + 1):
                 above = stack[j, i] if j < level else earlier
                 both = stack[j - 1, i] - above + estimate
                 estimate = both + _like(weight[j] * (fresh[at + j, i] - both), fresh)
             out[r, i] = earlier + estimate
+            stack[level, i] = out[r, i]
         at += level + 1
-        stack[level] = out[r]
 
 
 @njit(cache=True, nogil=True)
@@ -134,7 +148,6 @@ def _honaker_squared_mu(horizon: int, slack: float) -> float:
 class _Nodes(Process):
     estimator: str = "plain"
     levels: int = 1
-    _start: int = field(default=0, repr=False)
 
     def draws(self, t: int, rows: int) -> int:
         if self.estimator == "plain" or self.noise == "gaussian":
@@ -142,12 +155,10 @@ class _Nodes(Process):
         # every number up to t has one node, plus one for each trailing zero
         return rows + _trailing_zeros(t + rows) - _trailing_zeros(t)
 
-    def relative_scales(self, t: int, rows: int, draws: int) -> NDArray[np.float64]:
+    def relative_scales(self, t: int, rows: int) -> NDArray[np.float64] | None:
         if self.estimator == "plain" or self.noise != "gaussian":
-            return np.ones(draws)
-        numbers = np.arange(t + 1, t + rows + 1)
-        level = np.log2(numbers & -numbers).astype(int)
-        return np.sqrt(_weights(self.levels)[1])[level]
+            return None
+        return _by_level(t, rows, np.sqrt(_weights(self.levels)[1]))
 
     def mix(self, fresh: NDArray[Any], t: int, rows: int) -> NDArray[Any]:
         stack = self.arrays["stack"]
@@ -209,7 +220,13 @@ seeded: for experiments, not a release
         scales.check_noise(noise)
         self.estimator = _checks.choice(estimator, "estimator", ("honaker", "plain"))
         super().__init__(
-            dim, horizon, budget=budget, norm=norm, noise=noise, seed=seed, noise_precision=noise_precision
+            dim,
+            horizon,
+            budget=budget,
+            norm=norm,
+            noise=noise,
+            seed=seed,
+            noise_precision=noise_precision,
         )
 
     def _arguments(self) -> dict[str, Any]:
@@ -237,14 +254,16 @@ seeded: for experiments, not a release
         assert steps is not None
         scale, levels = self._scale(steps), steps.bit_length()
         lattice = self.noise_precision == "lattice"
-        stack = np.zeros((levels, self.dim), np.int64 if lattice else np.float64)
+        stack = np.zeros((levels + 1, self.dim), np.int64 if lattice else np.float64)
         step = self._lattice_step(scale, self._capacity(steps))
         return _Nodes(
             self.noise, scale, step, lattice, {"stack": stack}, self.estimator, levels
         )  # fmt: skip
 
     def _promise(self) -> Guarantee:
-        steps = self.horizon or 2**20  # every epoch is calibrated to the same budget, on records of its own
+        steps = (
+            self.horizon or 2**20
+        )  # every epoch is calibrated to the same budget, on records of its own
         scale = self._scale(steps)
         name = f"binary tree, {self.estimator} estimator"
         details = () if self.horizon else ("epochs of doubling length on disjoint records",)

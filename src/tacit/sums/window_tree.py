@@ -140,7 +140,13 @@ class WindowTree(RunningTotal):
                 "use Budget(..., window=W), or Tree for records that are protected for ever"
             )
         super().__init__(
-            dim, horizon, budget=budget, norm=norm, noise=noise, seed=seed, noise_precision=noise_precision
+            dim,
+            horizon,
+            budget=budget,
+            norm=norm,
+            noise=noise,
+            seed=seed,
+            noise_precision=noise_precision,
         )
 
     @property

@@ -1,0 +1,40 @@
+# Two commands do everything on a fresh machine: `make run` and `make test`.
+PYTHON ?= python3
+BIN := .venv/bin
+EXTRAS := accounting,graphs,report,river,tables
+
+.PHONY: setup run test lint docs bench audit clean
+
+setup: .venv/ready
+
+.venv/ready: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	$(BIN)/pip install --quiet --editable '.[$(EXTRAS)]' --group test --group lint --group docs
+	$(BIN)/python scripts/warm.py
+	touch $@
+
+run: setup
+	$(BIN)/python examples/running_total.py
+
+test: setup
+	$(BIN)/python -m pytest -n 2
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+docs: setup
+	$(BIN)/python scripts/make_errata_table.py --check
+	$(BIN)/mkdocs build --strict --quiet
+
+bench: setup
+	cd benchmarks && for file in running_totals linear_minimizers; do ../$(BIN)/python $$file.py || exit 1; done
+
+audit: setup
+	$(BIN)/python -m pytest -q tests/sums tests/noise tests/privacy
+
+clean:
+	rm -rf .venv site report

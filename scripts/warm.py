@@ -1,0 +1,46 @@
+"""Compile what is compiled at first use, so that the first call of a fresh process is quick.
+
+The caches are kept by Numba beside the source files, or in the user's cache folder where those cannot be written.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+import tacit
+from tacit import sums
+
+
+def totals() -> None:
+    """Every running total, in both precisions, with every number of buffers that the shipped filters have."""
+    pure, approximate = tacit.Budget(1.0), tacit.Budget(1.0, 1e-6)
+    rows = np.ones((3, 2))
+    for precision in ("lattice", "float"):
+        common = {"noise_precision": precision, "seed": 0}
+        made = [
+            sums.Independent(2, budget=approximate, **common),
+            sums.Independent(2, budget=pure, noise="laplace", **common),
+            sums.Tree(2, 8, budget=approximate, **common),
+            sums.Tree(2, 8, budget=approximate, estimator="plain", **common),
+            sums.Tree(2, 8, budget=pure, noise="gamma", **common),
+            sums.WindowTree(2, budget=approximate.with_(window=2), **common),
+        ]
+        made += [
+            sums.Correlated(2, horizon, budget=approximate, **common)
+            for horizon in (8, 64, 256, 1024, 2**14, 2**17, 2**20, 2**22)
+        ]
+        made += [
+            sums.Correlated(2, budget=approximate.with_(window=window), **common)
+            for window in (2, 64, 1024, 2**14, 2**16, 2**20)
+        ]
+        for total in made:
+            total.run(rows)
+            total.add(rows[0])
+
+
+if __name__ == "__main__":
+    start = time.perf_counter()
+    totals()
+    print(f"compiled in {time.perf_counter() - start:.0f} s")

@@ -1,0 +1,19 @@
+"""What goes wrong with privacy, each with a name of its own so that it can be caught.
+
+The one thing a reader would get wrong: ``PrivacyLeakWarning`` is not cosmetic. The test suite turns
+it into an error, and a deployment should too.
+"""
+
+from __future__ import annotations
+
+
+class PrivacyLeakWarning(UserWarning):
+    """Something about the data, or a false claim about it, would leave unprotected."""
+
+
+class BudgetExceeded(RuntimeError):
+    """A release was refused, before any noise was drawn, because the budget is spent."""
+
+
+class ForkError(RuntimeError):
+    """A saved state was continued twice: the same noise with two different data reveals both."""

@@ -1,0 +1,173 @@
+"""Guarantees compose, refuse to mix promises, and say what they are."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+
+import pytest
+
+from tacit.privacy import (
+    BoundedRange,
+    Budget,
+    Gaussian,
+    Guarantee,
+    Laplace,
+    Pure,
+    Release,
+    SubsampledGaussian,
+    gaussian,
+)
+
+
+def of(*curves, count: int = 1, **options) -> Guarantee:
+    return Guarantee([Release("sum", curve, 1.0, "some", count) for curve in curves], **options)
+
+
+def test_numbers() -> None:
+    g = of(Gaussian(0.3), Gaussian(0.4))
+    assert g.gdp == pytest.approx(0.5)
+    assert g.zcdp == pytest.approx(0.125)
+    assert g.pure is None
+    assert g.epsilon() == math.inf
+    assert g.epsilon(1e-6) == pytest.approx(gaussian.epsilon(1e-6, 0.5), rel=1e-12)
+    assert g.delta(1.0) == pytest.approx(gaussian.delta(1.0, 0.5), rel=1e-12)
+    pure = of(Pure(0.5), Laplace(0.25), count=2)
+    assert pure.pure == pure.epsilon() == pytest.approx(1.5)
+    assert pure.gdp is None
+    assert of().epsilon() == 0.0
+
+
+def test_addition() -> None:
+    first = of(Gaussian(0.3), caveats=("a", "b"))
+    second = of(Gaussian(0.4), seeded=True, lattice=False, caveats=("b", "c"))
+    both = first + second
+    assert both.gdp == pytest.approx(0.5)
+    assert both.seeded
+    assert not both.lattice
+    assert both.caveats == ("a", "b", "c")
+    assert len(both.releases) == 2
+    assert (first.gdp, first.seeded, first.lattice) == (0.3, False, True)  # unchanged
+
+
+def test_different_promises_do_not_add() -> None:
+    plain = of(Gaussian(0.3))
+    with pytest.raises(ValueError, match=r"'zero-out'.*'replace'"):
+        plain + of(Gaussian(0.3), neighbours="replace")
+    with pytest.raises(ValueError, match=r"window=None.*window=8"):
+        plain + of(Gaussian(0.3), window=8)
+    with pytest.raises(ValueError, match="parallel"):
+        Guarantee.parallel(plain, of(Gaussian(0.3), window=8))
+    with pytest.raises(TypeError):
+        plain + 1.0
+    with pytest.raises(ValueError, match="neighbours='zero-out'"):
+        of(SubsampledGaussian(0.1, 1.0, 3), neighbours="replace")
+
+
+def test_disjoint_records() -> None:
+    both = Guarantee.parallel(of(Gaussian(0.3)), of(Gaussian(0.4), seeded=True, caveats=("x",)))
+    assert both.gdp == 0.4
+    assert both.seeded
+    assert both.caveats == ("x",)
+    assert "part 2 of 2" in both.explain()
+    mixed = Guarantee.parallel(of(Gaussian(0.3)), of(Pure(1.0)))
+    assert mixed.epsilon(1e-6) == max(Gaussian(0.3).epsilon(1e-6), Pure(1.0).epsilon(1e-6))
+    one = of(Pure(1.0))
+    assert Guarantee.parallel(one) is one
+    with pytest.raises(ValueError, match="at least one"):
+        Guarantee.parallel()
+
+
+def test_none() -> None:
+    g = Guarantee.none("the user asked for no noise")
+    assert g.epsilon() == g.epsilon(0.1) == math.inf
+    assert g.delta(1e6) == 1.0
+    assert "no privacy" in str(g)
+    assert "asked for no noise" in str(g)
+    assert not g.meets(Budget(1e6, 0.5))
+    assert (g + of(Gaussian(0.1))).epsilon(0.1) == math.inf
+    assert "everything" in g.explain()
+
+
+def test_meets() -> None:
+    for epsilon, delta in [(1.0, 1e-6), (1e-4, 0.4), (1e7, 1e-300), (20.0, 1e-12)]:
+        budget = Budget(epsilon, delta)
+        assert of(Gaussian(budget.mu)).meets(budget)
+        assert not of(Gaussian(budget.mu * 1.001)).meets(budget)
+        assert not of(Gaussian(budget.mu)).meets(budget.with_(neighbours="replace"))
+        assert not of(Gaussian(budget.mu)).meets(budget.with_(window=5))
+    assert of(Pure(0.1), count=10).meets(Budget(1.0))
+    assert not of(Gaussian(1e-9)).meets(Budget(1.0))
+
+
+def test_one_line() -> None:
+    line = str(of(Gaussian(0.2367), window=64))
+    assert line.count("\n") == 0
+    for words in ("0.2367-GDP", "epsilon = 1 at delta = 1e-06", "zero-out", "64 outputs"):
+        assert words in line
+    assert "pure epsilon = 1;" in str(of(Pure(1.0)))
+    many = str(of(Pure(0.01), count=100))
+    assert "pure epsilon = 1 (epsilon = 0.392" in many
+    assert "zCDP" in str(of(Gaussian(0.1), BoundedRange(0.1)))
+    assert "seeded: for experiments, not a release" in str(of(Pure(1.0), seeded=True))
+    assert "floating-point noise" in str(of(Pure(1.0), lattice=False))
+    assert "beware" in str(of(Pure(1.0), caveats="beware"))
+
+
+def test_printed_numbers_are_rounded_up() -> None:
+    for value in (0.123401, 9.99901, 1.00001e-7, 12345.1):
+        words = str(of(Pure(value))).split(";")[0].split("= ")[1].split(" ")[0]
+        assert float(words) >= value
+        assert float(words) <= value * 1.0011
+    assert "pure epsilon = 0.3;" in str(of(Pure(0.1 + 0.2)))  # not 0.3001
+
+
+def test_explain() -> None:
+    release = Release("tree of sums", Gaussian(0.1), 2.0, "gaussian, sd 20", 11, ("11 nodes",))
+    text = Guarantee(
+        [release], neighbours="replace", window=1024, caveats=("be careful",)
+    ).explain()
+    for words in ("tree of sums: gaussian, sd 20 noise, sensitivity 2, 11 times", "11 nodes",
+                  "replaced by any other", "1024 outputs", "operating system", "lattice",
+                  "caveat: be careful", "0.1-GDP", "0.3317-GDP"):  # fmt: skip
+        assert words in text, text
+    loud = of(Pure(1.0), seeded=True, lattice=False).explain()
+    assert "not a release" in loud
+    assert "protected for ever" in loud
+    assert "releases: none" in of().explain()
+
+
+def test_written_down_and_read_back() -> None:
+    g = Guarantee(
+        [Release("a", Gaussian(0.1 + 0.2), None, "n", 3, ("d",)), Release("b", Pure(1.0), 2.0, "m")],
+        neighbours="replace", window=7, seeded=True, lattice=False, caveats=("c",),
+    )  # fmt: skip
+    again = Guarantee.from_dict(json.loads(json.dumps(g.to_dict())))
+    assert again == g
+    assert str(again) == str(g)
+    assert pickle.loads(pickle.dumps(g)) == g
+    worst = Guarantee.parallel(of(Gaussian(0.3)), of(Pure(1.0)))
+    assert Guarantee.from_dict(worst.to_dict()).epsilon(1e-6) == worst.epsilon(1e-6)
+    for bad in ({}, {"releases": 3}, {"releases": [{}]}, {"releases": [], "colour": 1}):
+        with pytest.raises(ValueError, match=r"guarantee|curve"):
+            Guarantee.from_dict(bad)
+
+
+def test_bad_input() -> None:
+    with pytest.raises(TypeError, match="curve"):
+        Release("sum", 0.3, 1.0, "n")
+    with pytest.raises(TypeError, match="mechanism"):
+        Release(3, Pure(1.0), 1.0, "n")
+    with pytest.raises(ValueError, match="sensitivity"):
+        Release("sum", Pure(1.0), -1.0, "n")
+    with pytest.raises(ValueError, match="count"):
+        Release("sum", Pure(1.0), 1.0, "n", -1)
+    with pytest.raises(TypeError, match="Release"):
+        Guarantee([Pure(1.0)])
+    with pytest.raises(ValueError, match="neighbours"):
+        of(Pure(1.0), neighbours="swap")
+    with pytest.raises(TypeError, match="caveats"):
+        of(Pure(1.0), caveats=(1,))
+    with pytest.raises(AttributeError):
+        of(Pure(1.0)).seeded = True

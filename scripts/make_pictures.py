@@ -19,7 +19,7 @@ PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 def same_promise() -> None:
     """Error over time of a running total, full protection and (1, 1e-6) for all."""
     horizon, budget = 4096, tacit.Budget(1.0, 1e-6)
-    steps = np.unique(np.round(np.geomspace(1, horizon, 600)).astype(int))
+    steps = np.unique(np.round(np.geomspace(1, horizon - 1, 600)).astype(int))
     plain = sums.Tree(1, horizon, budget=budget, estimator="plain")
     honaker = sums.Tree(1, horizon, budget=budget)
     correlated = sums.Correlated(1, horizon, budget=budget)
@@ -41,7 +41,7 @@ def same_promise() -> None:
 def same_promise_window() -> None:
     """Error over time when a record is protected for 1024 outputs."""
     budget = tacit.Budget(1.0, 1e-6, window=1024)
-    steps = np.unique(np.round(np.geomspace(1, 2**16, 900)).astype(int))
+    steps = np.unique(np.round(np.geomspace(1, 2**16 - 1, 900)).astype(int))
     tree = sums.WindowTree(1, budget=budget)
     correlated = sums.Correlated(1, budget=budget)
     printed = published.window_tree_gaussian(1.0, 1e-6, window=1024)

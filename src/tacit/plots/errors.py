@@ -6,7 +6,7 @@ data; drawing them spends no privacy.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -33,15 +33,13 @@ def error_over_time(
     """
     ax = axes() if ax is None else ax
     t = np.asarray(steps)
-    lines: Sequence[str] = list(errors)
-    for name in lines:
-        values = np.asarray(errors[name], dtype=float)
-        (line,) = ax.plot(t, values, linewidth=1.4, label=name)
-        ax.annotate(
-            f" {values[-1]:.3g}", (t[-1], values[-1]), color=line.get_color(), fontsize=8, va="center"
-        )
+    for name, line in errors.items():
+        values = np.asarray(line, dtype=float)
+        ax.plot(t, values, linewidth=1.4, label=f"{name}: at most {values.max():.3g}")
     ax.set_xscale("log", base=2)
     ax.set_yscale("log")
+    ax.yaxis.set_major_formatter("{x:g}")
+    ax.yaxis.set_minor_formatter("")
     ax.set_xlabel("number of the total")
     ax.set_ylabel("standard deviation of the noise")
     ax.set_title(title, fontsize=10)

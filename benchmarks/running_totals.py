@@ -2,7 +2,8 @@
 
     python benchmarks/running_totals.py
 
-Ratios only: each against the thing it is compared with, in the same run. The targets stand beside them.
+Ratios only: each against the thing it is compared with, in the same run. The targets stand beside
+them.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import subprocess
 import sys
 import time
+from functools import partial
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -58,7 +60,7 @@ def speed_of_run() -> None:
     for dim, float_target in ((10, 2.4), (54, 2.0), (512, 2.0)):
         steps = 2_000_000 // dim
         rows = np.random.default_rng(0).normal(size=(steps, dim)) / dim
-        block = lattice_block = np.empty((32768 // dim, dim))
+        block = np.empty((32768 // dim, dim))
         lattice_block = np.empty((32768 // dim, dim), np.int64)
         scales = np.full(len(lattice_block), 1.5 * lattice.STEPS)
 
@@ -75,7 +77,7 @@ def speed_of_run() -> None:
             ("lattice", bare_lattice, 1.3),
         ):
             built = totals(precision, dim, HORIZON)
-            tasks = {name: (lambda total=make(): total.run(rows)) for name, make in built.items()}
+            tasks = {name: partial(make().run, rows) for name, make in built.items()}
             seconds = interleaved({"bare": bare, **tasks}, rounds=9)
             for name in tasks:
                 middle, spread = ratio(seconds[name], seconds["bare"])
@@ -97,15 +99,14 @@ def speed_of_add() -> None:
         for _ in range(steps // len(block)):
             lattice.gaussian(source, scales, block)
 
+    def loop(add):
+        for _ in range(steps):
+            add(v)
+
     tasks = {"bare lattice noise": bare}
     for precision in ("float", "lattice"):
         for name, make in totals(precision, dim, HORIZON).items():
-
-            def loop(total=make()):
-                for _ in range(steps):
-                    total.add(v)
-
-            tasks[f"{name}, {precision}"] = loop
+            tasks[f"{name}, {precision}"] = partial(loop, make().add)
     for name, seconds in interleaved(tasks, rounds=5).items():
         print(f"{name:40}{np.median(seconds) / steps * 1e6:8.2f}")
 
@@ -122,14 +123,14 @@ def first_call() -> None:
 
 
 def noise_for_one_promise() -> None:
-    print("\nstandard deviation at (1, 1e-6), window 1024, norm 1; ratio to Correlated (target 100 for the published)")
+    print(
+        "\nstandard deviation at (1, 1e-6), window 1024, norm 1; ratio to Correlated (target 100 for the published)"
+    )
     best = sums.Correlated(1, budget=WINDOWED)
     tree = sums.WindowTree(1, budget=WINDOWED)
     last = 10**6
     worst = max(tree.error(last + i) for i in range(1024))
-    paper = published.window_tree_gaussian(
-        1.0, 1e-6, window=1024, norm=1.0
-    )
+    paper = published.window_tree_gaussian(1.0, 1e-6, window=1024, norm=1.0)
     nodes = (1024).bit_length()
     rows = {
         "published window tree": float(paper.scale) * np.sqrt(nodes),

@@ -2,8 +2,8 @@
 
     python examples/running_total.py
 
-The series is scikit-learn's diabetes data (Efron, Hastie, Johnstone and Tibshirani 2004). A patient's score lies between 25 and 346 by the
-scale's construction, so 350 is a public bound.
+The series is scikit-learn's diabetes data (Efron, Hastie, Johnstone and Tibshirani 2004). A
+patient's score lies between 25 and 346 by the scale's construction, so 350 is a public bound.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ def main() -> None:
         table.add_column(column)
     for name, total in totals.items():
         noise = BOUND * total.error(horizon) / horizon
-        table.add_row(name, f"{released[name][-1] / horizon:.1f}", f"{noise:.1f}", str(total.guarantee))
+        table.add_row(
+            name, f"{released[name][-1] / horizon:.1f}", f"{noise:.1f}", str(total.guarantee)
+        )
     console.print(table)
     console.print(f"diagnostic, reads private data: the true mean is {BOUND * scores.mean():.1f}")
 

@@ -1,6 +1,6 @@
 """Draw the pictures of the README and the documentation from exact formulas.
 
-    python scripts/make_pictures.py
+python scripts/make_pictures.py
 """
 
 from __future__ import annotations

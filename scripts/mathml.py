@@ -1,4 +1,4 @@
-"""Turn the formulas of the documentation into MathML when it is built, so that its pages need no script and no network."""
+"""Turn the documentation's formulas into MathML when it is built: no script, no network."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
 """Release one real vector with noise, on the lattice: what solvers use that have a vector and not a running total.
 
-The vector is rounded to the lattice of the noise and then gets noise that is exactly rounded itself, so that what leaves is
-a whole number of steps. Rounding can move two neighbouring vectors apart by one step in each coordinate; that is part of
-the sensitivity: see :func:`widened`.
+The vector is rounded to the lattice of the noise and then gets noise that is exactly rounded
+itself, so that what leaves is a whole number of steps. Rounding can move two neighbouring vectors
+apart by one step in each coordinate; that is part of the sensitivity: see :func:`widened`.
 
-The one thing a reader would get wrong: ``widened`` covers the rounding here, not the rounding errors in how the
-vector was computed. A caller who adds up n numbers in floating point accounts for that too.
+The one thing a reader would get wrong: ``widened`` covers the rounding here, not the rounding
+errors in how the vector was computed. A caller who adds up n numbers in floating point accounts for
+that too.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """What every private running total is: an exact total of clipped contributions, plus a noise process.
 
-The noise never depends on the data, so a mechanism is fully described by how it makes its noise; everything
-else (clipping, the lattice, chunks, saved states, epochs, expiry) is here, once. A mechanism is a subclass that gives a
-:class:`Process` for a number of steps. See docs/algorithms/running-totals.md.
+The noise never depends on the data, so a mechanism is fully described by how it makes its noise;
+everything else (clipping, the lattice, chunks, saved states, epochs, expiry) is here, once. A
+mechanism is a subclass that gives a :class:`Process` for a number of steps. See
+docs/algorithms/running-totals.md.
 
-The one thing a reader would get wrong: noise is drawn in blocks ahead of its use, so a saved state holds noise that has
-not been used yet. It is a secret like the clean total beside it.
+The one thing a reader would get wrong: noise is drawn in blocks ahead of its use, so a saved state
+holds noise that has not been used yet. It is a secret like the clean total beside it.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ SAMPLERS = {"gaussian": lattice.gaussian, "laplace": lattice.laplace, "gamma": l
 class Process(ABC):
     """A noise process for a stretch of steps: fresh draws in, noise of the running total out.
 
-    ``arrays`` is all it remembers; the kernels update it in place. ``scale`` is the noise scale of one draw in the units of
-    the data, ``step`` the lattice step (1.0 in floating point).
+    ``arrays`` is all it remembers; the kernels update it in place. ``scale`` is the noise scale of
+    one draw in the units of the data, ``step`` the lattice step (1.0 in floating point).
     """
 
     noise: str
@@ -105,16 +106,18 @@ class RunningTotal(ABC):
     dim : int
         Length of a contribution.
     horizon : int or None
-        How many contributions there may be. ``None``: no limit; without a window the stream is then cut into epochs of
-        doubling length, which costs accuracy and no privacy.
+        How many contributions there may be. ``None``: no limit; without a window the stream is then
+        cut into epochs of doubling length, which costs accuracy and no privacy.
     budget : Budget
         What may be spent, on the whole stream.
     norm : float
-        Longer contributions are scaled down to this Euclidean norm; how many were is counted in ``clipped``.
+        Longer contributions are scaled down to this Euclidean norm; how many were is counted in
+        ``clipped``.
     seed : int or None
         ``None`` is a cryptographic generator. A seed is for experiments, and the guarantee says so.
     noise_precision : {"lattice", "float"}
-        ``"float"`` is the fast path for simulations; its low-order bits leak, and the guarantee says so.
+        ``"float"`` is the fast path for simulations; its low-order bits leak, and the guarantee
+        says so.
     """
 
     _forgets: ClassVar[bool] = False  # whether the mechanism can make use of a window
@@ -148,7 +151,8 @@ class RunningTotal(ABC):
         self._lease = _state.Lease()
         self._begin()
 
-    # What a mechanism provides -------------------------------------------------------------------------------
+    # What a mechanism provides
+    # -------------------------------------------------------------------------------
 
     @abstractmethod
     def _process(self, steps: int | None) -> Process:
@@ -175,7 +179,8 @@ class RunningTotal(ABC):
                 "use WindowTree or Correlated, or a budget without a window"
             )
 
-    # The life of a total -------------------------------------------------------------------------------------
+    # The life of a total
+    # -------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
         self.steps = 0
@@ -201,7 +206,8 @@ class RunningTotal(ABC):
         self._block: NDArray[Any] = np.empty((0, self.dim), self._total.dtype)
         self._row = 0
         self._per_step = 1.0 / process.step
-        # A float norm is within (dim + 16) units of the true one, so a vector clipped to this is not above `norm`.
+        # A float norm is within (dim + 16) units of the true one, so a vector clipped to this is
+        # not above `norm`.
         self._limit = (
             self.norm * (1.0 - (self.dim + 16) * 2.0**-52) if process.lattice else self.norm
         )
@@ -278,7 +284,8 @@ class RunningTotal(ABC):
         self._row += rows
         self._lease.furthest = self.steps
 
-    # What users call -----------------------------------------------------------------------------------------
+    # What users call
+    # -----------------------------------------------------------------------------------------
 
     def add(self, contribution: ArrayLike | None) -> NDArray[np.float64]:
         """Add one contribution and return the noisy total; ``None`` is the null record, which contributes nothing."""
@@ -359,7 +366,8 @@ class RunningTotal(ABC):
         """What is promised about every record, for all outputs together."""
         return self._guarantee
 
-    # Saved states --------------------------------------------------------------------------------------------
+    # Saved states
+    # --------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
         """All that is needed to go on as if nothing had happened. A secret: it holds the clean total."""

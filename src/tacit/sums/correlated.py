@@ -1,16 +1,18 @@
 """Correlated noise: the noise of a total is a filtered sequence of innovations, and the filter is optimised.
 
-Buffered linear Toeplitz noise: N(t) = z(t) + sum_j weight_j s_j, then s_j <- decay_j s_j + z(t); a few buffers, one fresh
-vector a step. For full protection over a horizon it comes within a per cent or so of the square-root factorisation; with a
-window it forgets, and has bounded error on an endless stream. Derivation and proof: docs/algorithms/correlated.md.
+Buffered linear Toeplitz noise: N(t) = z(t) + sum_j weight_j s_j, then s_j <- decay_j s_j + z(t); a
+few buffers, one fresh vector a step. For full protection over a horizon it comes within a per cent
+or so of the square-root factorisation; with a window it forgets, and has bounded error on an
+endless stream. Derivation and proof: docs/algorithms/correlated.md.
 
-On the lattice the innovations z(t) are rounded Gaussians and the part that is already known, sum_j weight_j s_j, is rounded
-too. Two neighbouring inputs that give the same outputs then have innovations that differ by c_k * Delta from the k-th output after the
-record on, plus what rounding adds: at most 2 (1 + 2 e) steps in each coordinate, where e bounds the floating-point error of
-the known part (``_rounding``). The guarantee includes it.
+On the lattice the innovations z(t) are rounded Gaussians and the part that is already known, sum_j
+weight_j s_j, is rounded too. Two neighbouring inputs that give the same outputs then have
+innovations that differ by c_k * Delta from the k-th output after the record on, plus what rounding
+adds: at most 2 (1 + 2 e) steps in each coordinate, where e bounds the floating-point error of the
+known part (``_rounding``). The guarantee includes it.
 
-The one thing a reader would get wrong: the sensitivity is not that of a single output; it is summed over all W outputs
-in which the record is protected.
+The one thing a reader would get wrong: the sensitivity is not that of a single output; it is summed
+over all W outputs in which the record is protected.
 """
 
 from __future__ import annotations
@@ -28,11 +30,12 @@ from tacit.noise import lattice
 from tacit.privacy import Budget, Guarantee, Release, curves
 from tacit.sums import scales
 from tacit.sums.base import Process, RunningTotal
-from tacit.sums.toeplitz import Toeplitz, toeplitz
+from tacit.sums.toeplitz import Toeplitz
+from tacit.sums.toeplitz_search import toeplitz
 from tacit.sums.tree import _solve
 
-# An innovation or a buffer beyond this many standard deviations has probability below 1e-347: the bound on the
-# floating-point error of the known part holds but for that.
+# An innovation or a buffer beyond this many standard deviations has probability below 1e-347: the
+# bound on the floating-point error of the known part holds but for that.
 _SIGMAS = 40.0
 _PATIENT = 2.0**-16
 
@@ -55,7 +58,8 @@ def _filter_float(fresh, buffers, gap, weight):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _filter_lattice(fresh, buffers, gap, weight, slow, lost, slow_gap, slow_weight):  # type: ignore[no-untyped-def]
-    # lost: what rounding took off the slow buffers so far (compensated summation), so that errors do not pile up there
+    # lost: what rounding took off the slow buffers so far (compensated summation), so that errors
+    # do not pile up there
     for r in range(fresh.shape[0]):
         for i in range(fresh.shape[1]):
             z = float(fresh[r, i])
@@ -99,7 +103,13 @@ class _Filter(Process):
         slow = _slow(gap)
         patient = (gap[:slow], weight[:slow]) if slow else (None, None)
         _filter_lattice(
-            fresh, memory["buffers"], gap[slow:], weight[slow:], memory["slow"], memory["lost"], *patient
+            fresh,
+            memory["buffers"],
+            gap[slow:],
+            weight[slow:],
+            memory["slow"],
+            memory["lost"],
+            *patient,
         )
         return fresh
 
@@ -110,8 +120,8 @@ class Correlated(RunningTotal):
     Parameters
     ----------
     dim, horizon, budget, norm, seed, noise_precision
-        As in :class:`RunningTotal`. With a window in the budget and ``horizon=None`` the stream is endless and the error
-        bounded; with neither, epochs of doubling length.
+        As in :class:`RunningTotal`. With a window in the budget and ``horizon=None`` the stream is
+        endless and the error bounded; with neither, epochs of doubling length.
     objective : {"max", "mean"}
         Whether to make the largest or the root mean square error over the horizon small.
     buffers : int or None
@@ -172,8 +182,8 @@ class Correlated(RunningTotal):
         """What the lattice can add to each coordinate of each innovation, relative to the noise scale."""
         if self.noise_precision == "float":
             return 0.0
-        # An update of a compensated buffer loses at most 2^-50 of the largest innovation, of another one at most 2^-51
-        # of the largest buffer; old losses decay as the buffer does.
+        # An update of a compensated buffer loses at most 2^-50 of the largest innovation, of
+        # another one at most 2^-51 of the largest buffer; old losses decay as the buffer does.
         p = self._parameters(steps)
         slow = _slow(p.gap)
         error = 0.0
@@ -184,7 +194,8 @@ class Correlated(RunningTotal):
 
     def _mu(self, sigma: float, steps: int | None) -> float:
         p, lags = self._parameters(steps), self._lags(steps)
-        # the filter's own coefficients are rounded to doubles; that moves no c_k by more than this factor
+        # the filter's own coefficients are rounded to doubles; that moves no c_k by more than this
+        # factor
         reach = scales.sensitivity(self) / sigma * (1 + 2.0**-44)
         fine = self._lattice_step(sigma, self._capacity(steps)) / sigma * lattice.STEPS
         slack = math.sqrt(self.dim) * self._rounding(steps) * max(1.0, fine)
@@ -222,24 +233,20 @@ class Correlated(RunningTotal):
         return _Filter("gaussian", scale, step, on_lattice, arrays, parameters)
 
     def _promise(self) -> Guarantee:
-        details: tuple[str, ...] = ()
+        name = "correlated noise (buffered linear Toeplitz)"
         if self._has_epochs:
-            mu, scale = self.budget.mu, self._scale(2**20)
-            details = ("epochs of doubling length on disjoint records",)
-        else:
-            scale = self._scale(self.horizon)
-            mu = self._mu(scale, self.horizon)
-            details = (
-                f"a record is protected in {self._lags(self.horizon)} outputs",
-                f"{len(self._parameters(self.horizon).decay)} buffers",
-            )
+            return scales.epochs(self, name)
+        scale = self._scale(self.horizon)
         release = Release(
-            "correlated noise (buffered linear Toeplitz)",
-            curves.Gaussian(mu),
+            name,
+            curves.Gaussian(self._mu(scale, self.horizon)),
             scales.sensitivity(self),
             f"Gaussian innovations, standard deviation {scale:.6g}",
             1,
-            details,
+            (
+                f"a record is protected in {self._lags(self.horizon)} outputs",
+                f"{len(self._parameters(self.horizon).gap)} buffers",
+            ),
         )
         return scales.guarantee(self, release)
 

@@ -1,7 +1,8 @@
 """The simplest running total: every contribution gets noise of its own.
 
-The one thing a reader would get wrong: the noise is small at first and grows like the square root of the number of
-steps; past a few steps the other totals are better. It needs no horizon, and it is the right one for a single sum.
+The one thing a reader would get wrong: the noise is small at first and grows like the square root
+of the number of steps; past a few steps the other totals are better. It needs no horizon, and it is
+the right one for a single sum.
 """
 
 from __future__ import annotations
@@ -39,8 +40,9 @@ class _Walk(Process):
 class Independent(RunningTotal):
     """A running total whose contributions are each released with noise of their own.
 
-    Parameters are those of :class:`Tree`; ``noise`` may be ``"gaussian"``, ``"laplace"`` or ``"gamma"``. With a window it
-    promises the same as without: a record's noise stays in the total for ever.
+    Parameters are those of :class:`Tree`; ``noise`` may be ``"gaussian"``, ``"laplace"`` or
+    ``"gamma"``. With a window it promises the same as without: a record's noise stays in the total
+    for ever.
 
     Examples
     --------
@@ -80,7 +82,8 @@ class Independent(RunningTotal):
 
     @property
     def _rebase_every(self) -> int:
-        # without a window nothing ever expires: the total is exact up to this many contributions of full norm
+        # without a window nothing ever expires: the total is exact up to this many contributions of
+        # full norm
         return super()._rebase_every if self.budget.window is not None else 2**40
 
     def _process(self, steps: int | None) -> Process:

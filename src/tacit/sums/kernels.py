@@ -1,10 +1,11 @@
 """The compiled part that all running totals share: clip, quantise, add, and put the noise on.
 
-A total is an array of whole lattice steps (int64) or, for simulations, of float64; every kernel here works on either,
-since converting to the array's own type truncates toward zero on the lattice and does nothing in floating point.
+A total is an array of whole lattice steps (int64) or, for simulations, of float64; every kernel
+here works on either, since converting to the array's own type truncates toward zero on the lattice
+and does nothing in floating point.
 
-The one thing a reader would get wrong: truncation, not rounding to nearest. A truncated vector is never longer than
-the clipped one, so the sensitivity that was promised holds to the last bit.
+The one thing a reader would get wrong: truncation, not rounding to nearest. A truncated vector is
+never longer than the clipped one, so the sensitivity that was promised holds to the last bit.
 """
 
 from __future__ import annotations

@@ -1,16 +1,19 @@
 """The binary tree: each total is made of few noisy nodes, so its error grows with the logarithm of the horizon.
 
-Node noise: [online] Algorithm 5 and [bandit] Algorithm 2 with the corrected count of nodes; the better estimator is
-Honaker's (2015), computed bottom-up, so that it needs only the past. See docs/algorithms/tree.md.
+Node noise: [online] Algorithm 5 and [bandit] Algorithm 2 with the corrected count of nodes; the
+better estimator is Honaker's (2015), computed bottom-up, so that it needs only the past. See
+docs/algorithms/tree.md.
 
-A node's noise is used again in every later total that contains the node, so a total is an earlier total plus one new
-term: N(t) = N(t - lowbit t) + new, one fresh vector and O(dim) work a step.
+A node's noise is used again in every later total that contains the node, so a total is an earlier
+total plus one new term: N(t) = N(t - lowbit t) + new, one fresh vector and O(dim) work a step.
 
-Honaker's estimate of the node that ends at t combines its own noisy value with the estimates of its children. For Gaussian
-noise all that is fresh in it at time t is one Gaussian vector of known variance, so one vector is drawn, and the exact
-mu follows from how far each innovation moves (``_honaker_squared_mu``).
+Honaker's estimate of the node that ends at t combines its own noisy value with the estimates of its
+children. For Gaussian noise all that is fresh in it at time t is one Gaussian vector of known
+variance, so one vector is drawn, and the exact mu follows from how far each innovation moves
+(``_honaker_squared_mu``).
 
-The one thing a reader would get wrong: with horizon n a record touches bit_length(n) nodes, not log2(n).
+The one thing a reader would get wrong: with horizon n a record touches bit_length(n) nodes, not
+log2(n).
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from tacit import _checks
-from tacit.privacy import Budget, Guarantee, Release, curves
+from tacit.privacy import Budget, Guarantee, Release, curves, published
 from tacit.sums import scales
 from tacit.sums.base import Process, RunningTotal
 
@@ -62,7 +65,8 @@ def _plain(fresh, stack, t):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _honaker_gaussian(fresh, stack, t, keep):  # type: ignore[no-untyped-def]
-    # keep[k, j]: weight of the left block of size 2^j in the estimate of the block of size 2^k that ends at t
+    # keep[k, j]: weight of the left block of size 2^j in the estimate of the block of size 2^k that
+    # ends at t
     known = np.empty(fresh.shape[1])
     for r in range(fresh.shape[0]):
         t += 1
@@ -130,9 +134,10 @@ def _weights(levels: int) -> tuple[NDArray[np.float64], NDArray[np.float64], NDA
 def _honaker_squared_mu(horizon: int, slack: float) -> float:
     """Exact mu^2 of Honaker's totals for unit noise and sensitivity, and the worst record's outputs.
 
-    Only totals whose last block contains the record move an innovation; two such blocks in a row, of sizes 2^j and 2^k, move
-    the later one by 1 - keep[k, j], the first of all by 1. The worst record maximises the sum over its chain of blocks.
-    ``slack`` is what rounding to the lattice can add to each move.
+    Only totals whose last block contains the record move an innovation; two such blocks in a row,
+    of sizes 2^j and 2^k, move the later one by 1 - keep[k, j], the first of all by 1. The worst
+    record maximises the sum over its chain of blocks. ``slack`` is what rounding to the lattice can
+    add to each move.
     """
     levels = horizon.bit_length()
     _, fresh, keep = _weights(levels)
@@ -185,12 +190,18 @@ class Tree(RunningTotal):
     Parameters
     ----------
     dim, horizon, budget, norm, seed, noise_precision
-        As in :class:`RunningTotal`. With ``horizon=None`` the stream is cut into epochs of doubling length.
+        As in :class:`RunningTotal`. With ``horizon=None`` the stream is cut into epochs of doubling
+        length.
     noise : {"gaussian", "gamma", "laplace"}
-        Gamma noise (density proportional to exp(-|x|/c)) is the pure choice for the Euclidean norm; Laplace noise is
-        kept for comparison: it always needs more.
+        Gamma noise (density proportional to exp(-|x|/c)) is the pure choice for the Euclidean norm;
+        Laplace noise is kept for comparison: it always needs more.
     estimator : {"honaker", "plain"}
-        Honaker's estimator uses every node at hand and has about half the variance for the same promise.
+        Honaker's estimator uses every node at hand and has about half the variance for the same
+        promise.
+    calibration : {"exact", "published"}
+        ``"published"`` takes the noise from a paper's own formula ([online] for Gaussian, [bandit]
+        for Laplace noise), to reproduce its results; the guarantee reports the truth, and says
+        where the claim is false.
 
     Examples
     --------
@@ -201,7 +212,8 @@ class Tree(RunningTotal):
     >>> totals.shape, bool(np.all(np.abs(totals[-1] - 500) < 6 * total.error(1000)))
     ((1000, 2), True)
     >>> print(total.guarantee)
-    0.2367-GDP, so epsilon = 1 at delta = 1e-06; one record is blanked (zero-out), protected for ever; \
+    0.2367-GDP, so epsilon = 1 at delta = 1e-06; one record is blanked (zero-out), protected for
+    ever; \
 seeded: for experiments, not a release
     """
 
@@ -216,9 +228,16 @@ seeded: for experiments, not a release
         estimator: str = "honaker",
         seed: int | None = None,
         noise_precision: str = "lattice",
+        calibration: str = "exact",
     ) -> None:
         scales.check_noise(noise)
         self.estimator = _checks.choice(estimator, "estimator", ("honaker", "plain"))
+        self.calibration = _checks.choice(calibration, "calibration", ("exact", "published"))
+        if calibration == "published" and (noise == "gamma" or horizon is None):
+            raise ValueError(
+                f"there is no published formula for a tree with noise={noise!r} and horizon={horizon}; "
+                "use noise='gaussian' or 'laplace' and a horizon"
+            )
         super().__init__(
             dim,
             horizon,
@@ -230,13 +249,22 @@ seeded: for experiments, not a release
         )
 
     def _arguments(self) -> dict[str, Any]:
-        return super()._arguments() | {"estimator": self.estimator}
+        return super()._arguments() | {"estimator": self.estimator, "calibration": self.calibration}
+
+    def _formula(self, steps: int) -> published.Published:
+        budget = self.budget
+        if self.noise == "laplace":
+            reach = self.norm * math.sqrt(self.dim)
+            return published.tree_aggregation_laplace(budget.epsilon, horizon=steps, norm=reach)
+        return published.private_sum(budget.epsilon, budget.delta, horizon=steps, norm=self.norm)
 
     @property
     def _collapses(self) -> bool:
         return self.estimator == "honaker" and self.noise == "gaussian"
 
     def _scale(self, steps: int) -> float:
+        if self.calibration == "published":
+            return scales.printed(self, self._formula(steps))
         if not self._collapses:
             return scales.exact(self, steps.bit_length())
         reach = scales.sensitivity(self)
@@ -246,7 +274,8 @@ seeded: for experiments, not a release
         """Exact mu of the collapsed Honaker totals, rounding included."""
         reach = scales.sensitivity(self)
         step = self._lattice_step(sigma, steps) if self.noise_precision == "lattice" else 0.0
-        # The known part is rounded in both worlds: they differ by at most one step more in each coordinate.
+        # The known part is rounded in both worlds: they differ by at most one step more in each
+        # coordinate.
         slack = 1.001 * math.sqrt(self.dim) * step / reach
         return math.sqrt(_honaker_squared_mu(steps, slack)) * reach / sigma
 
@@ -261,23 +290,23 @@ seeded: for experiments, not a release
         )  # fmt: skip
 
     def _promise(self) -> Guarantee:
-        steps = (
-            self.horizon or 2**20
-        )  # every epoch is calibrated to the same budget, on records of its own
-        scale = self._scale(steps)
         name = f"binary tree, {self.estimator} estimator"
-        details = () if self.horizon else ("epochs of doubling length on disjoint records",)
+        if self.horizon is None:
+            return scales.epochs(self, name)
+        steps, scale = self.horizon, self._scale(self.horizon)
+        published_noise = self.calibration == "published"
+        caveats = scales.doubts(self, self._formula(steps)) if published_noise else ()
         if not self._collapses:
-            return scales.promise(self, name, scale, steps.bit_length(), details=details)
+            return scales.promise(self, name, scale, steps.bit_length(), caveats=caveats)
         release = Release(
             name,
             curves.Gaussian(self._mu(scale, steps)),
             scales.sensitivity(self),
             f"Gaussian, standard deviation {scale:.6g} a node",
             1,
-            (f"a record touches {steps.bit_length()} nodes", *details),
+            (f"a record touches {steps.bit_length()} nodes",),
         )
-        return scales.guarantee(self, release)
+        return scales.guarantee(self, release, caveats)
 
     def _variance(self, t: int, steps: int | None) -> float:
         assert steps is not None

@@ -1,15 +1,18 @@
 """The tree that forgets: a record is protected for a window of W totals, and the error no longer grows with time.
 
-The window tree mechanism of [window], section III, with the corrected count of nodes. The total of all records splits into
-expired ones, which may be known exactly, and the last W, which are cut into aligned dyadic blocks, each with one
-noise of its own for as long as it is used. See docs/algorithms/window-tree.md.
+The window tree mechanism of [window], section III, with the corrected count of nodes. The total of
+all records splits into expired ones, which may be known exactly, and the last W, which are cut into
+aligned dyadic blocks, each with one noise of its own for as long as it is used. See
+docs/algorithms/window-tree.md.
 
-Each block is used over one contiguous stretch of time: blocks of the largest size B = 2^floor(log2 W) from their completion until they
-begin to expire, smaller left halves while the block around them fills, smaller right halves while it expires. So the noise
-of a total is (prefix of the filling block) + (whole block) + (suffix of the expiring block), and each of the three
-is a stack of O(log W) vectors, whatever W is; no contribution is ever stored.
+Each block is used over one contiguous stretch of time: blocks of the largest size B = 2^floor(log2
+W) from their completion until they begin to expire, smaller left halves while the block around them
+fills, smaller right halves while it expires. So the noise of a total is (prefix of the filling
+block) + (whole block) + (suffix of the expiring block), and each of the three is a stack of O(log
+W) vectors, whatever W is; no contribution is ever stored.
 
-The one thing a reader would get wrong: a block's noise is drawn once. Fresh noise at each use would average out.
+The one thing a reader would get wrong: a block's noise is drawn once. Fresh noise at each use would
+average out.
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from tacit.privacy import Budget, Guarantee
+from tacit import _checks
+from tacit.privacy import Budget, Guarantee, published
 from tacit.sums import scales
 from tacit.sums.base import Process, RunningTotal
 from tacit.sums.tree import _level
@@ -30,7 +34,8 @@ from tacit.sums.tree import _level
 @njit(cache=True, nogil=True)
 def _mix(fresh, t, window, top, prefix, suffix, whole, out):  # type: ignore[no-untyped-def]
     # prefix[j]: noise of the last prefix (of the filling block) whose length has j trailing zeros
-    # suffix[j]: noise of the suffix (of the expiring block) that starts after a position with j trailing zeros
+    # suffix[j]: noise of the suffix (of the expiring block) that starts after a position with j
+    # trailing zeros
     block = 1 << top
     at = 0
     for r in range(out.shape[0]):
@@ -80,7 +85,8 @@ class _Blocks(Process):
         expired = max(0, t - self.window)
         block = 1 << self._top
         whole, rest = divmod(expired, block)
-        # positions 1, 3, 5, ...: the first breaks `top` halves out, position p the trailing zeros of p - 1
+        # positions 1, 3, 5, ...: the first breaks `top` halves out, position p the trailing zeros
+        # of p - 1
         halves = whole * (block - 1)
         if rest:
             last = rest - 1
@@ -107,8 +113,11 @@ class WindowTree(RunningTotal):
     dim, budget, norm, seed, noise_precision
         As in :class:`RunningTotal`; the budget must have a window.
     noise : {"gaussian", "gamma", "laplace"}
-        With Gaussian noise :class:`Correlated` makes the same promise with a third of the error and less; with
-        delta = 0 this tree with Gamma noise is the best there is.
+        With Gaussian noise :class:`Correlated` makes the same promise with a third of the error and
+        less; with delta = 0 this tree with Gamma noise is the best there is.
+    calibration : {"exact", "published"}
+        ``"published"`` takes the noise from the paper's own formula, to reproduce it; the guarantee
+        reports the truth.
 
     Examples
     --------
@@ -132,8 +141,14 @@ class WindowTree(RunningTotal):
         noise: str = "gaussian",
         seed: int | None = None,
         noise_precision: str = "lattice",
+        calibration: str = "exact",
     ) -> None:
         scales.check_noise(noise)
+        self.calibration = _checks.choice(calibration, "calibration", ("exact", "published"))
+        if calibration == "published" and noise == "laplace":
+            raise ValueError(
+                "there is no published window tree with noise='laplace'; use 'gaussian' or 'gamma'"
+            )
         if isinstance(budget, Budget) and budget.window is None:
             raise ValueError(
                 "WindowTree needs a budget with a window, got window=None; "
@@ -155,9 +170,25 @@ class WindowTree(RunningTotal):
         assert self.budget.window is not None
         return min(self.budget.window, self.horizon or self.budget.window)
 
+    def _arguments(self) -> dict[str, Any]:
+        return super()._arguments() | {"calibration": self.calibration}
+
+    def _formula(self) -> published.Published:
+        budget, window = self.budget, self._protected
+        if self.noise == "gaussian":
+            return published.window_tree_gaussian(
+                budget.epsilon, budget.delta, window=window, norm=self.norm
+            )
+        return published.window_tree_gamma(budget.epsilon, window=window, norm=self.norm)
+
+    def _scale(self) -> float:
+        if self.calibration == "published":
+            return scales.printed(self, self._formula())
+        return scales.exact(self, self._protected.bit_length())
+
     def _process(self, steps: int | None) -> Process:
         window = self._protected
-        scale = scales.exact(self, window.bit_length())
+        scale = self._scale()
         lattice = self.noise_precision == "lattice"
         kind = np.int64 if lattice else np.float64
         top = window.bit_length() - 1
@@ -171,7 +202,8 @@ class WindowTree(RunningTotal):
 
     def _promise(self) -> Guarantee:
         nodes = self._protected.bit_length()
-        return scales.promise(self, "window tree", scales.exact(self, nodes), nodes)
+        caveats = scales.doubts(self, self._formula()) if self.calibration == "published" else ()
+        return scales.promise(self, "window tree", self._scale(), nodes, caveats=caveats)
 
     def _variance(self, t: int, steps: int | None) -> float:
         window = self._protected
@@ -180,4 +212,4 @@ class WindowTree(RunningTotal):
         nodes = filled.bit_count() + (t >= block and t - filled - block >= t - window)
         expired = max(0, t - window) % block
         nodes += (block - expired).bit_count() if expired else 0
-        return nodes * scales.coordinate_variance(self, scales.exact(self, window.bit_length()))
+        return nodes * scales.coordinate_variance(self, self._scale())

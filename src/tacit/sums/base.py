@@ -16,7 +16,6 @@ import math
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,75 +26,12 @@ from tacit.noise import lattice
 from tacit.noise.source import Source, generation
 from tacit.privacy import Budget, ForkError, Guarantee, charge
 from tacit.sums import kernels
+from tacit.sums.process import Process
 
 _BLOCK = 32768  # numbers of noise drawn at a time: some 256 kB, which stays in a core's second-level cache
 _EXACT = 2.0**60  # a total kept in whole steps stays below this
 _FIRST_EPOCH = 256
 _STATE_VERSION = 1
-
-SAMPLERS = {"gaussian": lattice.gaussian, "laplace": lattice.laplace, "gamma": lattice.gamma}
-
-
-@dataclass
-class Process(ABC):
-    """A noise process for a stretch of steps: fresh draws in, noise of the running total out.
-
-    ``arrays`` is all it remembers; the kernels update it in place. ``scale`` is the noise scale of
-    one draw in the units of the data, ``step`` the lattice step (1.0 in floating point).
-    """
-
-    noise: str
-    scale: float
-    step: float
-    lattice: bool
-    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
-
-    @abstractmethod
-    def draws(self, t: int, rows: int) -> int:
-        """How many fresh vectors the steps t+1, ..., t+rows need."""
-
-    def relative_scales(self, t: int, rows: int) -> NDArray[np.float64] | None:
-        """Scale of each of those draws relative to ``scale``, where they differ."""
-        return None
-
-    @abstractmethod
-    def mix(self, fresh: NDArray[Any], t: int, rows: int) -> NDArray[Any]:
-        """The noise of the totals t+1, ..., t+rows, from the fresh draws; may reuse their memory."""
-
-    def block(self, source: Source, t: int, rows: int, dim: int) -> NDArray[Any]:
-        draws = self.draws(t, rows)
-        relative = self.relative_scales(t, rows)
-        scales = np.full(draws, self.scale / self.step)
-        if relative is not None:
-            scales *= relative
-        if self.lattice:
-            fresh: NDArray[Any] = np.empty((draws, dim), np.int64)
-            SAMPLERS[self.noise](source, scales, fresh)
-        else:
-            fresh = _float_draws(self.noise, source, scales, dim, varied=relative is not None)
-        return self.mix(fresh, t, rows)
-
-
-def _float_draws(
-    noise: str, source: Source, scales: NDArray[np.float64], dim: int, *, varied: bool
-) -> NDArray[np.float64]:
-    """Noise in double precision, for simulations."""
-    draws = len(scales)
-    fresh = np.empty((draws, dim))
-    if noise == "gaussian":
-        source.normals(fresh)
-        fresh *= scales[:, None] if varied else scales[0]
-        return fresh
-    with source._coarse.lock:
-        if noise == "laplace":
-            fresh[:] = source.generator.laplace(size=fresh.shape)
-        else:
-            fresh[:] = source.generator.standard_normal(size=fresh.shape)
-            fresh *= (
-                source.generator.gamma(dim, size=draws) / np.linalg.norm(fresh, axis=1)
-            )[:, None]  # fmt: skip
-    fresh *= scales[:, None]
-    return fresh
 
 
 class RunningTotal(ABC):

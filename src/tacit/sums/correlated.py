@@ -29,7 +29,8 @@ from tacit import _checks
 from tacit.noise import lattice
 from tacit.privacy import Budget, Guarantee, Release, curves
 from tacit.sums import scales
-from tacit.sums.base import Process, RunningTotal
+from tacit.sums.base import RunningTotal
+from tacit.sums.process import Process
 from tacit.sums.toeplitz import Toeplitz
 from tacit.sums.toeplitz_search import toeplitz
 from tacit.sums.tree import _solve

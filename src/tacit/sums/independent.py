@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from tacit.privacy import Budget, Guarantee
 from tacit.sums import scales
-from tacit.sums.base import Process, RunningTotal
+from tacit.sums.base import RunningTotal
+from tacit.sums.process import Process
 
 
 @njit(cache=True, nogil=True)

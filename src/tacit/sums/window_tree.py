@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 from tacit import _checks
 from tacit.privacy import Budget, Guarantee, published
 from tacit.sums import scales
-from tacit.sums.base import Process, RunningTotal
+from tacit.sums.base import RunningTotal
+from tacit.sums.process import Process
 from tacit.sums.tree import _level
 
 

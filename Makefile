@@ -28,7 +28,7 @@ lint: setup
 
 docs: setup
 	$(BIN)/python scripts/make_errata_table.py --check
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: setup
 	cd benchmarks && for file in running_totals linear_minimizers; do ../$(BIN)/python $$file.py || exit 1; done

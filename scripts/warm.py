@@ -41,7 +41,12 @@ def totals() -> None:
             total.add(rows[0])
 
 
+def choices() -> None:
+    tacit.noise.exponential_mechanism([0.0, 1.0], sensitivity=1.0, epsilon=1.0)
+
+
 if __name__ == "__main__":
     start = time.perf_counter()
     totals()
+    choices()
     print(f"compiled in {time.perf_counter() - start:.0f} s")

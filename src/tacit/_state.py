@@ -1,11 +1,12 @@
 """A saved state: who may continue it, and how it is kept on disk.
 
-Continuing one state twice would put the same noise on different data, or fresh noise on the same data; either is a
-release nobody accounted for. So every total and learner holds a :class:`Lease`, shared by all its twins in this process
-(restored, copied or unpickled), and only the first twin to take a step may take it.
+Continuing one state twice would put the same noise on different data, or fresh noise on the same
+data; either is a release nobody accounted for. So every total and learner holds a :class:`Lease`,
+shared by all its twins in this process (restored, copied or unpickled), and only the first twin to
+take a step may take it.
 
-The one thing a reader would get wrong: a lease sees one process. A state file that is copied to another machine and
-continued there is a fork that nobody can see; see docs/sharp-edges.md.
+The one thing a reader would get wrong: a lease sees one process. A state file that is copied to
+another machine and continued there is a fork that nobody can see; see docs/sharp-edges.md.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import json
 import os
 import secrets
 import tempfile
+import threading
 import warnings
 from pathlib import Path
 from typing import Any
@@ -28,13 +30,17 @@ _leases: dict[str, Lease] = {}
 
 
 class Lease:
-    """How far the one stream of outputs that an id names has gone, in this process."""
+    """How far the one stream of outputs that an id names has gone, in this process.
 
-    __slots__ = ("furthest", "id")
+    ``lock`` is held while a step is taken, by whichever twin takes it.
+    """
+
+    __slots__ = ("furthest", "id", "lock")
 
     def __init__(self, identity: str | None = None, step: int = 0) -> None:
         self.id = identity or secrets.token_hex(16)
         self.furthest = step
+        self.lock = threading.Lock()
 
     def publish(self) -> None:
         """Remember this lease: from now on there may be twins."""

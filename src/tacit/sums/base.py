@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextvars
 import math
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, ClassVar
@@ -74,7 +73,8 @@ class RunningTotal(ABC):
         if not isinstance(budget, Budget):
             raise TypeError(f"budget must be a tacit.Budget, got {budget!r}")
         self.budget = budget
-        self.norm = _checks.number(norm, "norm", low=0.0, open_low=True)
+        # far from where a square, or a lattice step, is beyond what a double can hold
+        self.norm = _checks.number(norm, "norm", low=1e-100, high=1e100)
         self.noise = noise
         self.noise_precision = _checks.choice(
             noise_precision, "noise_precision", ("lattice", "float")
@@ -83,8 +83,8 @@ class RunningTotal(ABC):
         self._source = Source(seed)
         self._guarantee = self._promise()
         charge(self._guarantee, f"{type(self).__name__} of dimension {self.dim}")
-        self._lock = threading.Lock()
         self._lease = _state.Lease()
+        self._lock = self._lease.lock
         self._begin()
 
     # What a mechanism provides
@@ -101,6 +101,10 @@ class RunningTotal(ABC):
     @abstractmethod
     def _variance(self, t: int, steps: int | None) -> float:
         """Variance of one coordinate of the noise at step t of a stretch."""
+
+    def _reach(self) -> float:
+        """How far one record moves the total, in the Euclidean norm; a subclass may know better."""
+        return self.budget.sensitivity(self.norm)
 
     def _check_budget(self) -> None:
         name = type(self).__name__
@@ -142,6 +146,7 @@ class RunningTotal(ABC):
         self._block: NDArray[Any] = np.empty((0, self.dim), self._total.dtype)
         self._row = 0
         self._per_step = 1.0 / process.step
+        self._long = kernels.shortening(self.dim, self._per_step)
         # A float norm is within (dim + 16) units of the true one, so a vector clipped to this is
         # not above `norm`.
         self._limit = (
@@ -163,13 +168,16 @@ class RunningTotal(ABC):
     def _rebase_every(self) -> int:
         return max(self.budget.window or 1, 2**16)
 
-    def _ready(self) -> int:
-        """Check that this object may go on, and return how many steps the noise at hand is good for."""
+    def _check_process(self) -> None:
         if self._generation != generation():
             raise ForkError(
                 "this total was copied by a process fork; continuing it in the child would be a second release of "
                 "the same data. Create it in the process that uses it, or hand over state() before the fork"
             )
+
+    def _ready(self) -> int:
+        """Check that this object may go on, and return how many steps the noise at hand is good for."""
+        self._check_process()
         if self._lease.furthest != self.steps:
             raise ForkError(
                 f"this total stands at step {self.steps}, but its stream was already continued to step "
@@ -238,6 +246,8 @@ class RunningTotal(ABC):
             v = _checks.vector(contribution, "contribution", self.dim)
         out = np.empty(self.dim)
         with self._lock:
+            if self._row == len(self._block):
+                _checks.vector(v, "contribution", self.dim)  # a refusal must come before a draw
             self._ready()
             factor = kernels.add(
                 v, self._total, self._block, self._row, self._limit, self._per_step,
@@ -248,7 +258,7 @@ class RunningTotal(ABC):
             self.steps += 1
             self._row += 1
             self._lease.furthest = self.steps
-            if factor != self._per_step:
+            if factor < self._long:
                 self.clipped += 1
         return out
 
@@ -258,22 +268,23 @@ class RunningTotal(ABC):
         if rows.ndim != 2 or rows.shape[1] != self.dim:
             raise ValueError(f"contributions must have shape (n, {self.dim}), got {rows.shape}")
         factors = np.empty(len(rows))
-        clipped = kernels.multipliers(rows, self._limit, 1.0, factors)
+        unit = self._per_step  # a power of two, and so is what it becomes in a later epoch
+        clipped = kernels.multipliers(rows, self._limit, unit, factors)
         if clipped < 0:
             _checks.matrix(rows, "contributions", self.dim)
-        if self.horizon is not None and self.steps + len(rows) > self.horizon:
-            raise ValueError(
-                f"{len(rows)} contributions do not fit: {self.horizon - self.steps} of the horizon of "
-                f"{self.horizon} steps are left; build the total with a larger horizon, or with horizon=None"
-            )
         out = np.empty((len(rows), self.dim))
         with self._lock:
+            if self.horizon is not None and self.steps + len(rows) > self.horizon:
+                raise ValueError(
+                    f"{len(rows)} contributions do not fit: {self.horizon - self.steps} of the horizon of "
+                    f"{self.horizon} steps are left; build the total with a larger horizon, or with horizon=None"
+                )
             done = 0
             while done < len(rows):
                 noise = self._take(len(rows) - done)
                 end = done + len(noise)
                 kernels.run(
-                    rows[done:end], factors[done:end] * self._per_step, self._total, noise,
+                    rows[done:end], factors[done:end] * (self._per_step / unit), self._total, noise,
                     self._noise.step, self._base, out[done:end],
                 )  # fmt: skip
                 self._advance(len(noise))
@@ -308,6 +319,7 @@ class RunningTotal(ABC):
     def state(self) -> dict[str, Any]:
         """All that is needed to go on as if nothing had happened. A secret: it holds the clean total."""
         with self._lock:
+            self._check_process()  # else a copy in the child, made of this state, would go on
             self._lease.publish()
             return {
                 "version": _STATE_VERSION,
@@ -352,6 +364,7 @@ class RunningTotal(ABC):
 
     def _restore(self, state: dict[str, Any], lease: _state.Lease) -> None:
         self._lease = lease
+        self._lock = lease.lock
         self._source = Source.from_state(state["source"])
         self._guarantee = self._promise()
         self.steps, self.clipped = int(state["steps"]), int(state["clipped"])
@@ -362,9 +375,9 @@ class RunningTotal(ABC):
         self._snapshot = None if state["snapshot"] is None else state["snapshot"].copy()
         for name, array in state["process"].items():
             self._noise.arrays[name][...] = array
-        if len(state["last"]):
-            self._block = np.concatenate([state["last"][None], state["noise"]])
-            self._row = 1
+        used = [state["last"][None]] if len(state["last"]) else []
+        self._block = np.concatenate([*used, state["noise"]])
+        self._row = len(used)
 
     def _arguments(self) -> dict[str, Any]:
         budget = self.budget

@@ -25,7 +25,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from tacit import _checks
+from tacit import _checks, _state
 from tacit.noise import lattice
 from tacit.privacy import Budget, Guarantee, Release, curves
 from tacit.sums import scales
@@ -152,6 +152,8 @@ class Correlated(RunningTotal):
         seed: int | None = None,
         noise_precision: str = "lattice",
     ) -> None:
+        self._filters: dict[int | None, Toeplitz] = {}
+        self._scales: dict[int | None, float] = {}
         self.objective = _checks.choice(objective, "objective", ("max", "mean"))
         self.buffers = None if buffers is None else _checks.integer(buffers, "buffers", low=1)
         super().__init__(
@@ -169,7 +171,22 @@ class Correlated(RunningTotal):
         del mine["noise"]
         return mine
 
+    def state(self) -> dict[str, Any]:
+        state = super().state()
+        # Another machine's cache may hold another filter; the stream goes on with its own.
+        return state | {"filter": self._parameters(state["epoch"][1]).to_dict()}
+
+    def _restore(self, state: dict[str, Any], lease: _state.Lease) -> None:
+        self._filters = {state["epoch"][1]: Toeplitz.from_dict(state["filter"])}
+        self._scales = {}
+        super()._restore(state, lease)
+
     def _parameters(self, steps: int | None) -> Toeplitz:
+        if steps not in self._filters:
+            self._filters[steps] = self._look_up(steps)
+        return self._filters[steps]
+
+    def _look_up(self, steps: int | None) -> Toeplitz:
         window = self.budget.window
         if window is not None and (steps is None or window < steps):
             return toeplitz(window=window, buffers=self.buffers)
@@ -216,10 +233,6 @@ class Correlated(RunningTotal):
                 lambda sigma: self._mu(sigma, steps), self.budget.mu, start
             )
         return self._scales[steps]
-
-    @property
-    def _scales(self) -> dict[int | None, float]:
-        return self.__dict__.setdefault("_scale_cache", {})
 
     def _process(self, steps: int | None) -> Process:
         scale, parameters = self._scale(steps), self._parameters(steps)

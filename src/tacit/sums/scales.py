@@ -24,7 +24,7 @@ def check_noise(noise: str) -> str:
 
 def sensitivity(total: RunningTotal) -> float:
     """How far one record moves a node: in the Euclidean norm, or for Laplace noise in the 1-norm."""
-    reach = total.budget.sensitivity(total.norm)
+    reach = total._reach()
     return reach * math.sqrt(total.dim) if total.noise == "laplace" else reach
 
 

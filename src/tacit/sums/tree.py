@@ -321,6 +321,11 @@ def _solve(mu: Any, target: float, start: float) -> float:
     low = high = start / target
     while mu(high) > target:
         high *= 2.0
+        if high > 2.0**40 * low:
+            raise ValueError(
+                f"no noise on the lattice gives mu = {target:.3g}: what rounding adds over so many steps "
+                "and dimensions is more; ask for a larger epsilon, a shorter horizon or fewer dimensions"
+            )
     while mu(low) <= target:
         low /= 2.0
     for _ in range(200):

@@ -198,7 +198,7 @@ class WindowTree(RunningTotal):
             "suffix": np.zeros((max(top, 1), self.dim), kind),
             "whole": np.zeros(self.dim, kind),
         }
-        step = self._lattice_step(scale, self._capacity(None))
+        step = self._lattice_step(scale, self._capacity(steps))
         return _Blocks(self.noise, scale, step, lattice, arrays, window)
 
     def _promise(self) -> Guarantee:

@@ -1,0 +1,734 @@
+"""What all running totals share: exact sums, honest errors, clipping, refusals, ledgers, threads."""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import tacit
+from tacit import _state, sums
+from tacit.sums import base
+
+from . import reference
+from .reference import CASES, GAUSSIAN, PURE
+
+PRECISIONS = ("lattice", "float")
+SAMPLES = 20_000
+# Fewer than 5,000 bounds are checked in this file, so all of them together ring falsely with probability < 1e-6.
+ALARM = 1e-10
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("TACIT_CACHE", str(tmp_path / "cache"))
+
+
+def frozen(total):
+    return _state.dumps(total.state())
+
+
+# The exact part -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "precision"),
+    [(name, "lattice") for name in CASES]
+    + [(name, "float") for name in CASES if "gaussian" in name or "correlated" in name],
+)
+def test_without_noise_the_totals_are_the_running_sums(name, precision, monkeypatch):
+    reference.no_noise(monkeypatch)
+    monkeypatch.setattr(base, "_BLOCK", 21)
+    rows = np.random.default_rng(1).uniform(-0.3, 0.3, (90, 3))
+    for horizon in (90, None):
+        total = CASES[name](3, horizon, noise_precision=precision)
+        outputs = total.run(rows)
+        if precision == "float":
+            assert np.allclose(outputs, np.cumsum(rows, axis=0), rtol=0, atol=1e-13)
+            continue
+        step = Fraction(total._noise.step)
+        whole = [0, 0, 0]
+        for t, row in enumerate(rows):
+            whole = [w + int(Fraction(float(x)) / step) for w, x in zip(whole, row, strict=True)]
+            assert [Fraction(float(x)) for x in outputs[t]] == [w * step for w in whole]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_lattice_totals_are_whole_steps(name):
+    total = CASES[name](4, None)
+    outputs = total.run(np.random.default_rng(2).normal(0, 0.3, (200, 4)))
+    steps = outputs / total._noise.step
+    assert (np.abs(steps) < 2.0**53).all()
+    assert (steps == np.rint(steps)).all()
+    assert math.frexp(total._noise.step)[0] == 0.5
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("name", CASES)
+def test_the_noise_does_not_depend_on_the_data(name, precision):
+    rows = np.random.default_rng(3).integers(-4, 5, (60, 2)) / 64
+    quiet = CASES[name](2, 60, noise_precision=precision).run(np.zeros((60, 2)))
+    loud = CASES[name](2, 60, noise_precision=precision).run(rows)
+    assert np.allclose(loud - quiet, np.cumsum(rows, axis=0), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", [n for n in CASES if "window" in n] + ["independent-gaussian"])
+def test_endless_totals_stay_exact_across_rebasing(name, monkeypatch):
+    """Against Python's own whole numbers, with what has expired moved out every few steps."""
+
+    def soon(self):
+        return max(self.budget.window or 1, 9)
+
+    monkeypatch.setattr(sums.RunningTotal, "_rebase_every", property(soon))
+    monkeypatch.setattr(base, "_BLOCK", 14)
+    steps = 700
+    rows = np.random.default_rng(4).integers(-512, 700, (steps, 2)) / 1024
+    quiet, loud = CASES[name](2), CASES[name](2)
+    if name.startswith("independent"):
+        budget = GAUSSIAN.with_(window=7)
+        quiet, loud = CASES[name](2, budget=budget), CASES[name](2, budget=budget)
+    noise = quiet.run(np.zeros((steps, 2)))
+    outputs = loud.run(rows)
+    step = Fraction(loud._noise.step)
+    whole = [0, 0]
+    for t in range(steps):
+        whole = [w + int(Fraction(float(x)) / step) for w, x in zip(whole, rows[t], strict=True)]
+        expected = [w * step + Fraction(float(z)) for w, z in zip(whole, noise[t], strict=True)]
+        assert [Fraction(float(x)) for x in outputs[t]] == expected
+    assert np.abs(loud._total).max() <= 2 * soon(loud) / loud._noise.step
+
+
+@pytest.mark.parametrize("kind", [sums.WindowTree, sums.Correlated])
+def test_endless_totals_stay_exact_at_their_own_pace(kind):
+    steps = 3 * 2**16 + 5
+    rows = np.tile([[0.5], [-0.25], [0.75]], (steps // 3 + 1, 1))[:steps]
+    budget = GAUSSIAN.with_(window=4)
+    quiet = kind(1, budget=budget, seed=1).run(np.zeros((steps, 1)))
+    loud = kind(1, budget=budget, seed=1).run(rows)
+    assert np.array_equal(loud, quiet + np.cumsum(rows, axis=0))
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("horizon", [2**20, 2**40, None])
+def test_the_exact_total_never_overflows(name, horizon):
+    """As many contributions of full norm as may be in the total at once, plus the noise, fit in 64 bits."""
+    for epsilon in (1e-3, 1e4, 1e7):
+        budget = CASES[name](1).budget.with_(epsilon=epsilon)
+        if "correlated" in name and horizon == 2**40 and epsilon == 1e-3 and budget.window is None:
+            # rounding over so many steps would spend more than there is
+            with pytest.raises(ValueError, match="shorter horizon"):
+                CASES[name](1, horizon, budget=budget)
+            continue
+        total = CASES[name](1, horizon, budget=budget)
+        endless = horizon is None and (total.budget.window is not None or "independent" in name)
+        most = horizon or (2 * total._rebase_every if endless else base._FIRST_EPOCH)
+        reach = most * total.norm / total._noise.step + 100 * total.error(1) / total._noise.step
+        assert reach < 2.0**62
+
+
+# The error ----------------------------------------------------------------------------------------
+
+
+def check_variances(name, samples, errors):
+    """``samples`` has one row a time and one column a repeat; known mean 0."""
+    low, high = reference.variance_bounds(
+        SAMPLES, ALARM, gaussian="gam" not in name and "lap" not in name
+    )
+    ratio = (samples**2).mean(axis=1) / np.array(errors) ** 2
+    assert samples.shape[1] == SAMPLES
+    assert (ratio > low).all(), ratio
+    assert (ratio < high).all(), ratio
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("endless", [False, True])
+@pytest.mark.parametrize("name", [n for n in CASES if "gamma" not in n])
+def test_error_is_the_empirical_deviation(name, endless, precision, monkeypatch):
+    """The coordinates of one vector are independent repeats."""
+    monkeypatch.setattr(base, "_FIRST_EPOCH", 4)
+    steps = 20
+    total = CASES[name](SAMPLES, None if endless else steps, noise_precision=precision)
+    rows = np.full((steps, SAMPLES), 2.0**-8)
+    samples = total.run(rows) - np.cumsum(rows, axis=0)
+    check_variances(name, samples, [total.error(t) for t in range(1, steps + 1)])
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize(
+    "name", ["independent-gamma", "tree-gamma-plain", "tree-gamma-honaker", "window-tree-gamma-6"]
+)
+def test_error_of_gamma_noise_is_the_empirical_deviation(name, precision):
+    """The coordinates of a spherical vector depend on each other, so each repeat is a stream of its own."""
+    steps = 7 if "window" not in name else 13
+    total = CASES[name](3, steps, noise_precision=precision)
+    samples = np.empty((steps, SAMPLES))
+    nothing = np.zeros((steps, 3))
+    for repeat in range(SAMPLES):
+        total._begin()
+        total._lease = _state.Lease()
+        samples[:, repeat] = total.run(nothing)[:, repeat % 3]
+    check_variances(name, samples, [total.error(t) for t in range(1, steps + 1)])
+
+
+@pytest.mark.parametrize("name", ["tree-gamma-honaker", "window-tree-gamma-8"])
+def test_error_of_gamma_noise_in_epochs_and_far_out(name, monkeypatch):
+    monkeypatch.setattr(base, "_FIRST_EPOCH", 2)
+    monkeypatch.setattr(base, "_BLOCK", 42)
+    total = CASES[name](2, None, noise_precision="float")
+    steps = 9 if "tree-gamma-h" in name else 21
+    samples = np.empty((steps, SAMPLES))
+    for repeat in range(SAMPLES):
+        total._begin()
+        total._lease = _state.Lease()
+        samples[:, repeat] = total.run(np.zeros((steps, 2)))[:, repeat % 2]
+    check_variances(name, samples, [total.error(t) for t in range(1, steps + 1)])
+
+
+def test_totals_of_disjoint_stretches_of_a_window_are_independent_repeats():
+    """One long stream instead of many: totals two windows apart share no node."""
+    total = CASES["window-tree-gamma-6"](3)
+    far = total.run(np.zeros((12 * SAMPLES + 200, 3)))[200:]
+    samples = far.reshape(SAMPLES, 12, 3)[:, :, 0].T
+    # the pattern of nodes repeats with the block of four, and 12 is a multiple of it
+    check_variances("gamma", samples, [total.error(201 + k) for k in range(12)])
+
+
+def test_unseeded_totals_differ():
+    for name in CASES:
+        first, second = CASES[name](2, 8, seed=None), CASES[name](2, 8, seed=None)
+        assert not np.array_equal(first.run(np.zeros((8, 2))), second.run(np.zeros((8, 2))))
+        assert not first.guarantee.seeded
+        assert CASES[name](2, 8, seed=7).guarantee.seeded
+
+
+# Clipping -----------------------------------------------------------------------------------------
+
+
+def vectors(dim, norm):
+    rng = np.random.default_rng(dim)
+    unit = np.zeros(dim)
+    unit[dim // 2] = norm
+    yield unit
+    yield -unit
+    yield np.nextafter(unit, np.inf)
+    yield np.full(dim, norm / math.sqrt(dim))
+    yield np.full(dim, np.nextafter(norm / math.sqrt(dim), 1))
+    yield np.full(dim, norm)
+    yield np.full(dim, 5e-324)
+    yield np.full(dim, 1e-310)
+    yield np.full(dim, 1e300)
+    yield np.full(dim, -1.7e308)
+    yield np.full(dim, sys.float_info.max)
+    yield np.where(np.arange(dim) % 2, 1e300, 1e-300)
+    yield np.where(np.arange(dim) % 3, norm, 1e160)
+    yield np.where(np.arange(dim) % 3, 1e-200, norm * 0.999)
+    yield np.full(dim, 1e-160)
+    yield 10.0 ** rng.uniform(-320, 308, dim)
+    for _ in range(6):
+        v = rng.standard_normal(dim)
+        v *= norm / np.linalg.norm(v)
+        yield v
+        yield np.nextafter(v, 2 * v)
+        yield v * 1e3
+        yield v * rng.uniform(0, 1)
+        yield v * 10.0 ** rng.uniform(0, 300 - max(0.0, math.log10(norm)))
+
+
+def squared(values):
+    return sum(value * value for value in values)
+
+
+@pytest.mark.parametrize("norm", [1.0, 0.1, 3.7, 1e-12, 1e12, 1e-80, 1e80])
+@pytest.mark.parametrize("dim", [1, 2, 3, 10, 100, 1000])
+def test_no_quantised_vector_is_longer_than_the_norm(dim, norm, monkeypatch):
+    """In exact arithmetic: the whole steps that a contribution moves the total by, one at a time and in a chunk."""
+    reference.no_noise(monkeypatch)
+    given = np.array(list(vectors(dim, norm)))
+    one, many = (sums.Tree(dim, len(given), budget=GAUSSIAN, norm=norm) for _ in range(2))
+    step = Fraction(one._noise.step)
+    limit = Fraction(norm) ** 2
+    before, moves = [0] * dim, []
+    for v in given:
+        one.add(v)
+        now = one._total.tolist()
+        moves.append([a - b for a, b in zip(now, before, strict=True)])
+        before = now
+    many.run(given)
+    assert many._total.tolist() == before
+    assert many.clipped == one.clipped
+    slack = (Fraction(norm) * (1 - Fraction(1, 10**9)) - Fraction(math.sqrt(dim) + 1) * step) ** 2
+    for v, move in zip(given, moves, strict=True):
+        assert squared(move) * step**2 <= limit
+        exact = [Fraction(float(x)) for x in v]
+        # as Python's own whole numbers: signs kept, nothing shrunk that was short, nothing long shrunk too far
+        assert all(m == 0 or (m > 0) == (x > 0) for m, x in zip(move, exact, strict=True))
+        if squared(exact) < limit * (1 - Fraction(1, 10**9)):
+            assert move == [int(x / step) for x in exact]
+        else:
+            assert squared(move) * step**2 >= slack
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("name", CASES)
+def test_long_contributions_are_scaled_and_counted(name, precision):
+    rows = np.array([[3.0, 4.0], [0.3, 0.4], [0.0, 1.0], [0.0, 0.0], [-30.0, 40.0], [0.6, 0.8]])
+    known = np.array([[0.6, 0.8], [0.3, 0.4], [0.0, 1.0], [0.0, 0.0], [-0.6, 0.8], [0.6, 0.8]])
+    quiet = CASES[name](2, 6, noise_precision=precision).run(np.zeros((6, 2)))
+    total = CASES[name](2, 6, noise_precision=precision)
+    assert np.allclose(total.run(rows) - quiet, np.cumsum(known, axis=0), rtol=0, atol=1e-6)
+    one = CASES[name](2, 6, noise_precision=precision)
+    outputs = np.array([one.add(row) for row in rows])
+    assert np.allclose(outputs - quiet, np.cumsum(known, axis=0), rtol=0, atol=1e-6)
+    # what is as long as the norm is not long
+    assert total.clipped == one.clipped == 2
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("chunk", [False, True])
+def test_huge_finite_contributions_are_clipped_like_any_other(precision, chunk):
+    """Vectors whose norm is beyond the largest double, among others: nothing unclipped, nothing uninitialised."""
+    huge = sys.float_info.max
+    rows = np.array([[huge, huge], [1e6, 0.0], [-huge, huge], [0.0, 1e6], [0.25, 0.0]])
+    half = math.sqrt(0.5)
+    known = np.array([[half, half], [1.0, 0.0], [-half, half], [0.0, 1.0], [0.25, 0.0]])
+    build = CASES["tree-gaussian-plain"]
+    quiet = build(2, 5, noise_precision=precision).run(np.zeros((5, 2)))
+    total = build(2, 5, noise_precision=precision)
+    outputs = total.run(rows) if chunk else np.array([total.add(row) for row in rows])
+    assert np.allclose(outputs - quiet, np.cumsum(known, axis=0), rtol=0, atol=1e-6)
+    assert total.clipped == 4
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("name", CASES)
+def test_the_null_record_contributes_nothing_and_counts_as_a_step(name, precision):
+    quiet = CASES[name](2, 5, noise_precision=precision).run(np.zeros((5, 2)))
+    total = CASES[name](2, 5, noise_precision=precision)
+    outputs = np.array([total.add(None) for _ in range(5)])
+    assert np.array_equal(outputs, quiet)
+    assert (total.steps, total.clipped) == (5, 0)
+    with pytest.raises(ValueError, match="horizon"):
+        total.add(None)
+
+
+# Refusals -----------------------------------------------------------------------------------------
+
+BAD_ROWS = {
+    "nan": np.array([0.1, np.nan]),
+    "infinite": np.array([np.inf, 0.1]),
+    "minus infinite": np.array([0.1, -np.inf]),
+    "nan in a list": [0.1, float("nan")],
+    "too long": np.array([0.1, 0.1, 0.1]),
+    "too short": [0.1],
+    "a number": 0.1,
+    "a matrix": np.zeros((1, 2)),
+    "empty": [],
+    "complex": np.array([0.1 + 0j, 0.1]),
+    "text": ["0.1", "0.1"],
+    "object": np.array([0.1, None], dtype=object),
+    "boolean": np.array([True, False]),
+    "float32 nan": np.array([np.nan, 0], dtype=np.float32),
+    "date": np.array(["2020-01-01", "2020-01-02"], dtype="datetime64[D]"),
+}
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("name", CASES)
+def test_bad_contributions_change_nothing(name, precision, monkeypatch):
+    """At the first step, within a block, and where a block, an epoch or a rebasing ends."""
+    monkeypatch.setattr(base, "_BLOCK", 8)
+    monkeypatch.setattr(base, "_FIRST_EPOCH", 8)
+
+    def soon(self):
+        return max(self.budget.window or 1, 8)
+
+    monkeypatch.setattr(sums.RunningTotal, "_rebase_every", property(soon))
+    total = CASES[name](2, None, noise_precision=precision)
+    twin = CASES[name](2, None, noise_precision=precision)
+    for _ in range(3):
+        for row in BAD_ROWS.values():
+            before = frozen(total)
+            with pytest.raises((ValueError, TypeError), match="contribution"):
+                total.add(row)
+            assert frozen(total) == before
+            if np.ndim(row) == 1:
+                with pytest.raises((ValueError, TypeError), match="contributions"):
+                    total.run(np.stack([row, row]))
+                assert frozen(total) == before
+        with pytest.raises(ValueError, match="row 3"):
+            total.run([[0.1, 0.1], [0.1, 0.1], [9.0, 0.1], [0.1, np.nan]])
+        assert frozen(total) == before
+        for end in (3, 8, 24):
+            if total.steps < end:
+                more = np.full((end - total.steps, 2), 0.2)
+                assert np.array_equal(total.run(more), twin.run(more))
+                break
+
+
+def test_bad_chunks_change_nothing():
+    total = CASES["tree-gaussian-honaker"](2, 8)
+    total.run(np.full((3, 2), 0.1))
+    before = frozen(total)
+    for bad in (
+        np.zeros(2),
+        np.zeros((2, 3)),
+        np.zeros((1, 2, 2)),
+        np.zeros((6, 2)),
+        None,
+        "text",
+        3,
+    ):
+        with pytest.raises((ValueError, TypeError)):
+            total.run(bad)
+        assert frozen(total) == before
+    for t in (0, -1, 9, 1.5, True, None):
+        with pytest.raises((ValueError, TypeError), match="t must"):
+            total.error(t)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_steps_beyond_the_horizon_are_refused(name):
+    total = CASES[name](2, 5)
+    with pytest.raises(ValueError, match="horizon"):
+        total.run(np.zeros((6, 2)))
+    total.run(np.zeros((5, 2)))
+    before = frozen(total)
+    with pytest.raises(ValueError, match="horizon"):
+        total.add([0.0, 0.0])
+    with pytest.raises(ValueError, match="horizon"):
+        total.run(np.zeros((1, 2)))
+    assert frozen(total) == before
+    assert total.run(np.zeros((0, 2))).shape == (0, 2)
+
+
+WINDOWED = tacit.Budget(1.0, 1e-6, window=8)
+
+BAD_ARGUMENTS = [
+    (sums.Tree, {"dim": 0}, "dim"),
+    (sums.Tree, {"dim": -1}, "dim"),
+    (sums.Tree, {"dim": 2.0}, "dim"),
+    (sums.Tree, {"dim": True}, "dim"),
+    (sums.Tree, {"dim": None}, "dim"),
+    (sums.Tree, {"horizon": 0}, "horizon"),
+    (sums.Tree, {"horizon": -5}, "horizon"),
+    (sums.Tree, {"horizon": 2.5}, "horizon"),
+    (sums.Tree, {"norm": 0.0}, "norm"),
+    (sums.Tree, {"norm": -1.0}, "norm"),
+    (sums.Tree, {"norm": math.nan}, "norm"),
+    (sums.Tree, {"norm": math.inf}, "norm"),
+    (sums.Tree, {"norm": "1"}, "norm"),
+    (sums.Tree, {"norm": True}, "norm"),
+    (sums.Tree, {"budget": 1.0}, "budget"),
+    (sums.Tree, {"budget": None}, "budget"),
+    (sums.Tree, {"noise": "normal"}, "noise"),
+    (sums.Tree, {"noise": None}, "noise"),
+    (sums.Tree, {"estimator": "best"}, "estimator"),
+    (sums.Tree, {"noise_precision": "double"}, "noise_precision"),
+    (sums.Tree, {"seed": -1}, "seed"),
+    (sums.Tree, {"seed": 1.5}, "seed"),
+    (sums.Tree, {"budget": WINDOWED}, "window"),
+    (sums.Tree, {"budget": PURE}, "delta"),
+    (sums.Independent, {"budget": PURE}, "delta"),
+    (sums.Independent, {"noise": "cauchy"}, "noise"),
+    (sums.Independent, {"norm": 0.0}, "norm"),
+    (sums.WindowTree, {}, "window"),
+    (sums.WindowTree, {"budget": PURE.with_(window=4)}, "delta"),
+    (sums.WindowTree, {"budget": WINDOWED, "noise": "uniform"}, "noise"),
+    (sums.WindowTree, {"budget": WINDOWED, "dim": 0}, "dim"),
+    (sums.Correlated, {"budget": PURE}, "delta"),
+    (sums.Correlated, {"objective": "median"}, "objective"),
+    (sums.Correlated, {"buffers": 0}, "buffers"),
+    (sums.Correlated, {"buffers": 1.5}, "buffers"),
+    (sums.Correlated, {"noise_precision": None}, "noise_precision"),
+]
+
+
+@pytest.mark.parametrize(("kind", "wrong", "word"), BAD_ARGUMENTS)
+def test_bad_arguments_are_refused_and_cost_nothing(kind, wrong, word):
+    given = {"dim": 2, "horizon": 8, "budget": GAUSSIAN} | wrong
+    for scope in (GAUSSIAN, WINDOWED):
+        with tacit.Ledger(scope) as ledger:
+            with pytest.raises((ValueError, TypeError), match=word):
+                kind(
+                    given["dim"],
+                    given["horizon"],
+                    **{k: v for k, v in given.items() if k not in ("dim", "horizon")},
+                )
+            assert ledger.entries == ()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "word"),
+    [
+        ({"epsilon": 0.0}, "epsilon"),
+        ({"epsilon": -1.0}, "epsilon"),
+        ({"epsilon": math.nan}, "epsilon"),
+        ({"epsilon": math.inf}, "epsilon"),
+        ({"delta": -1e-9}, "delta"),
+        ({"delta": 1.0}, "delta"),
+        ({"delta": math.nan}, "delta"),
+        ({"window": 0}, "window"),
+        ({"window": -3}, "window"),
+        ({"window": 2.5}, "window"),
+        ({"neighbours": "add-remove"}, "neighbours"),
+    ],
+)
+def test_bad_budgets_are_refused(wrong, word):
+    with tacit.Ledger(GAUSSIAN) as ledger:
+        with pytest.raises((ValueError, TypeError), match=word):
+            sums.Tree(2, 8, budget=tacit.Budget(**({"epsilon": 1.0, "delta": 1e-6} | wrong)))
+        assert ledger.entries == ()
+
+
+# Ledgers and promises -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_ledger_is_charged_once(name):
+    budget = CASES[name](2, 8).budget
+    with tacit.Ledger(budget) as ledger:
+        total = CASES[name](2, 8)
+        assert len(ledger.entries) == 1
+        assert ledger.entries[0].guarantee == total.guarantee
+        total.run(np.zeros((4, 2)))
+        back = type(total).from_state(total.state())
+        back.run(np.zeros((4, 2)))
+        assert len(ledger.entries) == 1
+        with pytest.raises(tacit.privacy.BudgetExceeded):
+            CASES[name](2, 8)
+        assert len(ledger.entries) == 1
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("name", CASES)
+def test_the_promise_meets_the_budget_and_says_what_it_is(name, precision):
+    for neighbours in ("zero-out", "replace"):
+        for epsilon in (1e-3, 1.0, 1e4):
+            budget = CASES[name](1).budget.with_(epsilon=epsilon, neighbours=neighbours)
+            for horizon in (None, 1, 30):
+                total = CASES[name](3, horizon, budget=budget, noise_precision=precision, seed=None)
+                promise = total.guarantee
+                assert promise.meets(budget)
+                assert promise.epsilon(budget.delta) == pytest.approx(epsilon, rel=1e-5)
+                assert (promise.neighbours, promise.window) == (neighbours, budget.window)
+                assert promise.lattice == (precision == "lattice")
+                assert not promise.seeded
+
+
+@pytest.mark.parametrize("noise", ["gamma", "laplace"])
+def test_pure_noise_with_a_delta_meets_its_budget(noise):
+    budget = tacit.Budget(1.0, 1e-6)
+    tree = sums.Tree(3, 2**20, budget=budget, noise=noise)
+    window = sums.WindowTree(3, budget=budget.with_(window=2**20), noise=noise)
+    for total in (tree, window):
+        assert total.guarantee.meets(total.budget)
+        assert total.guarantee.epsilon(1e-6) == pytest.approx(1.0, rel=1e-6)
+    pure = sums.Tree(3, 2**20, budget=tacit.Budget(1.0), noise=noise)
+    assert tree.error(1) < pure.error(1)
+
+
+def test_published_noise_is_reported_as_it_is(monkeypatch):
+    """The paper's own noise, and the mu of the worst record under it, from the matrix."""
+    from tacit.privacy import published
+
+    budget = tacit.Budget(1.0, 1e-6, window=12)
+    total = sums.WindowTree(80, budget=budget, noise_precision="float", calibration="published")
+    assert total.error(1) == published.window_tree_gaussian(1.0, 1e-6, window=12).scale
+    matrix = reference.as_matrix(total, 40, monkeypatch)
+    assert total.guarantee.gdp == pytest.approx(reference.worst_mu(matrix, 12), rel=1e-9)
+    for estimator in ("plain", "honaker"):
+        tree = sums.Tree(
+            33, 33, budget=GAUSSIAN, estimator=estimator, noise_precision="float",
+            calibration="published",
+        )  # fmt: skip
+        matrix = reference.as_matrix(tree, 33, monkeypatch)
+        assert tree.guarantee.gdp == pytest.approx(reference.worst_mu(matrix), rel=1e-9)
+
+
+# Edges --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("name", CASES)
+def test_the_smallest_total(name, precision):
+    total = CASES[name](1, 1, noise_precision=precision)
+    assert np.isfinite(total.add([0.5])).all()
+    assert total.error(1) > 0
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("epsilon", [1e-3, 1e4])
+def test_extreme_budgets(name, precision, epsilon):
+    budget = CASES[name](1).budget.with_(epsilon=epsilon)
+    total = CASES[name](2, 40, budget=budget, noise_precision=precision)
+    outputs = total.run(np.full((40, 2), 0.5))
+    known = 0.5 * np.arange(1, 41)[:, None]
+    errors = np.array([total.error(t) for t in range(1, 41)])[:, None]
+    # 23 x 2 x 2 x 80 numbers with tails no heavier than exp(-1.4 x): below 1e-7 in all
+    assert (np.abs(outputs - known) < 18 * errors).all()
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("power", [40, -40])
+def test_units_do_not_matter(name, precision, power):
+    """Another power of two as the norm: the same totals, to the last bit, in other units."""
+    unit = 2.0**power
+    rows = np.random.default_rng(6).normal(0, 0.6, (50, 3))
+    plain = CASES[name](3, 50, noise_precision=precision)
+    scaled = CASES[name](3, 50, norm=unit, noise_precision=precision)
+    assert scaled.error(50) == pytest.approx(unit * plain.error(50), rel=1e-9)
+    outputs, known = scaled.run(rows * unit), plain.run(rows) * unit
+    if precision == "lattice":
+        assert np.array_equal(outputs, known)
+    else:
+        assert np.allclose(outputs, known, rtol=1e-9, atol=1e-9 * unit)
+
+
+@pytest.mark.parametrize("norm", [1e12, 1e-12])
+@pytest.mark.parametrize("name", CASES)
+def test_huge_and_tiny_norms(name, norm):
+    total = CASES[name](2, 30, norm=norm)
+    outputs = total.run(np.full((30, 2), 0.5 * norm))
+    assert np.isfinite(outputs).all()
+    assert total.error(30) == pytest.approx(norm * CASES[name](2, 30).error(30), rel=1e-6)
+    assert (np.abs(outputs[-1] - 15 * norm) < 18 * total.error(30)).all()
+
+
+@pytest.mark.parametrize("norm", [1e-320, 1e-300, 1e-160, 1e-101, 1e101, 1e160, 1.7e308])
+def test_absurd_norms_are_refused(norm):
+    """Where a square, a sum or a lattice step would be beyond what a double can hold."""
+    with pytest.raises(ValueError, match="norm"):
+        sums.Tree(2, 1000, budget=GAUSSIAN, norm=norm)
+
+
+@pytest.mark.parametrize("norm", [1e-100, 1e100])
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_nearly_absurd_norms_are_kept(norm, precision, monkeypatch):
+    """Never a contribution that is longer than its norm, and never a number that is not one."""
+    reference.no_noise(monkeypatch)
+    total = sums.Tree(2, 1000, budget=GAUSSIAN, norm=norm, noise_precision=precision)
+    for v in ([norm / 2, 0.0], [1e-150, 0.0], [1e155, 0.0], [1e300, 1e300]):
+        before = total._total.tolist()
+        assert np.isfinite(total.add(v)).all()
+        move = [a - b for a, b in zip(total._total.tolist(), before, strict=True)]
+        moved = [Fraction(m) * Fraction(total._noise.step) for m in move]
+        assert squared(moved) <= Fraction(norm) ** 2 * (1 + Fraction(1, 10**9))
+
+
+@pytest.mark.parametrize(
+    "name", ["tree-gaussian-honaker", "tree-gamma-plain", "correlated", "independent-gaussian"]
+)
+def test_a_long_stream_of_unknown_length(name):
+    total = CASES[name](2)
+    steps = 10_000
+    rows = np.full((steps, 2), 0.25)
+    outputs = total.run(rows)
+    errors = np.array([total.error(t) for t in (1, 256, 257, 768, 5000, steps)])
+    far = np.abs(outputs - np.cumsum(rows, axis=0))[[0, 255, 256, 767, 4999, steps - 1]]
+    assert (far < 20 * errors[:, None]).all()
+    assert total.steps == steps
+    assert errors[-1] <= (5.5 if "independent" not in name else 101) * errors[0]
+
+
+@pytest.mark.parametrize(
+    "name", ["tree-gaussian-honaker", "window-tree-gamma-6", "correlated-window-8"]
+)
+def test_every_kind_of_real_number_is_welcome(name):
+    rows = np.array([[0, 1], [0, 0], [1, 0], [0, -1]])
+    known = CASES[name](2, 4).run(rows.astype(float))
+    read_only = rows.astype(float)
+    read_only.setflags(write=False)
+    kinds = [
+        rows, rows.tolist(), tuple(map(tuple, rows)), rows.astype(np.float32), rows.astype(np.int8),
+        rows.astype(np.float16), np.asfortranarray(rows.astype(float)), rows.astype(">f8"), read_only,
+        np.repeat(rows.astype(float), 2, axis=1)[:, ::2],
+    ]  # fmt: skip
+    for given in kinds:
+        assert np.array_equal(CASES[name](2, 4).run(given), known)
+        total = CASES[name](2, 4)
+        assert np.array_equal([total.add(row) for row in given], known)
+    assert np.array_equal(rows, [[0, 1], [0, 0], [1, 0], [0, -1]])
+
+
+def test_the_caller_s_arrays_are_left_alone():
+    rows = np.array([[3.0, 4.0], [1.7e308, 1.7e308], [0.1, 0.2]])
+    kept = rows.copy()
+    total = CASES["tree-gaussian-honaker"](2, 6)
+    first = total.run(rows)
+    copy = first.copy()
+    for row in rows:
+        total.add(row)
+    assert np.array_equal(rows, kept)
+    assert np.array_equal(first, copy)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_empty_run_is_fine(name):
+    total = CASES[name](3)
+    before = frozen(total)
+    assert total.run(np.empty((0, 3))).shape == (0, 3)
+    assert frozen(total) == before
+
+
+# Threads ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["tree-gaussian-honaker", "window-tree-gaussian-6", "correlated"])
+def test_threads_lose_nothing(name, monkeypatch):
+    reference.no_noise(monkeypatch)
+    monkeypatch.setattr(base, "_BLOCK", 50)
+    total = CASES[name](1)
+    outputs: list[float] = []
+
+    def one_by_one():
+        for _ in range(1500):
+            outputs.append(float(total.add(np.array([0.5]))[0]))
+
+    def chunks():
+        for _ in range(100):
+            outputs.extend(total.run(np.full((15, 1), 0.5))[:, 0].tolist())
+
+    threads = [threading.Thread(target=work) for work in (one_by_one, chunks, one_by_one)]
+    pace = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(pace)
+    assert total.steps == 4500
+    assert sorted(outputs) == [0.5 * t for t in range(1, 4501)]
+
+
+def test_threads_share_a_horizon():
+    """Whatever fits is added whole; whatever does not is refused whole."""
+    total = CASES["tree-gaussian-honaker"](1, 1000)
+    done, refused = [], []
+
+    def work():
+        for _ in range(40):
+            try:
+                done.append(len(total.run(np.full((30, 1), 0.5))))
+            except ValueError:
+                refused.append(1)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    pace = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(pace)
+    assert total.steps == sum(done) == 990
+    assert len(refused) == 120 - 33

@@ -1,0 +1,1 @@
+"""The scikit-learn and River faces of the learners and solvers."""

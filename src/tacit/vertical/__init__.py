@@ -1,0 +1,1 @@
+"""Solvers whose columns live with different owners."""

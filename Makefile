@@ -31,7 +31,7 @@ docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: setup
-	cd benchmarks && for file in running_totals linear_minimizers; do ../$(BIN)/python $$file.py || exit 1; done
+	cd benchmarks && for file in running_totals linear_minimizers best_fixed; do ../$(BIN)/python $$file.py || exit 1; done
 
 audit: setup
 	$(BIN)/python -m pytest -q tests/sums tests/noise tests/privacy

@@ -1,0 +1,134 @@
+"""A user's own loss, and the check that catches wrong gradients and wrong constants."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from tacit import losses, sets
+
+
+def value(x, a, y):
+    return math.sqrt(1 + (a @ x - y) ** 2) - 1
+
+
+def gradient(x, a, y):
+    r = a @ x - y
+    return r / math.sqrt(1 + r * r) * a
+
+
+RNG = np.random.default_rng(0)
+A = RNG.standard_normal((50, 4))
+A /= np.linalg.norm(A, axis=1)[:, None]
+Y = RNG.uniform(-1, 1, 50)
+
+
+def make(value=value, gradient=gradient, **constants):
+    return losses.CustomLoss(value, gradient, **{"lipschitz": 1.0, "smoothness": 1.0, **constants})
+
+
+def test_a_sound_loss_passes():
+    report = losses.check(make(), A, Y)
+    assert report.passed
+    assert 0.9 < report.lipschitz[0] <= report.lipschitz[1] == 1.0
+    assert 0.9 < report.smoothness[0] <= 1.0
+    assert "lipschitz" in str(report)
+    assert losses.check(make(), A, Y, set=sets.L1Ball(4, 3.0)).passed
+
+
+@pytest.mark.parametrize(
+    ("loss", "words"),
+    [
+        (make(gradient=lambda x, a, y: 1.01 * gradient(x, a, y)), "gradient is wrong"),
+        (make(gradient=lambda x, a, y: -gradient(x, a, y)), "gradient is wrong"),
+        (make(gradient=lambda x, a, y: gradient(x, a, y + 0.05)), "gradient is wrong"),
+        (make(value=lambda x, a, y: -value(x, a, y),
+              gradient=lambda x, a, y: -gradient(x, a, y)), "not convex"),
+        (make(value=lambda x, a, y: math.sin(a @ x),
+              gradient=lambda x, a, y: math.cos(a @ x) * a), "not convex"),
+        (make(lipschitz=0.9), "a gradient of norm"),
+        (make(smoothness=0.8), "smoothness 0.8"),
+        (make(strong_convexity=0.01), "strong convexity 0.01"),
+        (make(values=lambda x, A, y: np.zeros(len(A))), "values over many records differs"),
+        (make(mean_gradient=lambda x, A, y: np.ones(4)), "mean_gradient over many records"),
+        (make(value=lambda x, a, y: math.nan), "must be finite"),
+    ],
+)  # fmt: skip
+def test_planted_errors_are_caught(loss, words):
+    with pytest.raises(sets.ContractError, match=words):
+        losses.check(loss, A, Y)
+    report = losses.check(loss, A, Y, raise_on_failure=False)
+    assert not report.passed
+
+
+def test_planted_errors_in_a_built_in_loss_are_caught():
+    class Wrong(losses.Logistic):
+        def _slope_bound(self, reach):
+            return 0.5
+
+    class TooSmooth(losses.SmoothHinge):
+        def _bend_bound(self, reach):
+            return 0.5 / self.width
+
+    with pytest.raises(sets.ContractError, match="ridge left out"):
+        losses.check(Wrong(ridge=0.1))
+    with pytest.raises(sets.ContractError, match="smoothness"):
+        losses.check(TooSmooth(0.3))
+
+
+def test_a_loss_that_scribbles_on_its_arguments_is_caught():
+    def scribble(x, a, y):
+        g = gradient(x, a, y)
+        x *= 0.5
+        return g
+
+    with pytest.raises(sets.ContractError, match="changes its arguments"):
+        losses.check(make(gradient=scribble), A, Y)
+
+
+def test_a_kink_is_no_error():
+    loss = losses.CustomLoss(
+        lambda x, a, y: float(abs(x[0])),
+        lambda x, a, y: np.sign(x[0]) * np.eye(4)[0],
+        lipschitz=1.0,
+    )
+    assert losses.check(loss, A, Y).passed
+    assert loss.curvature(sets.L2Ball(4)) == math.inf
+
+
+def test_the_check_stays_within_the_set():
+    def log_barrier(x, a, y):
+        assert (x >= -1e-12).all(), "outside"
+        return float(-np.log(x + 0.1).sum())
+
+    loss = losses.CustomLoss(log_barrier, lambda x, a, y: -1 / (x + 0.1), lipschitz=20.0)
+    assert losses.check(loss, A, Y, set=sets.Simplex(4)).passed
+
+
+def test_what_a_custom_loss_knows():
+    loss = make(strong_convexity=0.0)
+    assert loss.kernel is None
+    assert loss.lipschitz() == loss.data_lipschitz() == 1.0
+    assert loss.curvature(sets.L2Ball(4)) == 4.0
+    np.testing.assert_allclose(
+        loss.mean_gradient(np.ones(4), A, Y),
+        np.mean([gradient(np.ones(4), a, y) for a, y in zip(A, Y, strict=True)], axis=0),
+    )
+    assert "lipschitz=1" in repr(loss)
+
+
+def test_bad_arguments():
+    with pytest.raises(TypeError, match="value must be callable"):
+        losses.CustomLoss(3, gradient)
+    with pytest.raises(ValueError, match="smoothness"):
+        losses.CustomLoss(value, gradient, smoothness=-1.0)
+    with pytest.raises(ValueError, match="no function is like that"):
+        make(strong_convexity=2.0)
+    with pytest.raises(ValueError, match=r"returned shape \(\)"):
+        make(gradient=lambda x, a, y: 0.0).gradient(np.ones(4), A[0], 0.0)
+    with pytest.raises(ValueError, match="A is missing"):
+        losses.check(make())
+    with pytest.raises(ValueError, match="one label for each"):
+        make().prepare(A, Y[:3])

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from tacit._version import __version__
 
 if TYPE_CHECKING:
-    from tacit import losses, noise, plots, privacy, sets, sums, trace
-    from tacit.privacy import Budget, Guarantee, Ledger, PrivacyLeakWarning
+    from tacit import losses, noise, plots, privacy, sets, sums  # noqa: F401
+    from tacit.privacy import Budget, Guarantee, Ledger, PrivacyLeakWarning  # noqa: F401
 
 _HOME = {
     "Budget": "privacy",
@@ -20,7 +20,7 @@ _HOME = {
     "Ledger": "privacy",
     "PrivacyLeakWarning": "privacy",
 }
-_PACKAGES = ("privacy", "noise", "trace", "plots", "sums", "sets", "losses")
+_PACKAGES = ("privacy", "noise", "plots", "sums", "sets", "losses")
 
 __all__ = [*_HOME, *_PACKAGES, "__version__"]
 

@@ -15,7 +15,7 @@ setup: .venv/ready
 	touch $@
 
 run: setup
-	$(BIN)/python examples/running_total.py
+	$(BIN)/python examples/online_stream.py
 
 test: setup
 	$(BIN)/python -m pytest -n 2

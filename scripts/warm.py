@@ -11,7 +11,7 @@ import time
 import numpy as np
 
 import tacit
-from tacit import sums
+from tacit import losses, online, sets, sums
 
 
 def totals() -> None:
@@ -45,8 +45,23 @@ def choices() -> None:
     tacit.noise.exponential_mechanism([0.0, 1.0], sensitivity=1.0, epsilon=1.0)
 
 
+def learners() -> None:
+    """The loops of the online learners."""
+    rows, labels = np.full((3, 2), 0.5), np.array([1.0, -1.0, 1.0])
+    budget = tacit.Budget(1.0, 1e-6)
+    for precision in ("lattice", "float"):
+        online.FollowTheRegularizedLeader(
+            sets.L2Ball(2), losses.Logistic(), budget=budget, horizon=3, noise_precision=precision
+        ).run(rows, labels)
+        online.FollowTheApproximateLeader(
+            sets.L1Ball(2), losses.Logistic(ridge=0.1), budget=budget, horizon=3,
+            step="local-linear", noise_precision=precision,
+        ).run(rows, labels)  # fmt: skip
+
+
 if __name__ == "__main__":
     start = time.perf_counter()
     totals()
     choices()
+    learners()
     print(f"compiled in {time.perf_counter() - start:.0f} s")

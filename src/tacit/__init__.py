@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from tacit._version import __version__
 
 if TYPE_CHECKING:
-    from tacit import losses, noise, plots, privacy, sets, sums  # noqa: F401
+    from tacit import estimators, losses, noise, online, plots, privacy, sets, sums  # noqa: F401
+    from tacit.estimators import OnlineLinearRegression, OnlineLogisticRegression  # noqa: F401
     from tacit.privacy import Budget, Guarantee, Ledger, PrivacyLeakWarning  # noqa: F401
 
 _HOME = {
@@ -19,8 +20,10 @@ _HOME = {
     "Guarantee": "privacy",
     "Ledger": "privacy",
     "PrivacyLeakWarning": "privacy",
+    "OnlineLogisticRegression": "estimators",
+    "OnlineLinearRegression": "estimators",
 }
-_PACKAGES = ("privacy", "noise", "plots", "sums", "sets", "losses")
+_PACKAGES = ("privacy", "noise", "plots", "sums", "sets", "losses", "online", "estimators")
 
 __all__ = [*_HOME, *_PACKAGES, "__version__"]
 

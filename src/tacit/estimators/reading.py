@@ -1,0 +1,123 @@
+"""Records of a stream, which are dictionaries, read into vectors of a fixed length.
+
+Either the features are declared and have a place each, or their names are hashed to one with a sign
+(Weinberger et al. 2009, section 2), so that features may come and go. An absent feature is 0.
+
+The one thing a reader would get wrong: Python's own ``hash`` differs from process to process; a saved
+model would not know its features again. This is scikit-learn's MurmurHash3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import murmurhash3_32
+
+FloatArray = NDArray[np.float64]
+Record = Mapping[Any, Any]
+
+_FLOAT = np.dtype(np.float64)
+_NUMBERS = (int, float, np.number, np.bool_)
+_REMEMBERED = 2**16  # names whose places are kept; beyond that they are hashed again
+
+
+class Declared:
+    """Every feature has its place; what was not declared is ignored."""
+
+    def __init__(self, features: Sequence[Hashable]) -> None:
+        self.features = tuple(features)
+        self.columns = len(self.features)
+        self._pick = itemgetter(*self.features)
+
+    def one(self, x: Record) -> FloatArray:
+        try:
+            found = self._pick(x)
+            values = np.array(found if self.columns > 1 else (found,))
+        except KeyError:
+            values = np.array([x.get(name, 0.0) for name in self.features])
+        if values.dtype is _FLOAT and values.ndim == 1:
+            return values
+        return _numbers(values, [x.get(name, 0.0) for name in self.features], self.features)
+
+    def many(self, X: Any) -> FloatArray:
+        """The rows of a data frame."""
+        there = set(X.columns)
+        out = np.zeros((len(X), self.columns))
+        for place, name in enumerate(self.features):
+            if name in there:
+                out[:, place] = _column(X, name)
+        return out
+
+
+class Hashed:
+    """Every name has a place and a sign; a text value counts as a feature ``name=value`` of value 1."""
+
+    def __init__(self, dimension: int) -> None:
+        self.columns = dimension
+        self._places: dict[Any, tuple[int, float]] = {}
+
+    def place(self, name: Any) -> tuple[int, float]:
+        found = self._places.get(name)
+        if found is None:
+            number = murmurhash3_32(str(name), seed=0, positive=True)
+            found = number % self.columns, 1.0 if number & 0x80000000 else -1.0
+            if len(self._places) < _REMEMBERED:
+                self._places[name] = found
+        return found
+
+    def one(self, x: Record) -> FloatArray:
+        out = [0.0] * self.columns
+        known = self._places
+        for name, value in x.items():
+            if type(value) is not float:
+                if isinstance(value, str):
+                    name, value = f"{name}={value}", 1.0
+                elif not isinstance(value, _NUMBERS):
+                    raise _refusal(name, value)
+            found = known.get(name)
+            place, sign = self.place(name) if found is None else found
+            out[place] += sign * value
+        return np.array(out, dtype=np.float64)
+
+    def many(self, X: Any) -> FloatArray:
+        """The rows of a data frame."""
+        out = np.zeros((len(X), self.columns))
+        for name in X.columns:
+            column = X[name]
+            if column.dtype.kind not in "iufb":
+                for row, value in enumerate(column.tolist()):
+                    out[row] += self.one({name: value})
+                continue
+            place, sign = self.place(name)
+            out[:, place] += sign * _column(X, name)
+        return out
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"columns": self.columns, "_places": {}}
+
+
+def _column(X: Any, name: Any) -> FloatArray:
+    values = X[name].to_numpy()
+    if values.dtype.kind not in "iufb":
+        raise _refusal(name, values[0] if len(values) else None)
+    return np.asarray(values, dtype=np.float64)
+
+
+def _numbers(values: Any, found: list[Any], names: Sequence[Any]) -> FloatArray:
+    if values.ndim == 1 and values.dtype.kind in "iufb":
+        return values.astype(np.float64)
+    for name, value in zip(names, found, strict=True):
+        if isinstance(value, str) or not isinstance(value, _NUMBERS):
+            raise _refusal(name, value)
+    return np.array([float(value) for value in found])
+
+
+def _refusal(name: Any, value: Any) -> TypeError:
+    return TypeError(
+        f"feature {name!r} must be a number, got {value!r}; encode text and missing values first, or "
+        "leave the feature out of the record"
+    )

@@ -1,0 +1,431 @@
+"""Perturbed iterates: a stable online algorithm runs on clean data, and every iterate is played with noise.
+
+[online], Algorithms 2 (PIGD) and 3 (PGIGA) with corrected steps, sensitivities and calibration, and
+section 6.1 for losses without strong convexity. Derivations: docs/algorithms/perturbed-iterates.md.
+
+The one thing a reader would get wrong: privacy rests on the stability of the inner algorithm, which
+needs every loss to be strongly convex, the null record's too. So a gap in the stream keeps the
+regulariser's step; a step that is left out moves later iterates more than a record may.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tacit import _checks, _state
+from tacit.losses import GeneralizedLinear, Loss
+from tacit.noise.source import Source, generation
+from tacit.online import iterate_kernels as k
+from tacit.online import records, schedules
+from tacit.online.base import FloatArray, OnlineLearner, check_horizon
+from tacit.online.ftrl import needs_projection
+from tacit.online.inner import (
+    GradientDescent,
+    ImplicitGradient,
+    balanced_addition,
+    drift,
+    kind_of,
+    slow_step,
+)
+from tacit.online.totals import warn_of
+from tacit.privacy import Budget, ForkError, Guarantee, Release, charge, curves
+from tacit.sets import ConvexSet
+
+_NOTHING = np.zeros(0)
+
+
+class PerturbedIterates(OnlineLearner):
+    """PIGD and PGIGA, for generalised linear losses with a ridge.
+
+    Parameters
+    ----------
+    set : ConvexSet
+        Where decisions live; it needs a projection.
+    loss : Loss
+        A generalised linear loss of `tacit.losses`: privacy rests on its slope being monotone, which
+        a loss of the user's own could only promise.
+    inner : ImplicitGradient or GradientDescent
+        The algorithm whose iterates are perturbed.
+    schedule : {"optimal", "proportional", "published", "horizon-free"}, optional
+        How the noise is spread over time. ``"optimal"`` has the least noise in total,
+        ``"proportional"`` follows the sensitivity (the only one for a window), ``"published"`` is the
+        paper's, ``"horizon-free"`` needs no horizon. By default the first that the budget and the
+        horizon allow.
+    horizon : int, optional
+        How many records there may be.
+    added_regularizer : {None, "auto"} or float
+        For losses without a ridge: the alpha of a term (alpha/sqrt(t)) ||x - center||^2 that is added to
+        the t-th loss ([online], section 6.1).
+    lipschitz : float, optional
+        The bound on the gradient of what depends on the record; by default the loss's own on the set.
+    budget, seed, noise_precision
+        As in :class:`Learner`. There is no pure version.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tacit
+    >>> from tacit import losses, online, sets
+    >>> learner = online.PerturbedIterates(
+    ...     sets.L2Ball(3),
+    ...     losses.Logistic(ridge=0.5),
+    ...     inner=online.ImplicitGradient(),
+    ...     budget=tacit.Budget(1.0, 1e-6),
+    ...     horizon=1000,
+    ...     seed=0,
+    ... )
+    >>> play = learner.run(np.tile([0.6, 0.0, 0.0], (1000, 1)), np.ones(1000))
+    >>> round(learner.guarantee.gdp, 6)
+    0.236704
+    """
+
+    def __init__(
+        self,
+        set: ConvexSet,
+        loss: Loss,
+        *,
+        inner: ImplicitGradient | GradientDescent | None = None,
+        budget: Budget,
+        horizon: int | None = None,
+        schedule: str | None = None,
+        added_regularizer: str | float | None = None,
+        lipschitz: float | None = None,
+        seed: int | None = None,
+        noise_precision: str = "lattice",
+    ) -> None:
+        super().__init__(set, loss, budget)
+        needs_projection(set)
+        self.horizon = check_horizon(horizon)
+        self.inner = ImplicitGradient() if inner is None else inner
+        self.noise_precision = _checks.choice(
+            noise_precision, "noise_precision", ("lattice", "float")
+        )
+        self.schedule = schedules.choose(schedule, budget, self.horizon)
+        self._set_up(lipschitz, added_regularizer)
+        self._noise = schedules.IterateNoise(
+            Source(seed), self._plan, self._reach, self.horizon, self.dim, noise_precision
+        )
+        self._guarantee = self._promise()
+        warn_of(self._guarantee)
+        charge(self._guarantee, f"PerturbedIterates of dimension {self.dim}")
+        self._begin()
+
+    # ------------------------------------------------------------------ constants and promise
+
+    def _set_up(self, lipschitz: float | None, added: str | float | None) -> None:
+        self._inner, self._given_lipschitz = kind_of(self.inner, self.loss), lipschitz
+        loss = self.loss
+        assert isinstance(loss, GeneralizedLinear)
+        slope = (
+            loss.scalar_bounds(self.set)[0]
+            if lipschitz is None
+            else _checks.number(lipschitz, "lipschitz", low=0.0, open_low=True) / loss.feature_norm
+        )
+        if not math.isfinite(slope):
+            raise ValueError(
+                f"the gradients of {loss!r} on {self.set!r} have no bound; give lipschitz=, or a "
+                "bounded set"
+            )
+        self.lipschitz = slope * loss.feature_norm
+        self._slope = slope
+        self.added_regularizer = self._weight(added)
+        if loss.ridge == 0.0 and (
+            self.added_regularizer == 0.0 or not math.isfinite(self.set.norm_bound)
+        ):
+            raise ValueError(
+                f"{loss!r} is not strongly convex, so its iterates are not stable; give the loss a "
+                "ridge, or added_regularizer='auto', or use FollowTheRegularizedLeader"
+            )
+        rounding = 0.0
+        if self.noise_precision == "lattice":
+            rounding = drift(self.set, loss, self.lipschitz, self.added_regularizer)
+        self._reach = schedules.Reach(
+            self._inner, loss.ridge, self.added_regularizer, self._moved(), rounding
+        )
+        radius = self.set.norm_bound if math.isfinite(self.set.norm_bound) else 0.0
+        printed = {
+            "norm": self.lipschitz,
+            "strong_convexity": loss.ridge or self.added_regularizer,
+            "radius": radius,
+            "inner": "gradient" if self._inner == k.GRADIENT else "implicit",
+        }
+        self._plan = schedules.build(
+            self.schedule, self._reach, self.budget, self.horizon, self.dim, self.noise_precision,
+            printed,
+        )  # fmt: skip
+
+    def _weight(self, added: str | float | None) -> float:
+        if added is None:
+            return 0.0
+        if added == "auto":
+            assert isinstance(self.loss, GeneralizedLinear)
+            return balanced_addition(
+                self.set, self.loss, self.lipschitz, self.budget.mu, self.horizon
+            )
+        return _checks.number(added, "added_regularizer", low=0.0, open_low=True)
+
+    def _moved(self) -> float:
+        """How far one record moves a gradient; a hair more, for records as long as their bound."""
+        return self.budget.sensitivity(self.lipschitz) * (1.0 + (self.dim + 16) * 2.0**-50)
+
+    def _promise(self) -> Guarantee:
+        name = {
+            k.IMPLICIT: "implicit gradient steps",
+            k.PROJECTED_IMPLICIT: "projected implicit gradient steps",
+            k.GRADIENT: "gradient steps",
+        }[self._inner]
+        protected = "for ever" if self.budget.window is None else f"in {self.budget.window} outputs"
+        first = float(self._reach.of(0, 1, self._reach.start)[0][0])
+        release = Release(
+            f"perturbed iterates, {name}",
+            curves.Gaussian(self._plan.mu),
+            first,
+            f"Gaussian, {self.schedule} schedule",
+            1,
+            (
+                f"a record is protected {protected}; it moves the first iterate by the sensitivity stated, "
+                "later ones by less",
+            ),
+        )
+        caveats: tuple[str, ...] = ()
+        formula = self._plan.formula
+        if formula is not None:
+            true = curves.Gaussian(self._plan.mu).epsilon(self.budget.delta)
+            if true > self.budget.epsilon * (1 + 1e-9):
+                caveats = (
+                    f"published noise ({formula.where}): claimed epsilon = {self.budget.epsilon:g} at "
+                    f"delta = {self.budget.delta:g}, but it gives {true:.4g}",
+                )
+        return Guarantee(
+            [release],
+            self.budget.neighbours,
+            self.budget.window,
+            seeded=self._noise.source.seeded,
+            lattice=self.noise_precision == "lattice",
+            caveats=caveats,
+        )
+
+    def _begin(self) -> None:
+        assert isinstance(self.loss, GeneralizedLinear)
+        self._steps = 0
+        self._lease = _state.Lease()
+        self._generation = generation()
+        self._memory = np.zeros((k.MEMORY_ROWS, self.dim))
+        center = np.asarray(self.set.center, dtype=np.float64).reshape(-1)
+        for row in (k.DECISION, k.ITERATE, k.CENTER):
+            self._memory[row] = center
+        self._knobs = np.zeros(k.KNOBS)
+        self._knobs[k.STRENGTH] = self._reach.start
+        self._knobs[k.RIDGE] = self.loss.ridge
+        self._knobs[k.ADDED] = self.added_regularizer
+        self._knobs[k.SLOPE] = self._slope
+        self._knobs[k.SMOOTHNESS] = self.loss.data_smoothness
+        self._loss_kernel = self.loss.kernel
+        self._longest = self.loss.feature_norm**2 * (1.0 - 1e-12)
+        self._set_kernel = self.set.kernel
+        if self._set_kernel is not None:
+            self._set_kernel = (self._set_kernel[0], np.array(self._set_kernel[1]))
+
+    def _ready(self) -> int:
+        """Check that this object may go on, and return how many records there is noise for."""
+        if self._generation != generation():
+            raise ForkError(
+                "this learner was copied by a process fork; continuing it in the child would be a second "
+                "release of the same data. Create it in the process that uses it, or hand over state()"
+            )
+        if self._lease.furthest != self._steps:
+            raise ForkError(
+                f"this learner stands at step {self._steps}, but its stream was already continued to "
+                f"step {self._lease.furthest} by a copy or a restored state; go on with that one"
+            )
+        return self._noise.ready(self._steps)
+
+    # ------------------------------------------------------------------ the learner's face
+
+    @property
+    def steps(self) -> int:
+        return self._steps
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return self._guarantee
+
+    @property
+    def _point(self) -> FloatArray:
+        return self._memory[k.DECISION]
+
+    def deviation(self, t: int) -> float:
+        """Standard deviation of one coordinate of the noise of the decision after t records."""
+        t = _checks.integer(t, "t", low=1, high=self.horizon or schedules.LONGEST)
+        strength, done = self._reach.start, 0
+        while done < t:
+            rows = min(t - done, 2**16)
+            reaches, strength = self._reach.of(done, rows, strength)
+            done += rows
+        return float(self._plan.deviations(done - rows, reaches)[-1])
+
+    def update(self, gradient: ArrayLike | None) -> FloatArray:
+        if gradient is not None:
+            raise TypeError(
+                "PerturbedIterates takes its gradients at an iterate that must stay secret, so it cannot "
+                "be handed one; give it the record: observe((a, y)). update(None) is a gap"
+            )
+        return self.observe(None)
+
+    def _check_room(self, count: int) -> None:
+        most = schedules.LONGEST if self.horizon is None else self.horizon
+        if self._steps + count > most:
+            raise ValueError(
+                f"{count} records do not fit: {most - self._steps} of the horizon of {most} are left; "
+                "build the learner with a larger horizon"
+            )
+
+    def observe(self, loss: Any) -> FloatArray:
+        # Most records come as a pair that needs no change: one compiled call, and done.
+        if type(loss) is tuple and len(loss) == 2 and self._set_kernel is not None:
+            a, y = loss
+            if (
+                type(a) is np.ndarray
+                and a.dtype == np.float64
+                and a.shape == (self.dim,)
+                and a.flags.c_contiguous
+                and a.flags.writeable
+            ):
+                label = None if self._label is None else self._label(y, a)
+                if label is not None:
+                    with self._lock:
+                        self._check_room(1)
+                        self._ready()
+                        if k.observe(
+                            a, label, self._longest, *self._loss_kernel, self._inner, self._knobs,
+                            *self._set_kernel, self._noise.rows, self._noise.grid, self._noise.row,
+                            self._memory,
+                        ):  # fmt: skip
+                            self._went(1)
+                            return self.decision
+        return super().observe(loss)
+
+    observe.__doc__ = OnlineLearner.observe.__doc__
+
+    def _went(self, records: int) -> None:
+        self._steps += records
+        self._noise.row += records
+        self._lease.furthest = self._steps
+
+    def _observe_record(self, a: FloatArray, label: float | None) -> None:
+        chunk = records.Chunk(a.reshape(1, -1), np.array([label]), records.NO_GAPS)
+        self._play(chunk, 1, 1, self._memory[:0], losses=_NOTHING)
+
+    def _observe_gap(self) -> None:
+        gap = records.Chunk(np.zeros((1, self.dim)), np.zeros(1), np.ones(1, np.uint8))
+        self._play(gap, 1, 1, self._memory[:0], losses=_NOTHING)
+
+    def _play(
+        self,
+        chunk: records.Chunk,
+        wait: int,
+        every: int,
+        pages: FloatArray,
+        losses: FloatArray | None = None,
+    ) -> FloatArray:
+        losses = np.empty(len(chunk)) if losses is None else losses
+        done = written = 0
+        while done < len(chunk):
+            end = min(len(chunk), done + self._ready())
+            some = chunk.rows(done, end)
+            noise, grid = self._noise.rows[self._noise.row :], self._noise.grid[self._noise.row :]
+            if self._set_kernel is not None:
+                k.play(
+                    some.A, some.labels, some.gaps, *self._loss_kernel, self._inner, self._knobs,
+                    *self._set_kernel, noise, grid, self._memory, wait, every, pages[written:],
+                    losses[done:end],
+                )  # fmt: skip
+            else:
+                self._play_slowly(some, wait, every, pages[written:], losses[done:end])
+            self._went(end - done)
+            written += max(0, -(-(end - done - wait) // every))
+            wait = (wait - (end - done)) % every
+            done = end
+        return losses
+
+    def _play_slowly(
+        self, chunk: records.Chunk, wait: int, every: int, pages: FloatArray, losses: FloatArray
+    ) -> None:
+        """The same steps for a set that has no compiled projection."""
+        loss = self.loss
+        assert isinstance(loss, GeneralizedLinear)
+        memory, knobs = self._memory, self._knobs
+        written = 0
+        for r in range(len(chunk)):
+            if wait == 0:
+                pages[written] = memory[k.DECISION]
+                written, wait = written + 1, every
+            wait -= 1
+            a, label = chunk.A[r], float(chunk.labels[r])
+            gap = bool(chunk.gaps.size and chunk.gaps[r])
+            if losses.size:
+                losses[r] = 0.0 if gap else loss.value(memory[k.DECISION].copy(), a, label)
+            memory[k.ITERATE] = slow_step(
+                self._inner, self._loss_kernel, self.set.project, knobs, memory, a, label, gap
+            )
+            knobs[k.T] += 1.0
+            knobs[k.STRENGTH] = k.next_strength(
+                self._inner, knobs[k.STRENGTH], knobs[k.RIDGE], knobs[k.ADDED], knobs[k.T]
+            )
+            at = self._noise.row + r
+            step, noise = self._noise.grid[at], self._noise.rows[at]
+            x = memory[k.ITERATE]
+            noisy = step * (np.rint(x / step) + noise) if step > 0.0 else x + noise
+            memory[k.DECISION] = self.set.project(noisy)
+
+    # ------------------------------------------------------------------ saved states
+
+    def _facts(self) -> dict[str, Any]:
+        self._lease.publish()
+        budget = self.budget
+        return {
+            "id": self._lease.id,
+            "steps": self._steps,
+            "arguments": {
+                "horizon": self.horizon,
+                "schedule": self.schedule,
+                "added_regularizer": self.added_regularizer or None,
+                "lipschitz": self._given_lipschitz,
+                "noise_precision": self.noise_precision,
+            },
+            "inner": [type(self.inner).__name__, getattr(self.inner, "projected", None)],
+            "budget": {
+                "epsilon": budget.epsilon,
+                "delta": budget.delta,
+                "neighbours": budget.neighbours,
+                "window": budget.window,
+            },
+            "memory": self._memory.copy(),
+            "knobs": self._knobs.copy(),
+            "noise": self._noise.state(),
+        }
+
+    @classmethod
+    def _from_facts(cls, state: dict[str, Any], set: Any, loss: Any, **given: Any) -> Self:
+        lease = _state.resume(state["id"], state["steps"])
+        if lease is None:
+            raise ForkError(
+                f"this state stands at step {state['steps']}, but its stream was already continued beyond "
+                "it; continuing it twice would reuse its noise on other data"
+            )
+        name, projected = state["inner"]
+        inner: Any = GradientDescent() if name == "GradientDescent" else ImplicitGradient(projected)
+        learner = cls(
+            set, loss, inner=inner, budget=Budget(**state["budget"]), **state["arguments"], **given
+        )
+        learner._lease = lease
+        learner._noise.restore(state["noise"])
+        learner._guarantee = learner._promise()
+        learner._steps = int(state["steps"])
+        learner._memory[...] = state["memory"]
+        learner._knobs[...] = state["knobs"]
+        return learner

@@ -1,0 +1,201 @@
+"""The River twins: River's own checks, and that they are the same learners as the scikit-learn faces."""
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from river import checks, compose, datasets, evaluate, metrics
+
+import tacit
+from tacit.estimators import OnlineLinearRegression as Linear
+from tacit.estimators import OnlineLogisticRegression as Logistic
+from tacit.estimators.reading import Declared, Hashed
+from tacit.estimators.river import OnlineLinearRegression, OnlineLogisticRegression
+from tacit.privacy import ForkError
+
+PHISHING = list(next(iter(datasets.Phishing()))[0])
+SEGMENTS = sorted({y for _, y in datasets.ImageSegments()})
+
+MODELS = {
+    "binary, declared": OnlineLogisticRegression(features=PHISHING, seed=1),
+    "binary, hashed, secure": OnlineLogisticRegression(),
+    "several": OnlineLogisticRegression(classes=[False, True, *SEGMENTS], dimension=16, seed=1),
+    "linear": OnlineLinearRegression(seed=1, window=32),
+    "linear, secure": OnlineLinearRegression(),
+    "linear, quadratic": OnlineLinearRegression(seed=1, learner="quadratic-leader", dimension=4),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_river(name):
+    """River seeds what it compares, so the secure default has no failures to expect."""
+    checks.check_estimator(MODELS[name])
+
+
+def test_nothing_is_skipped():
+    assert all(not model._unit_test_skips() for model in MODELS.values())
+
+
+def rows(count=600, columns=4, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, size=(count, columns))
+    names = [f"x{i}" for i in range(columns)]
+    return X, names, [dict(zip(names, row.tolist(), strict=True)) for row in X]
+
+
+def test_twin_equals_scikit_learn():
+    X, names, records = rows()
+    y = X[:, 0] > 0
+    one = Logistic(classes=[False, True], random_state=4).partial_fit(X, y)
+    two = OnlineLogisticRegression(features=names, seed=4)
+    for x, label in zip(records, y.tolist(), strict=True):
+        two.learn_one(x, label)
+    np.testing.assert_allclose(list(two.weights.values()), one.coef_[0], atol=1e-9)
+    assert two.guarantee == one.guarantee_
+    assert two.clipped == one.clipped_
+    np.testing.assert_allclose(
+        [two.predict_proba_one(x)[True] for x in records[:20]], one.predict_proba(X[:20])[:, 1]
+    )
+    line = Linear(random_state=4).partial_fit(X, X[:, 1])
+    other = OnlineLinearRegression(features=names, seed=4)
+    for x, label in zip(records, X[:, 1].tolist(), strict=True):
+        other.learn_one(x, label)
+    np.testing.assert_allclose([other.predict_one(x) for x in records[:20]], line.predict(X[:20]))
+
+
+def test_several_classes_one_by_one_and_in_frames():
+    X, names, records = rows(900)
+    y = [("a", "b", "c")[int(place)] for place in X[:, :3].argmax(axis=1)]
+    one = OnlineLogisticRegression(features=names, classes=["a", "b", "c"], seed=0)
+    many = one.clone()
+    for x, label in zip(records, y, strict=True):
+        one.learn_one(x, label)
+    frame = pd.DataFrame(X, columns=names, index=np.arange(900) + 7)
+    many.learn_many(frame[:400], pd.Series(y[:400]))
+    many.learn_many(frame[400:], pd.Series(y[400:]))
+    np.testing.assert_array_equal(one.weights, many.weights)
+    assert many.predict_many(frame).index.equals(frame.index)
+    assert many.predict_many(frame).tolist() == [one.predict_one(x) for x in records]
+    p = many.predict_proba_many(frame)
+    assert list(p.columns) == ["a", "b", "c"]
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+
+
+def test_bad_records_are_refused_and_the_stream_goes_on():
+    X, names, records = rows(200)
+    y = (X[:, 0] > 0).tolist()
+    clean = OnlineLogisticRegression(features=names, seed=0)
+    troubled = clean.clone()
+    bad = [
+        ({"x0": math.nan}, True), ({"x0": math.inf}, True), ({"x0": "text"}, True),
+        ({"x0": "1.0", "x1": 1.0, "x2": 0.0, "x3": 0.0}, True), ({"x0": None}, True),
+        ({"x0": [1.0, 2.0]}, True), (records[0], "maybe"), (records[0], None), (records[0], 2),
+        ({name: [1.0, 2.0] for name in names}, True),
+    ]  # fmt: skip
+    with tacit.Ledger(tacit.Budget(1.0, 1e-6)) as ledger:
+        for x, label in bad:
+            with pytest.raises((ValueError, TypeError)):
+                troubled.learn_one(x, label)
+        assert not ledger.entries
+    for t, (x, label) in enumerate(zip(records, y, strict=True)):
+        clean.learn_one(x, label)
+        with pytest.raises((ValueError, TypeError)):
+            troubled.learn_one(*bad[t % len(bad)])
+        troubled.learn_one(x, label)
+    assert clean.weights == troubled.weights
+    assert clean.clipped == troubled.clipped
+    frame = pd.DataFrame(X, columns=names)
+    frame.iloc[150, 2] = np.nan
+    with pytest.raises(ValueError, match="row 150"):
+        troubled.learn_many(frame, pd.Series(y))
+    assert clean.weights == troubled.weights
+    line = OnlineLinearRegression(features=names, seed=0)
+    for label in (math.nan, math.inf, "1", None, True):
+        with pytest.raises((ValueError, TypeError), match="y"):
+            line.learn_one(records[0], label)
+    assert line.guarantee is None
+
+
+def test_whole_numbers_and_booleans_are_numbers():
+    read = Declared(["a", "b"])
+    np.testing.assert_array_equal(read.one({"a": 1, "b": True}), [1.0, 1.0])
+    np.testing.assert_array_equal(read.one({"a": np.float32(0.5)}), [0.5, 0.0])
+    np.testing.assert_array_equal(read.one({"a": 2**70}), [2.0**70, 0.0])
+    np.testing.assert_array_equal(Declared(["a"]).one({"a": 3.0, "z": 9.0}), [3.0])
+    np.testing.assert_array_equal(Declared(["a"]).one({}), [0.0])
+
+
+def test_hashing_is_the_same_in_every_process():
+    read = Hashed(64)
+    # MurmurHash3_32, seed 0, of "a" and of "colour=red": published test values of the algorithm
+    assert read.place("a")[0] == 0x3C2569B2 % 64
+    assert read.place("a")[1] == -1.0
+    x = read.one({"a": 2.0, "colour": "red"})
+    y = np.zeros(64)
+    y[read.place("a")[0]] += 2.0 * read.place("a")[1]
+    y[read.place("colour=red")[0]] += read.place("colour=red")[1]
+    np.testing.assert_array_equal(x, y)
+    frame = pd.DataFrame({"a": [2.0, 1.0], "colour": ["red", "blue"]})
+    np.testing.assert_array_equal(read.many(frame)[0], x)
+
+
+def test_places_are_remembered_up_to_a_bound(monkeypatch):
+    monkeypatch.setattr("tacit.estimators.reading._REMEMBERED", 10)
+    read = Hashed(8)
+    for number in range(100):
+        read.one({f"name {number}": 1.0})
+    assert len(read._places) == 10
+
+
+def test_a_frame_may_lack_columns_and_have_others():
+    model = OnlineLogisticRegression(features=["a", "b"], seed=0)
+    model.learn_many(pd.DataFrame({"b": [1, 2], "z": [5.0, 6.0]}), pd.Series([True, False]))
+    assert model.clipped.records == 2
+    with pytest.raises(TypeError, match="'a' must be a number"):
+        model.learn_many(pd.DataFrame({"a": ["x", "y"]}), pd.Series([True, False]))
+
+
+def test_twins_of_a_stream():
+    _, names, records = rows(100)
+    model = OnlineLogisticRegression(features=names, seed=0)
+    for x in records[:50]:
+        model.learn_one(x, x["x0"] > 0)
+    pickled = pickle.dumps(model)
+    twin = copy.deepcopy(model)
+    twin.learn_one(records[50], True)
+    with pytest.raises(ForkError):
+        model.learn_one(records[50], False)
+    old = pickle.loads(pickled)
+    assert old.predict_one(records[0]) == model.predict_one(records[0])
+    with pytest.raises(ForkError):
+        old.learn_one(records[50], False)
+    assert model.clone().guarantee is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("epsilon", -1.0), ("features", []), ("features", ["a", "a"]), ("features", "abc"),
+     ("dimension", 0), ("classes", [True]), ("seed", -1), ("seed", 1.5), ("window", 0)],
+)  # fmt: skip
+def test_parameters_are_checked_by_name(name, value):
+    with pytest.raises((ValueError, TypeError), match=name):
+        OnlineLogisticRegression(**{name: value})
+
+
+def test_pipelines_and_accuracy():
+    center = compose.FuncTransformer(lambda x: {name: 2 * value - 1 for name, value in x.items()})
+    model = center | OnlineLogisticRegression(features=PHISHING, feature_norm=3.0, seed=0)
+    score = evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
+    assert score.get() > 0.8
+
+
+def test_window_and_pure_privacy():
+    _, names, records = rows(100)
+    for fields in ({"window": 16}, {"delta": 0.0}, {"delta": 0.0, "window": 16}):
+        model = OnlineLogisticRegression(features=names, seed=0, **fields)
+        for x in records:
+            model.learn_one(x, x["x0"] > 0)
+        assert model.guarantee.meets(tacit.Budget(**({"epsilon": 1.0, "delta": 1e-6} | fields)))

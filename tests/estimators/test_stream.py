@@ -1,0 +1,231 @@
+"""The stream under the faces against its NumPy reference, and its kernels on hard numbers."""
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+import tacit
+from tacit import losses
+from tacit.estimators import kernels as k
+from tacit.estimators.stream import Plan, StackedLogistic, Stream
+from tacit.privacy import ForkError
+
+from . import reference
+
+KINDS = {"binary": (k.LOGISTIC, 1), "stacked": (k.STACKED, 5), "huber": (k.HUBER, 1)}
+
+
+def plan(kind="binary", columns=3, **changes):
+    number, outputs = KINDS[kind]
+    fields = {
+        "kind": number, "columns": columns, "outputs": outputs,
+        "budget": tacit.Budget(1.0, 1e-6), "feature_norm": 1.0, "scaling": 0.3, "ridge": 1e-3,
+        "coefficient_norm": 10.0, "horizon": None, "seed": 0,
+    }  # fmt: skip
+    return Plan(**(fields | changes))
+
+
+def records(kind, count, columns=3, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((count, columns))
+    if kind == "binary":
+        return X, np.where(X[:, 0] + 0.3 * rng.standard_normal(count) > 0, 1.0, -1.0)
+    if kind == "stacked":
+        return X, np.argmax(X @ rng.standard_normal((columns, 5)), axis=1).astype(float)
+    return X, np.clip(0.5 * X[:, 0], -1, 1)
+
+
+def noise_of(stream, count):
+    """The noise of every total, from a second total with the same seed that is fed zeros."""
+    twin = Stream(stream.plan)._learner.total
+    return twin.run(np.zeros((count, twin.dim)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("scaling", "norm"), [(0.0, 1.0), (0.3, 1.0), (0.3, 2.0)])
+@pytest.mark.parametrize("many", [False, True])
+def test_equals_the_reference_over_2000_records(kind, scaling, norm, many):
+    X, labels = records(kind, 2000)
+    stream = Stream(plan(kind, scaling=scaling, feature_norm=norm, horizon=2000))
+    expected = reference.leader(
+        kind, X, labels, noise_of(stream, 2000), outputs=KINDS[kind][1], norm=norm,
+        scaling=scaling, ridge=1e-3, radius=10.0, anchor=stream._learner.rule.anchor,
+    )  # fmt: skip
+    if many:
+        for start in (0, 700, 701):
+            stop = {0: 700, 700: 701, 701: 2000}[start]
+            stream.learn(X[start:stop], labels[start:stop])
+            np.testing.assert_allclose(stream.weights, expected[stop - 1], atol=1e-6)
+        return
+    for t in range(2000):
+        stream.learn_one(X[t], labels[t])
+        if t % 97 == 0 or t == 1999:
+            # totals are whole steps of a lattice, which the reference has not
+            np.testing.assert_allclose(stream.weights, expected[t], atol=1e-6)
+
+
+def test_clipped_records_are_counted_and_shortened():
+    X, labels = records("binary", 500)
+    stream = Stream(plan())
+    stream.learn(X, labels, beyond=3)
+    long = int((np.linalg.norm(X, axis=1) > 1).sum())
+    assert stream.clipped == losses.ClipCounts(long, 3, 500)
+
+
+@pytest.mark.parametrize("norm", [1.0, 1e-8, 1e8])
+@pytest.mark.parametrize("size", [1e-300, 1e-5, 1.0, 1e5, 1e160, 1e308])
+def test_shrink_keeps_within_the_norm(norm, size):
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        v = rng.uniform(-1, 1, 7) * size
+        factor = k.shrink(v, norm)
+        largest = np.abs(v).max() * factor
+        length = largest * np.linalg.norm(v / np.abs(v).max())
+        assert length <= norm
+        if 0.0 < factor < 1.0:
+            assert length >= norm * (1 - 1e-11)
+
+
+def test_shrink_refuses_what_is_not_finite():
+    for bad in (np.nan, np.inf, -np.inf):
+        assert k.shrink(np.array([0.0, bad]), 1.0) == -1.0
+    assert k.shrink(np.array([1e308, 1e308, np.nan]), 1.0) == -1.0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_gradient_is_longer_than_what_noise_was_made_for(kind):
+    """The release's sensitivity is the norm of a stacked gradient; the total clips to it."""
+    p = plan(kind, feature_norm=2.0)
+    stream = Stream(p)
+    assert stream._learner.total.norm == pytest.approx(math.hypot(1.0, 0.3), rel=1e-8)
+    assert stream._learner.total.norm >= math.hypot(1.0, 0.3)
+    assert stream._learner.budget == p.budget
+    for release in stream.guarantee.releases:
+        assert release.sensitivity == pytest.approx(math.hypot(1.0, 0.3), rel=1e-6)
+
+
+def test_stacked_loss_is_a_loss():
+    loss = StackedLogistic(3, 1.0, 0.1, -0.5)
+    rng = np.random.default_rng(0)
+    x, a = rng.standard_normal(6), rng.standard_normal(2)
+    g, step = loss.gradient(x, a, 1), 1e-6
+    numeric = [
+        (loss.value(x + step * e, a, 1) - loss.value(x - step * e, a, 1)) / (2 * step)
+        for e in np.eye(6)
+    ]
+    np.testing.assert_allclose(g, numeric, atol=1e-8)
+    assert loss.data_lipschitz() == pytest.approx(math.sqrt(3))
+    assert loss.smoothness == pytest.approx(0.35)
+
+
+@pytest.mark.parametrize("kind", ["binary", "stacked"])
+def test_bad_records_leave_the_stream_as_it_was(kind):
+    X, labels = records(kind, 300)
+    clean, troubled = Stream(plan(kind)), Stream(plan(kind))
+    for t in range(300):
+        clean.learn_one(X[t], labels[t])
+        with pytest.raises(ValueError, match="finite"):
+            troubled.learn_one(np.array([0.0, np.nan, 1.0]), labels[t])
+        troubled.learn_one(X[t], labels[t])
+    np.testing.assert_array_equal(clean.weights, troubled.weights)
+    assert clean.clipped == troubled.clipped
+
+
+def test_horizon_is_kept_and_nothing_is_learnt_beyond_it():
+    X, labels = records("stacked", 20)
+    stream = Stream(plan("stacked", horizon=15))
+    stream.learn(X[:10], labels[:10])
+    before = stream.weights.copy()
+    with pytest.raises(ValueError, match="5 of the horizon of 15 are left"):
+        stream.learn(X[10:], labels[10:])
+    np.testing.assert_array_equal(stream.weights, before)
+    stream.learn(X[10:15], labels[10:15])
+    assert stream.finished
+    with pytest.raises(ValueError, match="horizon"):
+        stream.learn_one(X[15], labels[15])
+
+
+@pytest.mark.parametrize("quadratic", [False, True])
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda s: pickle.loads(pickle.dumps(s))])
+def test_first_twin_to_go_on_wins(duplicate, quadratic):
+    X, labels = records("huber", 400)
+    fields = {"quadratic": quadratic}
+    whole, stream = Stream(plan("huber", **fields)), Stream(plan("huber", **fields))
+    for t in range(400):
+        whole.learn_one(X[t], labels[t])
+    for t in range(200):
+        stream.learn_one(X[t], labels[t])
+    twin, late = duplicate(stream), duplicate(stream)
+    np.testing.assert_array_equal(twin.weights, stream.weights)
+    for t in range(200, 400):
+        twin.learn_one(X[t], labels[t])
+    np.testing.assert_array_equal(twin.weights, whole.weights)
+    assert twin.clipped == whole.clipped
+    for other in (late, stream, duplicate(late)):
+        seen = other.weights.copy()
+        with pytest.raises(ForkError):
+            other.learn_one(X[200], labels[200])
+        np.testing.assert_array_equal(other.weights, seen)
+
+
+def test_weights_of_an_earlier_stream_are_where_a_new_one_starts():
+    X, labels = records("binary", 50)
+    base = np.array([1.0, 2.0, 3.0, 4.0])
+    stream = Stream(plan(), base)
+    np.testing.assert_array_equal(stream.weights[0], base)
+    one = Stream(plan(), base)
+    stream.learn(X, labels)
+    for t in range(50):
+        one.learn_one(X[t], labels[t])
+    np.testing.assert_array_equal(stream.weights, one.weights)
+    assert np.linalg.norm(stream.weights[0] - base) < 10.0
+
+
+def test_stacking_needs_no_split_of_the_budget():
+    """The release that a record enters is one Gaussian at the whole budget, whatever K."""
+    for kind in KINDS:
+        g = Stream(plan(kind)).guarantee
+        assert g.gdp == pytest.approx(tacit.Budget(1.0, 1e-6).mu, rel=1e-9)
+        assert g.meets(tacit.Budget(1.0, 1e-6))
+    assert "not split" in Stream(plan("stacked")).guarantee.explain()
+    pure = Stream(plan("stacked", budget=tacit.Budget(1.0)))
+    assert pure.guarantee.pure == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("many", [False, True])
+def test_blanking_any_record_moves_the_total_by_no_more_than_the_norm(kind, many):
+    """The exact total, before noise, against that of a stream whose last record is a gap."""
+    rng = np.random.default_rng(7)
+    largest = 0.0
+    for trial in range(60):
+        X, labels = records(kind, 6, seed=trial)
+        X *= 10.0 ** rng.uniform(-3, 300)
+        stream, blank = (Stream(plan(kind, seed=trial)) for _ in range(2))
+        for other in (stream, blank):
+            other._base = 5.0 * rng.standard_normal(other._weights.size) if trial % 2 else None
+        blank._base = stream._base
+        for t in range(5):
+            for other in (stream, blank):
+                other.learn_one(X[t], labels[t])
+        if many:
+            stream.learn(X[5:], labels[5:])
+        else:
+            stream.learn_one(X[5], labels[5])
+        blank._learner.update(None)
+        total, empty = stream._learner.total, blank._learner.total
+        moved = np.linalg.norm((total._total - empty._total) * total._noise.step)
+        assert moved <= total.norm
+        largest = max(largest, moved / total.norm)
+    assert largest > 0.5  # the bound is not idle
+
+
+def test_the_stack_is_rarely_clipped():
+    X, labels = records("stacked", 3000)
+    stream = Stream(plan("stacked", horizon=3000))
+    stream.learn(X, labels)
+    assert stream.gradients_clipped < 0.05 * 3000
+    assert copy.deepcopy(stream).gradients_clipped == stream.gradients_clipped

@@ -1,0 +1,120 @@
+"""The frame: a rule of one's own over any running total."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tacit
+from tacit import losses, online, sets, sums
+from tacit.online.rules import ProjectedLeader
+
+from .cases import BUDGET, DIM, records
+
+
+class Lazy(online.Rule):
+    def step(self, moment):
+        return self.problem.set.project(-moment.total / (10.0 + moment.t))
+
+
+class Same(ProjectedLeader):
+    """A built-in rule as a user would write it: without its number."""
+
+    kernel = None
+
+
+@pytest.mark.parametrize("precision", ["float", "lattice"])
+def test_a_rule_of_ones_own_plays_what_the_built_in_one_does(precision):
+    A, y = records(400)
+    plays = [
+        online.Learner(
+            sets.L2Ball(DIM), rule(0.3, 5.0), losses.Logistic(ridge=0.1), budget=BUDGET, horizon=400,
+            seed=1, noise_precision=precision,
+        ).run(A, y, keep=400)
+        for rule in (ProjectedLeader, Same)
+    ]  # fmt: skip
+    np.testing.assert_array_equal(plays[0].decisions, plays[1].decisions)
+
+
+@pytest.mark.parametrize(
+    ("word", "budget", "kind"),
+    [
+        ("auto", BUDGET, sums.Correlated),
+        ("auto", BUDGET.with_(window=9), sums.Correlated),
+        ("auto", tacit.Budget(1.0), sums.Tree),
+        ("auto", tacit.Budget(1.0, window=9), sums.WindowTree),
+        ("correlated", BUDGET, sums.Correlated),
+        ("tree", BUDGET, sums.Tree),
+        ("window-tree", BUDGET.with_(window=9), sums.WindowTree),
+        ("independent", tacit.Budget(1.0), sums.Independent),
+        (sums.Tree, BUDGET, sums.Tree),
+        (lambda *a, **k: sums.Tree(*a, estimator="plain", **k), BUDGET, sums.Tree),
+    ],
+)
+def test_any_running_total(word, budget, kind):
+    learner = online.Learner(
+        sets.L2Ball(DIM), Lazy(), losses.Logistic(), budget=budget, horizon=50, total=word, seed=0
+    )
+    assert type(learner.total) is kind
+    learner.run(*records(50))
+    assert learner.steps == 50
+    assert learner.guarantee is learner.total.guarantee
+
+
+def test_a_total_that_is_ready_made():
+    loss, ball = losses.Logistic(), sets.L2Ball(DIM)
+    L = loss.data_lipschitz(ball)
+    ready = sums.Tree(DIM, 50, budget=BUDGET, norm=L, seed=1)
+    mine = online.Learner(ball, Lazy(), loss, budget=BUDGET, horizon=50, total=ready)
+    built = online.Learner(ball, Lazy(), loss, budget=BUDGET, horizon=50, total="tree", seed=1)
+    mine.run(*records(50))
+    built.run(*records(50))
+    np.testing.assert_array_equal(mine.decision, built.decision)
+    for wrong in (
+        sums.Tree(DIM + 1, 50, budget=BUDGET, norm=L),
+        sums.Tree(DIM, 51, budget=BUDGET, norm=L),
+        sums.Tree(DIM, 50, budget=tacit.Budget(2.0, 1e-6), norm=L),
+        sums.Tree(DIM, 50, budget=BUDGET, norm=2 * L),
+        ready,
+    ):
+        with pytest.raises(ValueError, match="the total has"):
+            online.Learner(ball, Lazy(), loss, budget=BUDGET, horizon=50, total=wrong)
+
+
+def test_a_rule_that_returns_nonsense_is_caught():
+    class Nonsense(online.Rule):
+        def step(self, moment):
+            return moment.decision * np.nan
+
+    learner = online.Learner(sets.L2Ball(DIM), Nonsense(), budget=BUDGET, lipschitz=1.0, horizon=9)
+    with pytest.raises(ValueError, match="the rule's decision must be finite"):
+        learner.update(np.zeros(DIM))
+    assert np.isfinite(learner.decision).all()
+    with pytest.raises(TypeError, match="rule must be"):
+        online.Learner(sets.L2Ball(DIM), Lazy, budget=BUDGET, lipschitz=1.0)
+    with pytest.raises(ValueError, match="total must be one of"):
+        online.Learner(sets.L2Ball(DIM), Lazy(), budget=BUDGET, lipschitz=1.0, total="trees")
+    with pytest.raises(ValueError, match="without a loss"):
+        learner.run(np.zeros((3, DIM)))
+
+
+def test_a_rule_sees_released_numbers_only():
+    """What a rule is handed is the noisy total and decisions; the same total, read twice, says so."""
+    seen = []
+
+    class Spy(online.Rule):
+        def step(self, moment):
+            seen.append(moment)
+            return moment.decision
+
+    learner = online.Learner(
+        sets.L2Ball(2), Spy(), budget=BUDGET, lipschitz=1.0, horizon=20, seed=4
+    )
+    twin = sums.Correlated(2, 20, budget=BUDGET, norm=1.0, seed=4)
+    rng = np.random.default_rng(0)
+    for t in range(20):
+        g = rng.standard_normal(2) / 4
+        learner.update(g)
+        np.testing.assert_array_equal(seen[-1].total, twin.add(g))
+        assert seen[-1].t == t + 1
+    np.testing.assert_array_equal(seen[5].previous, seen[4].total)

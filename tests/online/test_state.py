@@ -1,0 +1,236 @@
+"""Saved states: killed and restored anywhere, continued once, refused twice."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tacit import _state, losses, online, sets
+from tacit.privacy import ForkError
+
+from .cases import BUDGET, DIM, LEARNERS, records
+
+
+def through_bytes(learner):
+    return type(learner).from_state(_state.loads(_state.dumps(learner.state())))
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_killed_at_random_points_and_restored(name):
+    """A hundred kills along one stream: the decisions are those of a stream that nobody killed."""
+    steps = 1500
+    A, y = records(steps)
+    calm = LEARNERS[name](seed=2)
+    calm.run(A, y)
+    rng = np.random.default_rng(3)
+    cuts = np.sort(rng.choice(np.arange(1, steps), 100, replace=False)).tolist()
+    learner = LEARNERS[name](seed=2)
+    for start, stop in zip([0, *cuts], [*cuts, steps], strict=True):
+        learner = through_bytes(learner)
+        if (stop - start) % 3 == 0:
+            learner.run(A[start:stop], y[start:stop])
+        else:
+            for t in range(start, stop):
+                learner.observe((A[t], y[t]))
+    np.testing.assert_array_equal(learner.decision, calm.decision)
+    assert learner.steps == calm.steps == steps
+    assert learner.guarantee == calm.guarantee
+    assert learner.clipped == calm.clipped
+
+
+SCRIPT = """
+import sys, numpy as np
+from tacit import _state
+from tests_cases import LEARNERS, records
+name, path, out, steps = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
+A, y = records(steps)
+try:
+    state = _state.load(path)
+    learner = LEARNERS[name](seed=2)
+    learner = type(learner).from_state(state)
+except FileNotFoundError:
+    learner = LEARNERS[name](seed=2)
+    _state.save(learner.state(), path)
+print("ready", flush=True)
+while learner.steps < steps:
+    t = learner.steps
+    learner.run(A[t : t + 7], y[t : t + 7])
+    _state.save(learner.state(), path)
+np.save(out, learner.decision)
+"""
+
+
+@pytest.mark.parametrize("name", ["ftrl"])
+def test_killed_by_the_system_and_restored(name, tmp_path):
+    """Real processes, really killed (SIGKILL) at random moments of a loop that saves as it goes."""
+    steps = 1400
+    A, y = records(steps)
+    calm = LEARNERS[name](seed=2)
+    calm.run(A, y)
+    here = os.path.dirname(__file__)
+    (tmp_path / "tests_cases.py").write_text(Path(here, "cases.py").read_text())
+    script, path, out = tmp_path / "loop.py", tmp_path / "state", tmp_path / "out.npy"
+    script.write_text(SCRIPT)
+    command = [sys.executable, str(script), name, str(path), str(out), str(steps)]
+    rng = np.random.default_rng(4)
+    for _ in range(2):
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=tmp_path)
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(float(rng.uniform(0.0, 0.03)))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+    subprocess.run(command, check=True, cwd=tmp_path, stdout=subprocess.DEVNULL)
+    np.testing.assert_array_equal(np.load(out), calm.decision)
+    assert os.stat(path).st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize(
+    "twin_of",
+    [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x)), through_bytes],
+    ids=["copy", "deepcopy", "pickle", "state"],
+)
+def test_of_two_twins_only_the_first_may_go_on(name, twin_of):
+    A, y = records(60)
+    learner = LEARNERS[name](seed=2)
+    learner.run(A[:20], y[:20])
+    twin = twin_of(learner)
+    np.testing.assert_array_equal(twin.decision, learner.decision)
+    assert twin.steps == 20
+    twin.run(A[20:40], y[20:40])
+    before = learner.decision
+    for call in (
+        lambda: learner.run(A[20:40], y[20:40]),
+        lambda: learner.observe((A[20], y[20])),
+        lambda: learner.update(None),
+    ):
+        with pytest.raises(ForkError):
+            call()
+    np.testing.assert_array_equal(learner.decision, before)
+    assert learner.steps == 20
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_an_old_state_is_refused_once_the_stream_has_gone_on(name):
+    A, y = records(40)
+    learner = LEARNERS[name](seed=2)
+    learner.run(A[:10], y[:10])
+    state = learner.state()
+    learner.run(A[10:], y[10:])
+    with pytest.raises(ForkError):
+        type(learner).from_state(state)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_forked_process_may_not_go_on(name):
+    A, y = records(10)
+    learner = LEARNERS[name](seed=2)
+    learner.run(A[:5], y[:5])
+    child = os.fork()
+    if child == 0:
+        try:
+            learner.observe((A[5], y[5]))
+        except ForkError:
+            os._exit(7)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    learner.run(A[5:], y[5:])
+
+
+def test_foreign_and_future_states_are_refused():
+    learner = LEARNERS["ftrl"]()
+    state = learner.state()
+    with pytest.raises(ValueError, match="not a state of FollowTheApproximateLeader"):
+        online.FollowTheApproximateLeader.from_state(state)
+    with pytest.raises(ValueError, match="version 99"):
+        type(learner).from_state(state | {"version": 99})
+    with pytest.raises(ValueError, match="not a state"):
+        type(learner).from_state(3)
+    evil = state | {"set": {"kind": "system", "place": "os", "arguments": {}}}
+    with pytest.raises(ValueError, match="not a place"):
+        type(learner).from_state(evil)
+    evil = state | {"set": {"kind": "np", "place": "sets", "arguments": {}}}
+    with pytest.raises(ValueError, match="has no 'np'"):
+        type(learner).from_state(evil)
+
+
+def test_parts_of_the_users_own_are_given_again():
+    class Diamond(sets.ConvexSet):
+        dim = DIM
+        diameter = 2.0
+
+        def linear_minimizer(self, g):
+            out = np.zeros(DIM)
+            out[np.argmax(np.abs(g))] = -np.sign(g[np.argmax(np.abs(g))])
+            return out
+
+        def project(self, x):
+            return sets.L1Ball(DIM).project(x)
+
+    class Lazy(online.Rule):
+        def step(self, moment):
+            return self.problem.set.project(-moment.total / (10.0 + moment.t))
+
+    loss = losses.CustomLoss(
+        lambda x, a, y: float(a @ x), lambda x, a, y: a, lipschitz=1.0, smoothness=0.0
+    )
+    A, y = records(30)
+    learner = online.Learner(Diamond(), Lazy(), loss, budget=BUDGET, horizon=40, seed=1)
+    calm = online.Learner(Diamond(), Lazy(), loss, budget=BUDGET, horizon=40, seed=1)
+    calm.run(A, y)
+    learner.run(A[:10], y[:10])
+    state = _state.loads(_state.dumps(learner.state()))
+    with pytest.raises(ValueError, match=r"set=\.\.\."):
+        online.Learner.from_state(state, rule=Lazy(), loss=loss)
+    with pytest.raises(ValueError, match="rule"):
+        online.Learner.from_state(state, set=Diamond(), loss=loss)
+    with pytest.raises(ValueError, match="must be the Diamond"):
+        online.Learner.from_state(state, set=sets.L1Ball(DIM), loss=loss, rule=Lazy())
+    twin = online.Learner.from_state(state, set=Diamond(), loss=loss, rule=Lazy())
+    twin.run(A[10:], y[10:])
+    np.testing.assert_array_equal(twin.decision, calm.decision)
+
+
+def test_every_library_set_and_loss_is_described_or_asked_for():
+    from tacit.online import parts
+
+    cases = [
+        sets.L2Ball(3, 2.0), sets.L1Ball(3), sets.LinfBall(3, 0.5), sets.Simplex(3, 2.0),
+        sets.Box([0.0, -1.0, 0.0], [1.0, 1.0, 2.0]), sets.WholeSpace(3), sets.HyperSimplex(3, 2),
+        sets.Product([sets.Simplex(2), sets.L2Ball(1, 3.0)]), sets.NuclearBall((2, 2), 2.0),
+    ]  # fmt: skip
+    rng = np.random.default_rng(0)
+    for part in cases:
+        data = _state.loads(_state.dumps({"part": parts.describe(part)}))["part"]
+        twin = parts.restore(data, None, "set")
+        for _ in range(5):
+            g = rng.standard_normal(part.dim) * 3
+            if not isinstance(part, sets.WholeSpace):
+                np.testing.assert_array_equal(twin.linear_minimizer(g), part.linear_minimizer(g))
+            np.testing.assert_array_equal(twin.project(g), part.project(g))
+    for loss in (
+        losses.Logistic(ridge=0.1, feature_norm=2.0), losses.Squared(label_bounds=(-2.0, 1.0)),
+        losses.Huber(0.3), losses.Quantile(0.2), losses.Poisson(2.0, label_bounds=(0.0, 3.0)),
+        losses.Quadratic(2.0), losses.Linear(), losses.SmoothHinge(0.5), losses.Hinge(ridge=1.0),
+    ):  # fmt: skip
+        data = _state.loads(_state.dumps({"part": parts.describe(loss)}))["part"]
+        assert parts.restore(data, None, "loss") == loss
+
+
+def test_a_state_is_small():
+    learner = online.FollowTheRegularizedLeader(
+        sets.L2Ball(1000), losses.Logistic(), budget=BUDGET, horizon=10**6, seed=0
+    )
+    learner.run(*records(40, dim=1000))
+    assert len(_state.dumps(learner.state())) < 1_000_000

@@ -38,7 +38,7 @@ from tacit.sums.tree import _solve
 # An innovation or a buffer beyond this many standard deviations has probability below 1e-347: the
 # bound on the floating-point error of the known part holds but for that.
 _SIGMAS = 40.0
-_PATIENT = 2.0**-18
+_PATIENT = 2.0**-16
 
 
 # The parameters come as tuples, so that each number of buffers is compiled with its loop unrolled.

@@ -28,13 +28,14 @@ lint: setup
 
 docs: setup
 	$(BIN)/python scripts/make_errata_table.py --check
+	$(BIN)/python scripts/errata_figures.py --check
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: setup
 	cd benchmarks && for file in running_totals linear_minimizers best_fixed; do ../$(BIN)/python $$file.py || exit 1; done
 
 audit: setup
-	$(BIN)/python -m pytest -q tests/sums tests/noise tests/privacy
+	$(BIN)/python -m tacit.audit --full --progress
 
 clean:
 	rm -rf .venv site report

@@ -11,7 +11,19 @@ from typing import TYPE_CHECKING, Any
 from tacit._version import __version__
 
 if TYPE_CHECKING:
-    from tacit import estimators, losses, noise, online, plots, privacy, sets, sums  # noqa: F401
+    from tacit import (  # noqa: F401
+        audit,
+        erm,
+        estimators,
+        losses,
+        noise,
+        online,
+        plots,
+        privacy,
+        sets,
+        sums,
+        trace,
+    )
     from tacit.estimators import OnlineLinearRegression, OnlineLogisticRegression  # noqa: F401
     from tacit.privacy import Budget, Guarantee, Ledger, PrivacyLeakWarning  # noqa: F401
 
@@ -23,7 +35,19 @@ _HOME = {
     "OnlineLogisticRegression": "estimators",
     "OnlineLinearRegression": "estimators",
 }
-_PACKAGES = ("privacy", "noise", "plots", "sums", "sets", "losses", "online", "estimators")
+_PACKAGES = (
+    "privacy",
+    "noise",
+    "trace",
+    "plots",
+    "sums",
+    "sets",
+    "losses",
+    "online",
+    "erm",
+    "estimators",
+    "audit",
+)
 
 __all__ = [*_HOME, *_PACKAGES, "__version__"]
 

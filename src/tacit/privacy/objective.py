@@ -2,7 +2,7 @@
 
 ``theta = argmin sum loss + (Delta/2) ||theta||^2 + <b, theta>`` with ``b ~ N(0, sigma^2 I)``. With
 ``s = L/sigma`` (``L`` bounds one record's gradient), ``c = log(1 + beta/Delta)`` (``beta`` bounds
-its Hessian) and ``H`` the Gaussian hockey stick, docs/algorithms/objective_perturbation.md proves
+its Hessian) and ``H`` the Gaussian hockey stick, docs/algorithms/objective-perturbation.md proves
 
     delta(epsilon) <= max{ 2 H(epsilon; s), H(epsilon - c; s) }     for epsilon >= max(c, s^2/2)
     rdp(alpha)     <= c + alpha s^2/2 + log(2 Phi((alpha-1) s)) / (alpha-1)

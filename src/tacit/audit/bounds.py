@@ -1,0 +1,165 @@
+"""From counted events to lower bounds on epsilon and mu that are wrong with a stated probability only.
+
+An event S, fixed before the runs that it is counted on, happens with probability p in one world and
+q in the other. Privacy demands p <= e^epsilon q + delta, and mu-GDP that the normal quantiles of p
+and q are at most mu apart (Dong, Roth and Su, *Gaussian differential privacy*, Definition 2.6). The
+limits of Clopper and Pearson for p and q turn counts into bounds that hold for every number of
+runs, with no appeal to large numbers.
+
+The one thing a reader would get wrong: the limits hold for an event that was fixed beforehand. An
+event chosen on the runs that it is then counted on would always look like a leak.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import betaincinv, ndtri
+
+FloatArray = NDArray[np.float64]
+
+_THRESHOLDS = 400
+_CAUTION = 0.01
+"""Shares are judged at this level before an event is chosen by them: rare events flatter themselves."""
+
+
+def smallest(count: ArrayLike, runs: ArrayLike, alarm: float) -> FloatArray:
+    """A lower limit for the probability of an event that happened ``count`` times in ``runs``.
+
+    Above the truth with probability at most ``alarm`` (Clopper and Pearson 1934).
+
+    Examples
+    --------
+    >>> round(float(smallest(10, 10, 0.05)), 4)  # 0.05 ** (1 / 10)
+    0.7411
+    """
+    k, n = np.broadcast_arrays(np.asarray(count, float), np.asarray(runs, float))
+    limit = betaincinv(np.maximum(k, 0.5), n - k + 1.0, alarm)
+    return np.where(k > 0, limit, 0.0)
+
+
+def largest(count: ArrayLike, runs: ArrayLike, alarm: float) -> FloatArray:
+    """An upper limit for that probability, below the truth with probability at most ``alarm``."""
+    k, n = np.broadcast_arrays(np.asarray(count, float), np.asarray(runs, float))
+    limit = betaincinv(k + 1.0, np.maximum(n - k, 0.5), 1.0 - alarm)
+    return np.where(k < n, limit, 1.0)
+
+
+def epsilon_of(p: ArrayLike, q: ArrayLike, delta: float) -> FloatArray:
+    """The least epsilon that allows an event of probability p here and q there; may be negative."""
+    over = np.maximum(np.asarray(p, float) - delta, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(over > 0.0, np.log(over) - np.log(np.asarray(q, float)), -np.inf)
+
+
+def mu_of(p: ArrayLike, q: ArrayLike) -> FloatArray:
+    """The least mu such that mu-GDP allows an event of probability p here and q there, likewise."""
+    with np.errstate(invalid="ignore"):
+        gap = ndtri(np.asarray(p, float)) - ndtri(np.asarray(q, float))
+    # both probabilities 0, or both 1: such an event says nothing
+    return np.where(np.isnan(gap), -np.inf, gap)
+
+
+@dataclass(frozen=True)
+class Event:
+    """All outputs whose score is above, or below, a threshold; ``first`` is the likelier world."""
+
+    threshold: float
+    above: bool
+    first: str
+
+    def count(self, scores: FloatArray) -> int:
+        """How many of the scores are in the event."""
+        return int(
+            np.count_nonzero(scores > self.threshold if self.above else scores < self.threshold)
+        )
+
+    def __str__(self) -> str:
+        return f"score {'>' if self.above else '<'} {self.threshold:.6g}, likelier in world {self.first}"
+
+
+@dataclass(frozen=True)
+class Counted:
+    """An event with its counts in both worlds, the likelier one first."""
+
+    event: Event
+    count: int
+    runs: int
+    other_count: int
+    other_runs: int
+
+    def epsilon(self, delta: float, alarm: float) -> float:
+        """A lower bound on epsilon at this delta, above the truth with probability <= ``alarm``."""
+        return max(0.0, float(epsilon_of(*self._limits(alarm), delta)))
+
+    def mu(self, alarm: float) -> float:
+        """A lower bound on the mu of Gaussian differential privacy, likewise."""
+        return max(0.0, float(mu_of(*self._limits(alarm))))
+
+    def _limits(self, alarm: float) -> tuple[FloatArray, FloatArray]:
+        half = 0.5 * alarm
+        return (
+            smallest(self.count, self.runs, half),
+            largest(self.other_count, self.other_runs, half),
+        )
+
+
+def count(event: Event, a: FloatArray, b: FloatArray) -> Counted:
+    """Count an event among the scores of both worlds."""
+    first, second = (a, b) if event.first == "a" else (b, a)
+    return Counted(event, event.count(first), len(first), event.count(second), len(second))
+
+
+def best_event(
+    a: FloatArray, b: FloatArray, runs: int, alarm: float, delta: float | None
+) -> tuple[float, Event]:
+    """The threshold event that promises the best bound from ``runs`` further runs of each world.
+
+    ``delta`` is None where a bound on mu is wanted. The scores at hand are used to choose, never
+    to conclude.
+    """
+    a, b = np.sort(a), np.sort(b)
+    cuts = _cuts(a, b)
+    counts, sizes = {}, {"a": len(a), "b": len(b)}
+    for name, scores in (("a", a), ("b", b)):
+        counts[name, False] = np.searchsorted(scores, cuts, side="left")
+        counts[name, True] = len(scores) - np.searchsorted(scores, cuts, side="right")
+    best, chosen = -math.inf, Event(float(cuts[0]), True, "b")
+    for first, second in (("a", "b"), ("b", "a")):
+        for above in (True, False):
+            low = smallest(counts[first, above], sizes[first], _CAUTION)
+            high = largest(counts[second, above], sizes[second], _CAUTION)
+            p = smallest(runs * low, runs, 0.5 * alarm)
+            q = largest(runs * high, runs, 0.5 * alarm)
+            bounds = mu_of(p, q) if delta is None else epsilon_of(p, q, delta)
+            k = int(np.argmax(bounds))
+            if bounds[k] > best:
+                best, chosen = float(bounds[k]), Event(float(cuts[k]), above, first)
+    return best, chosen
+
+
+def _cuts(a: FloatArray, b: FloatArray) -> FloatArray:
+    """Thresholds between the scores: evenly spread shares, and far into both tails."""
+    pooled = np.unique(np.concatenate([a, b]))
+    if len(pooled) == 1:
+        return pooled
+    between = pooled[:-1] + 0.5 * np.diff(pooled)
+    # two neighbouring doubles have no midpoint, and infinite scores no finite one
+    between = np.where(np.isfinite(between), between, pooled[:-1])
+    if len(between) <= 2 * _THRESHOLDS:
+        return between
+    even = np.linspace(0.0, len(between) - 1.0, _THRESHOLDS)
+    tail = np.geomspace(1.0, 0.1 * len(between), _THRESHOLDS // 4)
+    at = np.unique(np.concatenate([even, tail, len(between) - 1.0 - tail]).astype(np.int64))
+    return between[at]
+
+
+def band(runs: int, alarm: float) -> float:
+    """How far an empirical distribution may be off anywhere, but for probability ``alarm``.
+
+    The inequality of Dvoretzky, Kiefer and Wolfowitz with Massart's constant.
+    """
+    return math.sqrt(math.log(2.0 / alarm) / (2.0 * runs))

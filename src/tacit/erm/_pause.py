@@ -1,0 +1,90 @@
+"""A run that was stopped half way: what it takes to go on, once.
+
+The whole plan was charged when the run began, so going on costs nothing more; going on twice would
+be a second release that nobody charged. See :mod:`tacit._state`.
+
+The one thing a reader would get wrong: a pause fixes the plan (steps, noise, records' number), not
+the records themselves. Handing other records to ``resume`` is allowed by the accounting, since no
+record is in more than the planned number of steps, but rarely what is meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tacit import _state
+from tacit.noise import Source
+from tacit.privacy import ForkError
+
+
+@dataclass(eq=False)
+class Pause:
+    """Where a run stands."""
+
+    solver: str
+    plan: dict[str, Any]
+    step: int
+    arrays: dict[str, np.ndarray]
+    source: Source
+    lease: _state.Lease = field(default_factory=_state.Lease)
+
+    def state(self) -> dict[str, Any]:
+        self.lease.publish()
+        return {
+            "kind": "paused run",
+            "solver": self.solver,
+            "plan": dict(self.plan),
+            "step": self.step,
+            "arrays": {name: array.copy() for name, array in self.arrays.items()},
+            "source": self.source.state(),
+            "id": self.lease.id,
+        }
+
+
+def take_up(resume: Any, solver: str, plan: dict[str, Any]) -> Pause:
+    """The pause behind a fit or a saved state, claimed so that no one else can go on from it."""
+    pause = getattr(resume, "_pause", None)
+    if pause is None:
+        pause = _restore(resume)
+    if pause.solver != solver or pause.plan != plan:
+        changed = sorted(
+            name for name in {*pause.plan, *plan} if pause.plan.get(name) != plan.get(name)
+        )
+        raise ValueError(
+            f"resume holds a {pause.solver} run with another plan (differs in: "
+            f"{', '.join(changed) or 'solver'}); call with the arguments of the run that was "
+            "stopped"
+        )
+    if pause.lease.furthest != pause.step:
+        raise ForkError(
+            f"the {solver} run that stopped at step {pause.step} was already continued; go on from "
+            "what that gave"
+        )
+    pause.lease.furthest = pause.step + 1
+    return pause
+
+
+def _restore(state: Any) -> Pause:
+    if not isinstance(state, Mapping) or state.get("kind") != "paused run":
+        raise TypeError(
+            f"resume must be a Fit that was stopped before its last step, or its state(); got "
+            f"{type(state).__name__}"
+        )
+    lease = _state.resume(str(state["id"]), int(state["step"]))
+    if lease is None:
+        raise ForkError(
+            f"the {state['solver']} run that stopped at step {state['step']} was already "
+            "continued; go on from what that gave"
+        )
+    return Pause(
+        str(state["solver"]),
+        dict(state["plan"]),
+        int(state["step"]),
+        {name: np.array(array) for name, array in state["arrays"].items()},
+        Source.from_state(state["source"]),
+        lease,
+    )

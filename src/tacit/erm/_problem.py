@@ -1,0 +1,399 @@
+"""A problem as every solver sees it: checked and clipped records, and what one of them can move.
+
+Solvers minimise ``(1/n) sum_i loss(x; a_i, y_i)`` over a set, ridge included. The part of the
+gradient that depends on the records is released as a *sum*; a record moves it by at most ``norm``
+(it is blanked) or twice that (it is replaced), plus what rounding can add: see
+``tacit.erm._sums``. The prediction of a record, and so its slope, is a function of that record and
+of public numbers alone, which is why only the final sum's rounding counts.
+
+The one thing a reader would get wrong: slopes are clipped to the bound that the set implies.
+Without that, a decision that rounding has put a hair outside the set would break the promise.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from tacit import _checks
+from tacit._checks import FloatArray
+from tacit.erm._sums import UNIT, UNITS, weighted_rows
+from tacit.losses import ClipCounts, GeneralizedLinear, Loss, kernels, records
+from tacit.noise import Source, release
+from tacit.privacy import Budget, Guarantee, Release, curves
+from tacit.privacy.published import Published
+from tacit.sets import WholeSpace
+
+PRECISIONS = ("lattice", "float")
+CALIBRATIONS = ("exact", "published")
+IGNORANCE = 0.25
+"""The default radius lets the noise cost at most this share of what the zero decision loses."""
+FAR = 128.0
+"""And under no decision within it can a record lose more than so many times what it loses there."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Everything that a solver reads; built by :func:`read`."""
+
+    loss: Loss
+    set: Any
+    A: Any
+    y: Any
+    budget: Budget
+    precision: str
+    clipped: ClipCounts
+    by_entries: bool
+    share: float = 1.0  # of the budget: of mu, or of epsilon without delta
+
+    @property
+    def count(self) -> int:
+        return int(self.A.shape[0])
+
+    @property
+    def dim(self) -> int:
+        return int(self.A.shape[1])
+
+    @property
+    def is_linear_model(self) -> bool:
+        return isinstance(self.loss, GeneralizedLinear)
+
+    @property
+    def slope_bound(self) -> float:
+        """The largest |phi'| on the set."""
+        assert isinstance(self.loss, GeneralizedLinear)
+        return self.loss.scalar_bounds(self.set)[0]
+
+    @property
+    def feature_norm(self) -> float:
+        assert isinstance(self.loss, GeneralizedLinear)
+        # a float norm is within (dim + 16) units of the true one
+        return self.loss.feature_norm * (1.0 + (self.dim + 16) * 2.0**-52)
+
+    @property
+    def norm(self) -> float:
+        """A bound on the norm of one record's gradient, as it is computed, without the ridge."""
+        if self.is_linear_model:
+            return self.slope_bound * self.feature_norm * (1.0 + 2.0**-50)
+        return self.loss.data_lipschitz(self.set)
+
+    @property
+    def rounding(self) -> float:
+        """How far rounding alone can move the sums of two neighbouring data sets apart."""
+        return 2.0 * self.count * self.norm * UNITS * UNIT
+
+    @property
+    def sensitivity(self) -> float:
+        """How far one record moves the computed sum of gradients, in the Euclidean norm."""
+        return self.budget.sensitivity(self.norm) + self.rounding
+
+    @property
+    def largest_sum(self) -> float:
+        """A bound on the norm of the sum of gradients."""
+        return self.count * self.norm * (1.0 + 2.0**-20)
+
+    @property
+    def smoothness(self) -> float:
+        """Of the mean loss, on the set."""
+        if self.is_linear_model:
+            bend = self.loss.scalar_bounds(self.set)[1]  # type: ignore[attr-defined]
+            return bend * self.loss.feature_norm**2 + self.loss.ridge  # type: ignore[attr-defined]
+        return self.loss.smoothness
+
+    def with_set(self, set: Any) -> Problem:
+        return replace(self, set=set)
+
+    def predictors(self, x: FloatArray) -> FloatArray:
+        return np.ascontiguousarray(self.A @ x)
+
+    def slopes(self, z: FloatArray, rows: Any = slice(None)) -> FloatArray:
+        kind, params = self.loss.kernel  # type: ignore[misc]
+        bound = self.slope_bound
+        labels = np.ascontiguousarray(self.y[rows])
+        return np.clip(kernels.dphi_all(kind, params, z, labels), -bound, bound)
+
+    def gradient_sum(self, x: FloatArray, rows: Any = None) -> FloatArray:
+        """The sum of all (or some) records' clipped gradients, without the ridge."""
+        if not self.is_linear_model:
+            return self._loop(x, rows)
+        A = self.A if rows is None else self.A[rows]
+        z = np.ascontiguousarray(A @ x)
+        return weighted_rows(A, self.slopes(z, slice(None) if rows is None else rows))
+
+    def _loop(self, x: FloatArray, rows: Any) -> FloatArray:
+        # A loss of the user's own: its Lipschitz constant is a claim, so every gradient is clipped.
+        limit = self.norm * (1.0 - (self.dim + 16) * 2.0**-52)
+        picked = np.arange(self.count) if rows is None else rows
+        gradients = np.empty((len(picked), self.dim))
+        for k, i in enumerate(picked):
+            label = None if self.y is None else self.y[i]
+            g = self.loss.gradient(x, self.A[i], label) - self.loss.ridge * x
+            size = float(np.linalg.norm(g))
+            if not math.isfinite(size):
+                raise ValueError(
+                    f"the gradient of record {i} is not finite at {x}; mend the loss, or keep the "
+                    "decisions in a set on which it is"
+                )
+            gradients[k] = g if size <= limit else g * (limit / size)
+        return weighted_rows(gradients, np.ones(len(picked)))
+
+    def mean_loss(self, x: FloatArray) -> float:
+        """A diagnostic: reads the records."""
+        return self.loss.mean_value(x, self.A, self.y)
+
+    def shaped(self, x: FloatArray) -> FloatArray:
+        shape = getattr(self.set, "shape", (self.dim,))
+        return np.array(x, dtype=np.float64).reshape(shape)
+
+    def promise(
+        self,
+        releases: Iterable[Release],
+        source: Source,
+        *,
+        calibration: str = "exact",
+        caveats: Iterable[str] = (),
+    ) -> Guarantee:
+        """The guarantee of these releases; with exact calibration it must meet the budget."""
+        guarantee = Guarantee(
+            releases,
+            self.budget.neighbours,
+            self.budget.window,
+            seeded=source.seeded,
+            lattice=self.precision == "lattice",
+            caveats=tuple(caveats),
+        )
+        if calibration == "exact" and not guarantee.meets(self.budget):
+            raise RuntimeError(
+                f"calibration gave {guarantee}, which does not meet the budget ({self.budget}); "
+                "nothing was released. This is a bug in tacit"
+            )
+        return guarantee
+
+    # One vector with noise, by the kind of noise that the budget allows.
+
+    @property
+    def noise(self) -> str:
+        return "gaussian" if self.budget.delta > 0.0 else "gamma"
+
+    @property
+    def level(self) -> float:
+        """mu, or epsilon without delta: what a single release may spend."""
+        whole = _mu(self.budget) if self.budget.delta > 0.0 else self.budget.epsilon
+        return self.share * whole
+
+    def noise_scale(self, sensitivity: float, level: float, dim: int, largest: float) -> float:
+        """The least scale of noise on a vector at which it costs no more than ``level``.
+
+        Entries up to ``largest`` must fit on the lattice, which for next to no noise asks for more.
+        """
+        if self.precision == "float":
+            return sensitivity / level
+        scale = release.scale_for(sensitivity, level, dim, self.noise)
+        return max(scale, largest * 2.0**-30)
+
+    def release(
+        self, what: str, sensitivity: float, scale: float, dim: int, count: int = 1, **extra: Any
+    ) -> Release:
+        """What such a release costs, the lattice included."""
+        moved = sensitivity
+        if self.precision == "lattice":
+            moved = release.widened(sensitivity, scale, dim, self.noise)
+        level = moved / scale
+        curve = curves.Gaussian(level) if self.noise == "gaussian" else curves.Pure(level)
+        words = "Gaussian, standard deviation" if self.noise == "gaussian" else "Gamma, scale"
+        return Release(what, curve, moved, f"{words} {scale:.6g}", count, **extra)
+
+    def noise_norm(self, sensitivity: float, dim: int | None = None) -> float:
+        """Root mean square norm of the noise of one release with the whole budget."""
+        p = self.dim if dim is None else dim
+        if self.noise == "gaussian":
+            return math.sqrt(p) * sensitivity / self.level
+        return math.sqrt(p * (p + 1.0)) * sensitivity / self.level
+
+
+@functools.lru_cache(maxsize=64)
+def _mu(budget: Budget) -> float:
+    return budget.mu
+
+
+def read(
+    loss: Any,
+    set: Any,
+    X: Any,
+    y: Any,
+    budget: Any,
+    *,
+    noise_precision: str,
+    calibration: str = "exact",
+    by_entries: bool = False,
+) -> Problem:
+    """Check everything and clip the records; nothing is spent and nothing is drawn."""
+    if not isinstance(budget, Budget):
+        raise TypeError(f"budget must be a tacit.Budget, got {budget!r}")
+    if budget.window is not None:
+        raise ValueError(
+            f"budget.window must be None for an offline solver, got {budget.window}; there is one "
+            "output, and it is kept for ever"
+        )
+    if not isinstance(loss, Loss):
+        raise TypeError(
+            f"loss must be a tacit.losses.Loss, got {loss!r}; wrap callables in losses.CustomLoss"
+        )
+    _checks.choice(noise_precision, "noise_precision", PRECISIONS)
+    _checks.choice(calibration, "calibration", CALIBRATIONS)
+    A, labels, clipped = (_prepare_entries if by_entries else type(loss).prepare)(loss, X, y)
+    dim = int(A.shape[1])
+    if set is not None and int(set.dim) != dim:
+        raise ValueError(
+            f"the set has dimension {set.dim} but the records have {dim} columns; "
+            f"build the set with dim={dim}"
+        )
+    return Problem(
+        loss,
+        WholeSpace(dim) if set is None else set,
+        A,
+        labels,
+        budget,
+        noise_precision,
+        clipped,
+        by_entries,
+    )
+
+
+def _prepare_entries(loss: Any, X: Any, y: Any) -> tuple[Any, Any, ClipCounts]:
+    """Each entry clipped to the feature norm, instead of each row: all that an l1 ball needs."""
+    if not isinstance(loss, GeneralizedLinear):
+        raise TypeError(
+            f"clipping by entries needs a generalised linear loss, got {loss!r}; use the Euclidean "
+            "clipping of the loss"
+        )
+    A = records.features(X)
+    bound = loss.feature_norm
+    values = A.data if sp.issparse(A) else A
+    beyond = np.abs(values) > bound
+    count = 0
+    if beyond.any():
+        if sp.issparse(A):
+            rows = np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))
+            count = len(np.unique(rows[beyond]))
+            A = A.copy()
+            A.data = np.clip(values, -bound, bound)
+        else:
+            count = int(beyond.any(axis=1).sum())
+            A = np.clip(values, -bound, bound)
+    # A norm that no such row can exceed, so that the loss itself only looks at the labels.
+    wide = replace(loss, feature_norm=2.0 * bound * math.sqrt(A.shape[1]))
+    A, labels, counts = wide.prepare(A, y)
+    return A, labels, counts._replace(features=count)
+
+
+def need_lipschitz(problem: Problem, solver: str) -> None:
+    """Refuse a loss whose gradients are not bounded on the set."""
+    if not math.isfinite(problem.norm):
+        raise ValueError(
+            f"{solver} needs a loss whose gradients are bounded, and {problem.loss!r} is not "
+            f"Lipschitz on {problem.set!r}; give a bounded set such as sets.L2Ball({problem.dim}), "
+            "or set=None where the solver chooses a radius itself"
+        )
+    if problem.set.diameter == 0.0:
+        raise ValueError(f"{problem.set!r} is a single point: there is nothing to fit")
+    if problem.norm == 0.0:
+        raise ValueError(
+            f"{problem.loss!r} has gradients of norm 0 on {problem.set!r}: there is nothing to fit"
+        )
+
+
+def need_projection(problem: Problem, solver: str) -> None:
+    if not getattr(problem.set, "can_project", True):
+        raise ValueError(
+            f"{solver} needs a set with a projection, and {problem.set!r} has none; "
+            "erm.frank_wolfe needs a linear minimiser only"
+        )
+
+
+def reach(set: Any) -> float:
+    """How far the set's center is from any of its points, at most."""
+    radius = getattr(set, "radius", None)
+    if radius is not None and type(set).__name__ in ("L2Ball", "L1Ball", "Near"):
+        return float(radius)
+    return float(set.diameter)
+
+
+def value_at_zero(loss: Any) -> float:
+    """The largest loss of the zero decision, over all labels that the loss allows."""
+    if not isinstance(loss, GeneralizedLinear):
+        return 0.0
+    kind, params = loss.kernel
+    if kind == kernels.LINEAR:
+        return 0.0
+    return max(kernels.phi(kind, params, 0.0, label) for label in label_range(loss))
+
+
+def label_range(loss: GeneralizedLinear) -> tuple[float, float]:
+    low, high = getattr(loss, "label_bounds", (-1.0, 1.0))
+    return float(low), float(high)
+
+
+def default_radius(problem: Problem, solver: str, noise_norm: Any = None) -> float:
+    """The radius at which the bound on what the noise costs is a share of the zero decision's loss.
+
+    Every solver's excess risk is about ``radius * (norm of the noise on the summed gradient) / n``,
+    and the noise is proportional to the Lipschitz constant on the ball. All of that is public. A
+    larger ball would let the noise cost more than a good part of what there is to gain; a smaller
+    one would leave out decisions for less than the noise costs anyway. Where there are so many
+    records that noise hardly matters, the ball ends where single records could lose absurdly much.
+    """
+    from tacit.sets import L2Ball
+
+    worth = IGNORANCE * value_at_zero(problem.loss)
+    if worth == 0.0:
+        raise ValueError(
+            f"{solver} cannot choose a radius for {problem.loss!r}; give a bounded set such as "
+            f"sets.L2Ball({problem.dim}, radius)"
+        )
+    if noise_norm is None:
+
+        def noise_norm(ball: Any) -> float:
+            inside = problem.with_set(ball)
+            return inside.noise_norm(inside.sensitivity)
+
+    def cost(radius: float) -> float:
+        return radius * float(noise_norm(L2Ball(problem.dim, radius))) / problem.count
+
+    kind, params = problem.loss.kernel  # type: ignore[misc]
+    limit = FAR * value_at_zero(problem.loss)
+
+    def is_small(radius: float) -> bool:
+        z = radius * problem.loss.feature_norm  # type: ignore[attr-defined]
+        most = max(
+            kernels.phi(kind, params, end, label)
+            for end in (-z, z)
+            for label in label_range(problem.loss)  # type: ignore[arg-type]
+        )
+        return most < limit and cost(radius) < worth
+
+    low, high = 1e-12, 1.0
+    while is_small(high) and high < 1e12:
+        low, high = high, 2.0 * high
+    while high > low * 1.0001:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if is_small(middle) else (low, middle)
+    return low
+
+
+def doubts(formula: Published, budget: Budget) -> tuple[str, ...]:
+    """A sentence if a paper's claim for its noise is not true for these neighbours."""
+    claimed, delta = formula.claimed
+    truth = formula.true_epsilon(delta, budget.neighbours)
+    if truth <= claimed * (1.0 + 1e-9):
+        return ()
+    return (
+        f"published noise ({formula.where}): the paper claims epsilon = {claimed:g} at delta = "
+        f"{delta:g}, but under {budget.neighbours!r} neighbours it gives {truth:.4g}",
+    )

@@ -1,0 +1,224 @@
+"""No false alarms: everything that is registered, under both relations, with and without a window.
+
+`run_all` splits a false-alarm probability of 1e-6 among all its attacks.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import tacit
+from tacit import audit, losses, online, sets, sums
+from tacit.audit import __main__ as command
+from tacit.audit import matrices, pairs_online, pairs_sums, registry, summary
+from tacit.noise import Source
+
+
+@pytest.fixture(scope="module")
+def report():
+    """Less time for each attack than `run_all` takes by itself; the table is the same."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(summary, "_FEWEST", 150)
+        patch.setattr(summary, "_QUICK", 30_000)
+        patch.setattr(summary, "_QUICK_MICROSECONDS", 1.5e5)
+        return audit.run_all(quick=True)
+
+
+def test_no_claim_falls(report):
+    assert report.holds, str(report)
+    assert report.false_alarm == 1e-6
+    assert {line.name for line in report.lines} == {*audit.names(), "last bits", "one run"}
+
+
+def test_both_relations_and_windows_are_there(report):
+    settings = {line.setting for line in report.lines}
+    assert {"neighbours=zero-out", "neighbours=replace"} <= settings
+    assert any("window" in setting for setting in settings)
+
+
+def test_every_family_is_there():
+    names = audit.names()
+    for family in ("tree", "window-tree", "correlated", "independent", "exponential-mechanism",
+                   "report-noisy-max", "online", "erm"):  # fmt: skip
+        assert any(name.startswith(family) for name in names), family
+
+
+def test_the_attacks_are_sharp(report):
+    """A share that an attack on honest noise reaches even with few runs; a weak attack shows nothing."""
+    for line in report.lines:
+        gaussian = line.finding.claim.gdp is not None and "record" not in line.setting
+        wide = line.finding.runs > 10_000 and line.name in audit.names()
+        if gaussian and wide and "epochs" not in line.name:
+            assert line.finding.tightness > 0.25, line
+    best = {
+        name: max(line.finding.tightness for line in report.lines if line.name == name)
+        for name in (
+            "exponential-mechanism",
+            "tree-laplace-plain",
+            "independent-laplace",
+        )
+    }
+    assert all(share > 0.2 for share in best.values()), best
+    assert best["independent-laplace"] > 0.8
+
+
+def test_every_guarantee_was_recomputed(report):
+    for line in report.lines:
+        if line.name in audit.names():
+            assert line.agreement is not None
+            assert line.agreement.holds
+            assert line.agreement.rows or line.agreement.skipped
+    again = {line.name: line.agreement.epsilon for line in report.lines if line.agreement}
+    assert again["tree-gaussian-plain"] == pytest.approx(1.0, rel=1e-4)
+    assert again["online-perturbed-implicit"] == pytest.approx(8.0, rel=1e-4)
+
+
+def test_the_report_as_text_and_as_data(report):
+    text = str(report)
+    assert "all claims hold" in text
+    assert text.splitlines()[0].split() == list(report.columns)
+    data = json.loads(json.dumps(report.to_dict()))
+    assert data["holds"] is True
+    assert len(data["rows"]) == len(data["lines"]) == len(report.lines)
+    assert report.refuted == ()
+
+
+@pytest.mark.parametrize("neighbours", ["zero-out", "replace"])
+def test_the_pair_of_a_total_attains_the_claimed_mu(neighbours):
+    """By linear algebra, no simulation: the record and the totals that are looked at are the worst."""
+    for name in (
+        "tree-gaussian-honaker",
+        "correlated",
+        "correlated-window",
+        "window-tree-gaussian",
+    ):
+        pair = audit.worst_case(name, neighbours=neighbours)
+        ratio = pair.statistic[0]
+        assert ratio.mu == pytest.approx(pair.claim.gdp, rel=1e-5)
+
+
+def test_the_claim_is_that_of_an_ordinary_total():
+    pair = audit.worst_case("tree-gaussian-plain", epsilon=2.0, delta=1e-5)
+    assert pair.subject.dim == 1
+    assert pair.claim.epsilon(1e-5) == pytest.approx(2.0, rel=1e-6)
+
+
+def test_wide_totals_have_the_noise_of_narrow_ones():
+    from tacit.audit.pairs_sums import side_by_side
+
+    for kind, budget, noise in (
+        (tacit.sums.Tree, tacit.Budget(1.0, 1e-6), "gaussian"),
+        (tacit.sums.Tree, tacit.Budget(1.0), "laplace"),
+        (tacit.sums.WindowTree, tacit.Budget(1.0, window=4), "laplace"),
+    ):
+        wide = side_by_side(kind, 5000, 8, budget=budget, noise=noise)
+        narrow = kind(1, 8, budget=budget, noise=noise)
+        assert wide.error(8) == pytest.approx(narrow.error(8), rel=1e-5)
+        assert np.allclose(matrices.mix(wide, 8).scaled, matrices.mix(narrow, 8).scaled, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "kind", ["tree", "window", "correlated", "leader", "local-linear", "quadratic"]
+)
+def test_what_is_started_over_behaves_as_new(kind):
+    """The same stream of noise into a new object and into one that has run before: the same outputs."""
+    budget = tacit.Budget(1.0, 1e-6)
+    rows = 0.3 * np.cos(np.arange(24.0)).reshape(8, 3)
+    makers = {
+        "tree": lambda: sums.Tree(3, 8, budget=budget),
+        "window": lambda: sums.WindowTree(3, 8, budget=budget.with_(window=4), noise="gamma"),
+        "correlated": lambda: sums.Correlated(3, 8, budget=budget),
+        "leader": lambda: online.FollowTheRegularizedLeader(
+            sets.L2Ball(3), losses.Linear(), budget=budget, horizon=8
+        ),
+        "local-linear": lambda: online.FollowTheApproximateLeader(
+            sets.Simplex(3), losses.Linear(ridge=1.0), step="local-linear", budget=budget, horizon=8
+        ),
+        "quadratic": lambda: online.QuadraticLeader(
+            sets.L2Ball(3), losses.Squared(ridge=1.0), budget=budget, horizon=8
+        ),
+    }
+
+    def outputs(thing):
+        if isinstance(thing, sums.RunningTotal):
+            return thing.run(rows)
+        labels = np.full(8, 0.5) if kind == "quadratic" else None
+        return np.vstack([thing.run(rows, labels, keep=8).decisions, [thing.decision]])
+
+    used, fresh = makers[kind](), makers[kind]()
+    outputs(used)
+    for thing in (used, fresh):
+        total = thing if isinstance(thing, sums.RunningTotal) else thing.total
+        total._source = Source(9)
+        (pairs_sums.again if total is thing else pairs_online.restart)(thing)
+    first, second = outputs(used), outputs(fresh)
+    assert np.array_equal(first, second)
+    assert not np.array_equal(first, outputs(makers[kind]()))
+
+
+# The registry -------------------------------------------------------------------------------------
+
+
+def test_a_mechanism_of_the_user_s_own():
+    rng = np.random.default_rng(0)
+
+    @audit.register("mine", variants=({}, {"scale": 1.0}), scale=2.0)
+    def build(*, scale):
+        def run(world, size):
+            return world + rng.laplace(scale=scale, size=size)
+
+        return audit.Pair("mine", run, 0.0, 1.0, claim=1.0 / scale, delta=0.0, batch=5000)
+
+    try:
+        assert "mine" in audit.names()
+        report = audit.run_all(names=["mine"], runs=10_000)
+        assert [line.setting for line in report.lines] == ["", "scale=1.0"]
+        assert report.holds
+        assert audit.worst_case("mine", scale=4.0).claim == 0.25
+    finally:
+        audit.unregister("mine")
+    assert "mine" not in audit.names()
+
+
+def test_what_a_user_registers_first_is_kept(monkeypatch):
+    from tacit.audit import cases
+
+    monkeypatch.setattr(cases, "_loaded", [])
+    before = dict(registry._BUILDERS)
+    try:
+        audit.register("correlated")(lambda: "mine")
+        registry._load()
+        assert audit.worst_case("correlated") == "mine"
+    finally:
+        registry._BUILDERS.clear()
+        registry._BUILDERS.update(before)
+
+
+def test_unknown_names_are_refused_with_what_there_is():
+    with pytest.raises(ValueError, match="tree-gaussian-plain"):
+        audit.worst_case("tree-gaussian")
+    with pytest.raises(TypeError, match="name"):
+        audit.register("")
+
+
+def test_the_command_prints_a_table_and_says_whether_all_hold(capsys, tmp_path):
+    path = tmp_path / "report.json"
+    status = command.main(["--only", "tree-laplace-plain", "--runs", "2000", "--json", str(path)])
+    assert status == 0
+    assert "tree-laplace-plain" in capsys.readouterr().out
+    assert json.loads(path.read_text())["holds"] is True
+
+    @audit.register("broken")
+    def build():
+        rng = np.random.default_rng(0)
+        run = lambda world, size: world + rng.laplace(scale=0.1, size=size)  # noqa: E731
+        return audit.Pair("broken", run, 0.0, 1.0, claim=1.0, delta=0.0, batch=2000)
+
+    try:
+        assert command.main(["--only", "broken", "--runs", "4000"]) == 1
+        assert "1 of 1 claims fall" in capsys.readouterr().out
+    finally:
+        audit.unregister("broken")

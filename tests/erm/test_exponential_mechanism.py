@@ -1,0 +1,291 @@
+"""The exponential mechanism: its law by numeric integration, its guarantees by the worst pairs."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from mpmath import MPIntervalContext
+from scipy.integrate import quad
+from scipy.stats import chisquare, kstest
+
+import tacit
+from tacit import erm, losses, sets
+from tacit.erm import _interval_loss, _log_concave
+from tacit.erm._log_concave import Sampler, _Point
+from tacit.erm._problem import read
+from tacit.erm.exponential_mechanism import spread
+from tacit.losses import kernels
+from tacit.noise import Source
+from tacit.privacy import Gaussian
+
+from .reference import gaussian_delta, records
+
+PURE = tacit.Budget(1.0)
+GAUSSIAN = tacit.Budget(1.0, 1e-6)
+
+
+def line(count=40, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.ones((count, 1)), rng.uniform(-0.6, 0.9, count)
+
+
+def prepared(loss, where, A, y, budget=PURE):
+    return read(loss, where, A, y, budget, noise_precision="lattice")
+
+
+def test_one_dimension_has_the_stated_law():
+    # 4000 draws against the numerically integrated density; false alarm 1e-6
+    A, y = line()
+    where, loss = sets.Box([-1.0], [1.5]), losses.Quantile(0.3)
+    problem = prepared(loss, where, A, y)
+    for k, ridge in ((1.0, 0.0), (6.0, 3.0)):
+        sampler, source = Sampler(problem, k, ridge), Source(3)
+        draws = [sampler.draw(source)[0] for _ in range(4000)]
+        grid = np.linspace(-1.0, 1.5, 20_001)
+        F = np.maximum(0.3 * (y - grid[:, None]), -0.7 * (y - grid[:, None])).sum(axis=1)
+        density = np.exp(-k * (F + ridge / 2 * grid**2 - (F + ridge / 2 * grid**2).min()))
+        cumulative = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])
+        cumulative /= cumulative[-1]
+        assert kstest(draws, lambda x, c=cumulative, g=grid: np.interp(x, g, c)).pvalue > 1e-6
+        assert sampler.rounds / 4000 < 6
+
+
+@pytest.mark.parametrize("where", [sets.L2Ball(2, 1.3), sets.Box([-1.0, -0.5], [0.8, 1.0])])
+def test_two_dimensions_have_the_stated_law(where):
+    # cells of a coarse grid against integrals over a fine one; 3000 draws, false alarm 1e-6
+    A, y = records(count=25, dim=2)
+    problem = prepared(losses.Logistic(), where, A, y)
+    sampler, source, k = Sampler(problem, 0.7, 0.0), Source(5), 0.7
+    draws = np.array([sampler.draw(source) for _ in range(3000)])
+    assert all(where.contains(x) for x in draws)
+    low, high = _log_concave.bounding_box(where)
+    fine = [np.linspace(a, b, 481)[:-1] + (b - a) / 960 for a, b in zip(low, high, strict=True)]
+    points = np.array(np.meshgrid(*fine, indexing="ij")).reshape(2, -1).T
+    F = np.array([np.logaddexp(0, -y * (A @ x)).sum() for x in points])
+    mass = np.exp(-k * (F - F.min()))
+    if isinstance(where, sets.L2Ball):
+        mass *= np.linalg.norm(points, axis=1) <= 1.3
+    law = mass.reshape(8, 60, 8, 60).sum(axis=(1, 3)).ravel()
+    law /= law.sum()
+    places = np.floor((draws - low) / (high - low) * 8).astype(int).clip(0, 7)
+    seen = np.bincount(places[:, 0] * 8 + places[:, 1], minlength=64)
+    kept = law * 3000 > 5
+    rest = np.array([seen[~kept].sum(), law[~kept].sum() * 3000])
+    observed, expected = np.append(seen[kept], rest[0]), np.append(law[kept] * 3000, rest[1])
+    assert chisquare(observed, expected * observed.sum() / expected.sum()).pvalue > 1e-6
+
+
+def test_undecided_draws_are_settled_as_the_real_numbers_say(monkeypatch):
+    # With a doubt so large that nothing is certain, every acceptance goes through interval
+    # arithmetic: the same seed must then give the same points.
+    A, y = line(count=12)
+    where, loss = sets.Box([-1.0], [1.5]), losses.Huber(0.4)
+    problem = prepared(loss, where, A, y)
+    plain, source = Sampler(problem, 2.0, 1.0), Source(8)
+    want = [plain.draw(source)[0] for _ in range(15)]
+    unsure, source = Sampler(problem, 2.0, 1.0), Source(8)
+    unsure.doubt = 1e9
+    np.testing.assert_array_equal([unsure.draw(source)[0] for _ in range(15)], want)
+
+
+def test_membership_of_a_ball_near_its_surface():
+    problem = prepared(losses.Logistic(), sets.L2Ball(1, 0.3), np.ones((2, 1)), np.ones(2))
+    sampler = Sampler(problem, 1.0, 0.0)
+    point = _Point(sampler, 0, np.zeros(1), [2**64 - 1], Source(0))
+    assert abs(point.rounded[0]) <= 0.3
+    assert point.inside()
+
+
+@pytest.mark.parametrize("loss", [
+    losses.Logistic(), losses.Squared(), losses.Hinge(), losses.SmoothHinge(0.5), losses.Huber(0.6),
+    losses.Quantile(0.3), losses.Poisson(predictor_bound=1.0, label_bounds=(0.0, 2.0)),
+    losses.Linear(),
+])  # fmt: skip
+def test_interval_losses_hold_the_floats(loss):
+    context = MPIntervalContext()
+    context.prec = 200
+    rng = np.random.default_rng(0)
+    kind, params = loss.kernel
+    for z in rng.uniform(-2, 2, 40):
+        labels = (-1.0, 1.0) if kind in (kernels.LOGISTIC, kernels.HINGE) else (0.0, 1.0)
+        for label in labels:
+            found = _interval_loss.phi(context, kind, params, context.mpf(float(z)), label)
+            value = kernels.phi(kind, params, float(z), label)
+            assert float(found.a) == pytest.approx(value, abs=1e-14)
+            assert float(found.b) == pytest.approx(value, abs=1e-14)
+    wide = _interval_loss.phi(context, kind, params, context.mpf([-0.5, 1.5]), 1.0)
+    for z in np.linspace(-0.5, 1.5, 30):
+        value = kernels.phi(kind, params, float(z), 1.0)
+        assert float(wide.a) - 1e-12 <= value <= float(wide.b) + 1e-12
+
+
+def test_a_net_is_the_finite_exponential_mechanism():
+    A, y = line()
+    net = np.linspace(-1, 1, 6)[:, None]
+    loss, where = losses.Squared(), sets.Box([-1.0], [1.0])
+    fit = erm.exponential_mechanism(loss, where, A, y, budget=PURE, net=net, seed=0)
+    k = fit.trace.settings["k"]
+    F = 0.5 * ((y - net) ** 2).sum(axis=1)
+    law = np.exp(-k * (F - F.min()))
+    law /= law.sum()
+    found = [
+        int(np.argmin(np.abs(net[:, 0] - erm.exponential_mechanism(
+            loss, where, A, y, budget=PURE, net=net, seed=seed).point[0])))
+        for seed in range(2000)
+    ]  # fmt: skip
+    seen = np.bincount(found, minlength=6)
+    kept = law * 2000 > 5
+    assert chisquare(seen[kept], law[kept] * seen[kept].sum() / law[kept].sum()).pvalue > 1e-6
+    # range of (y - x)^2 / 2 over the box: 2; plus rounding
+    assert fit.guarantee.releases[0].sensitivity == pytest.approx(2.0, abs=1e-9)
+    assert fit.guarantee.releases[0].sensitivity > 2.0
+    assert k == pytest.approx(0.5, rel=1e-6)
+
+
+def test_spread_is_the_range_of_one_records_loss():
+    A, y = records(dim=2)
+    for loss in (losses.Logistic(), losses.Hinge(), losses.Squared(), losses.Quantile(0.2),
+                 losses.Huber(0.5), losses.SmoothHinge(0.7)):  # fmt: skip
+        problem = prepared(loss, sets.L2Ball(2, 1.4), A, y)
+        kind, params = loss.kernel
+        bound = spread(problem)
+        for label in (-1.0, 1.0):
+            values = [kernels.phi(kind, params, z, label) for z in np.linspace(-1.4, 1.4, 1001)]
+            assert max(values) - min(values) <= bound * (1 + 1e-9)
+        assert bound <= problem.norm * 2.8 * (1 + 1e-9)
+
+
+def test_pure_guarantee_by_numeric_integration():
+    # log-ratio of the two densities for the worst record in one dimension, zero-out and replace
+    A, y = line(count=5)
+    where, loss = sets.Box([-1.0], [1.0]), losses.Squared()
+    for neighbours in ("zero-out", "replace"):
+        budget = PURE.with_(neighbours=neighbours)
+        fit = erm.exponential_mechanism(loss, where, A, y, budget=budget, version="plain", seed=0)
+        k = fit.trace.settings["k"]
+
+        def log_density(labels, x, k=k):
+            def F(u):
+                return 0.5 * sum((b - u) ** 2 for b in labels)
+
+            whole = quad(lambda u: math.exp(-k * F(u)), -1, 1)[0]
+            return -k * F(x) - math.log(whole)
+
+        base = list(y)
+        other = [*base, 1.0] if neighbours == "zero-out" else base
+        with_one = [*base, -1.0] if neighbours == "zero-out" else [*base[:-1], 1.0]
+        without = base if neighbours == "zero-out" else [*base[:-1], -1.0]
+        ratios = [
+            log_density(with_one, x) - log_density(without, x) for x in np.linspace(-1, 1, 41)
+        ]
+        assert max(np.abs(ratios)) <= 1.0
+        assert max(ratios) - min(ratios) > 0.9
+        assert other
+        assert fit.guarantee.pure <= 1.0
+
+
+def test_regularised_guarantee_by_numeric_integration():
+    # The hockey stick of the two densities never exceeds the Gaussian one of the stated mu.
+    A, y = line(count=4)
+    where, loss = sets.Box([-1.0], [1.0]), losses.Quantile(0.5)
+    fit = erm.exponential_mechanism(
+        loss, where, A, y, budget=GAUSSIAN, version="regularized", seed=0
+    )
+    k, ridge = fit.trace.settings["k"], fit.trace.settings["ridge"]
+    curve = fit.guarantee.releases[0].curve
+    assert isinstance(curve, Gaussian)
+    assert curve.mu == pytest.approx(0.5 * math.sqrt(k / ridge), rel=1e-9)
+    grid = np.linspace(-1, 1, 20_001)
+
+    def density(labels):
+        F = sum(0.5 * np.abs(b - grid) for b in labels) + ridge / 2 * grid**2
+        d = np.exp(-k * (F - F.min()))
+        return d / np.trapezoid(d, grid)
+
+    for label in (-1.0, 1.0, 0.3):
+        p, q = density([*y, label]), density(y)
+        for epsilon in (0.01, 0.05, 0.2):
+            for a, b in ((p, q), (q, p)):
+                stick = np.trapezoid(np.maximum(a - math.exp(epsilon) * b, 0), grid)
+                assert stick <= gaussian_delta(epsilon, curve.mu) + 1e-8
+
+
+def test_auto_prefers_the_smaller_bound():
+    A, y = records(count=300, dim=2)
+    loss = losses.Logistic()
+    pure = erm.exponential_mechanism(loss, sets.L2Ball(2), A, y, budget=tacit.Budget(8.0), seed=0)
+    assert pure.trace.settings["version"] == "plain"
+    for fit in (pure, erm.exponential_mechanism(loss, sets.L2Ball(2), A, y, seed=0,
+                                                budget=tacit.Budget(8.0, 1e-6))):  # fmt: skip
+        assert fit.guarantee.meets(tacit.Budget(8.0, 1e-6))
+
+
+def test_without_noise_it_finds_the_optimum():
+    A, y = records(count=300, dim=2)
+    loss = losses.Logistic()
+    best = losses.best_fixed(sets.L2Ball(2, 2.0), loss, A, y, gap=1e-8)
+    for budget in (tacit.Budget(1e5), tacit.Budget(1e5, 1e-6)):
+        fit = erm.exponential_mechanism(loss, sets.L2Ball(2, 2.0), A, y, budget=budget, seed=0)
+        assert loss.mean_value(fit.point, A, y) - best.lower_bound < 1e-3
+
+
+def test_published_exponent_tells_the_truth():
+    A, y = line()
+    loss, where = losses.Quantile(0.5), sets.Box([-1.0], [1.0])
+    fit = erm.exponential_mechanism(loss, where, A, y, budget=PURE, calibration="published", seed=0)
+    assert fit.trace.settings["k"] == pytest.approx(1 / (2 * 0.5 * 2.0), rel=1e-6)
+    assert fit.guarantee.pure == pytest.approx(0.5, rel=1e-6)
+
+
+def test_a_chain_promises_nothing():
+    A, y = records(count=200, dim=5)
+    fit = erm.exponential_mechanism(losses.Logistic(), sets.L2Ball(5), A, y, budget=tacit.Budget(50.0),
+                                    sampler="chain", chain_steps=3000, seed=0)  # fmt: skip
+    assert not math.isfinite(fit.guarantee.epsilon(0.5))
+    assert "Markov chain of 3000 steps" in fit.guarantee.explain()
+    assert "pure epsilon = 50" in fit.guarantee.explain()
+    zero = losses.Logistic().mean_value(np.zeros(5), A, y)
+    assert losses.Logistic().mean_value(fit.point, A, y) < zero
+    with tacit.Ledger(PURE) as ledger, pytest.raises(tacit.privacy.BudgetExceeded):
+        erm.exponential_mechanism(
+            losses.Logistic(), sets.L2Ball(5), A, y, budget=PURE, sampler="chain"
+        )
+    assert ledger.entries == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"version": "soft"}, "version must be one of"),
+        ({"version": "regularized"}, "version='regularized'"),
+        ({"sampler": "net"}, "needs net="),
+        ({"net": [[5.0, 0.0]]}, "net must lie in"),
+        ({"net": [[0.0, 0.0, 0.0]]}, "net must have shape"),
+        ({"set": sets.L1Ball(2)}, "sampler='exact' needs"),
+        ({"set": sets.WholeSpace(2)}, "bounded set"),
+        ({"chain_steps": 0}, "chain_steps"),
+        ({"loss": losses.CustomLoss(lambda x, a, y: 0.0, lambda x, a, y: x, lipschitz=1.0)},
+         "generalised linear"),
+    ],
+)  # fmt: skip
+def test_bad_input_spends_nothing(changes, message):
+    A, y = records(dim=2)
+    arguments = {"loss": losses.Logistic(), "set": sets.L2Ball(2), "X": A, "y": y, "budget": PURE}
+    with tacit.Ledger(PURE) as ledger, pytest.raises((TypeError, ValueError), match=message):
+        erm.exponential_mechanism(**{**arguments, **changes})
+    assert ledger.entries == ()
+
+
+def test_points_have_all_their_bits():
+    problem = prepared(losses.Logistic(), sets.Box([-1.0], [1.5]), np.ones((2, 1)), np.ones(2))
+    sampler = Sampler(problem, 1.0, 0.0)
+    point = _Point(sampler, 3, np.array([-1.0 + 2.5 * 2.5 / 8]), [2**63], Source(0))
+    low, high = point.bounds()[0]
+    assert low == Fraction(-1) + Fraction(5, 2) * (Fraction(5, 2) / 8)
+    assert high - low == Fraction(5, 2) / 2**67
+    point.extend()
+    more = point.bounds()[0]
+    assert low <= more[0] < more[1] <= high

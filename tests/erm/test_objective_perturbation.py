@@ -1,0 +1,248 @@
+"""Objective and output perturbation against a general-purpose minimiser with the same noise."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.optimize import brentq, minimize
+from scipy.stats import kstest
+
+import tacit
+from tacit import erm, losses, sets
+from tacit.erm._minimise import minimise
+from tacit.erm._problem import read
+from tacit.noise import Source
+from tacit.noise.release import noisy
+from tacit.privacy import ObjectivePerturbation
+
+from .reference import ball, gaussian_delta, gaussian_epsilon, logistic_minimum, records
+
+PURE = tacit.Budget(1.0)
+GAUSSIAN = tacit.Budget(1.0, 1e-6)
+LOSS = losses.Logistic()
+
+
+def scales(fit):
+    """The two noise scales in full precision, from the costs that were accounted."""
+    main, cover = fit.guarantee.releases
+    ridge = fit.trace.settings["regularizer"]
+    if isinstance(main.curve, ObjectivePerturbation):
+        return main.sensitivity / main.curve.mu, cover.sensitivity / cover.curve.mu, ridge
+    c = math.log1p(0.25 * (1 + 20 * 2.0**-52) ** 2 / ridge) * (1 + 2.0**-50)
+    return main.sensitivity / (main.curve.pure - c), cover.sensitivity / cover.curve.pure, ridge
+
+
+@pytest.mark.parametrize("budget", [PURE, GAUSSIAN, GAUSSIAN.with_(neighbours="replace")])
+def test_against_a_general_minimiser(budget):
+    A, y = records()
+    fit = erm.objective_perturbation(LOSS, sets.WholeSpace(4), A, y, budget=budget, seed=5)
+    first, second, ridge = scales(fit)
+    noise = "gamma" if budget.delta == 0 else "gaussian"
+    source = Source(5)
+    b = noisy(np.zeros(4), first, source, noise=noise)
+    final = noisy(np.zeros(4), second, source, noise=noise)
+    np.testing.assert_allclose(fit.point, logistic_minimum(A, y, ridge, b) + final, atol=2e-6)
+
+
+def test_on_a_ball():
+    A, y = records(count=2000)
+    fit = erm.objective_perturbation(LOSS, sets.L2Ball(4, 1.5), A, y, budget=GAUSSIAN,
+                                     regularizer=2.0, seed=5)  # fmt: skip
+    first, second, ridge = scales(fit)
+    source = Source(5)
+    b = noisy(np.zeros(4), first, source)
+    final = noisy(np.zeros(4), second, source)
+
+    def distance(shift):
+        return np.linalg.norm(logistic_minimum(A, y, ridge + shift, b)) - 1.5
+
+    shift = brentq(distance, 0.0, 1e4, xtol=1e-10) if distance(0.0) > 0 else 0.0
+    want = logistic_minimum(A, y, ridge + shift, b)
+    np.testing.assert_allclose(fit.point, ball(want + final, 1.5), atol=1e-6)
+    # on the ball slopes are smaller, and so is the noise
+    free = erm.objective_perturbation(LOSS, sets.WholeSpace(4), A, y, budget=GAUSSIAN,
+                                      regularizer=2.0, seed=5)  # fmt: skip
+    assert first / scales(free)[0] == pytest.approx(1 / (1 + math.exp(-1.5)), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "where", [sets.Box(-0.4 * np.ones(4), 0.3 * np.ones(4)), sets.L1Ball(4, 0.7), sets.Simplex(4)]
+)
+def test_the_minimiser_is_where_its_certificate_says(where):
+    A, y = records()
+    problem = read(losses.Logistic(), where, A, y, PURE, noise_precision="lattice")
+    b = np.array([3.0, -20.0, 1.0, 0.0])
+    found = minimise(problem, b, 2.0, 1e-8)
+    tight = minimise(problem, b, 2.0, 1e-10)
+    assert np.linalg.norm(found.point - tight.point) <= found.distance + tight.distance
+
+    def value(x):
+        return np.logaddexp(0, -y * (A @ x)).sum() + x @ x + b @ x
+
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        other = where.sample(rng)
+        assert value(tight.point) <= value(other) + 1e-9
+
+
+def test_many_columns_and_sparse_records():
+    rng = np.random.default_rng(0)
+    A = sp.random_array((60, 4000), density=0.01, rng=rng, format="csr")
+    A = A / np.maximum(1.0, sp.linalg.norm(A, axis=1).max())
+    y = rng.choice([-1.0, 1.0], 60)
+    b, dense = rng.standard_normal(4000), A.toarray()
+    shift = brentq(lambda s: np.linalg.norm(_wide(dense, y, 3.0 + s, b)) - 0.5, 0, 1e4)
+    for where, more in ((sets.WholeSpace(4000), 0.0), (sets.L2Ball(4000, 0.5), shift)):
+        problem = read(LOSS, where, A, y, PURE, noise_precision="lattice")
+        found = minimise(problem, b, 3.0, 1e-8)
+        np.testing.assert_allclose(found.point, _wide(dense, y, 3.0 + more, b), atol=1e-7)
+
+
+def _wide(A, y, ridge, b):
+    def value(x):
+        z = y * (A @ x)
+        g = A.T @ (-y / (1 + np.exp(z))) + ridge * x + b
+        return np.logaddexp(0, -z).sum() + 0.5 * ridge * x @ x + b @ x, g
+
+    return minimize(value, -b / ridge, jac=True, method="L-BFGS-B",
+                    options={"ftol": 0, "gtol": 1e-11, "maxiter": 5000}).x  # fmt: skip
+
+
+def test_pure_guarantee_by_hand():
+    A, y = records()
+    for neighbours, factor in (("zero-out", 1), ("replace", 2)):
+        budget = PURE.with_(neighbours=neighbours)
+        fit = erm.objective_perturbation(LOSS, None, A, y, budget=budget, seed=0)
+        main, cover = fit.guarantee.releases
+        scale = float(main.noise.split()[-1])
+        ridge = fit.trace.settings["regularizer"]
+        radius = float(fit.trace.settings["set"].split("radius=")[1][:-1])
+        slope = 1 / (1 + math.exp(-radius))
+        want = factor * slope / scale + math.log(1 + 0.25 / ridge)
+        assert main.curve.pure == pytest.approx(want, rel=1e-4)
+        assert main.curve.pure + cover.curve.pure <= 1.0
+        assert main.curve.pure + cover.curve.pure > 0.999
+
+
+def test_gaussian_guarantee_by_hand():
+    A, y = records()
+    fit = erm.objective_perturbation(LOSS, sets.WholeSpace(4), A, y, budget=GAUSSIAN,
+                                     regularizer=2.0, seed=0)  # fmt: skip
+    main, cover = fit.guarantee.releases
+    s, c = 1 / float(main.noise.split()[-1]), math.log(1 + 0.25 / 2.0)
+    rest = gaussian_epsilon(0.01 * 1e-6, cover.curve.mu)
+    epsilon = 1.0 - rest
+    delta = max(2 * gaussian_delta(epsilon, s), gaussian_delta(epsilon - c, s))
+    assert delta <= 0.99e-6 * (1 + 1e-4)
+    assert delta > 0.98e-6
+    assert rest < 0.002  # what it costs that the minimiser is not exact
+
+
+def test_one_dimension_has_the_stated_law():
+    # The density of the output is that of the noise at -(derivative), times the second derivative.
+    # 3000 fits; a false alarm has probability 1e-6.
+    A, y = np.array([[1.0], [0.5]]), np.array([1.0, -1.0])
+    budget = tacit.Budget(2.0)
+    points, ridge, scale = [], None, None
+    problem = read(LOSS, sets.WholeSpace(1), A, y, budget, noise_precision="lattice")
+    fit = erm.objective_perturbation(LOSS, sets.WholeSpace(1), A, y, budget=budget, seed=0)
+    scale, _, ridge = scales(fit)
+    source = Source(1)
+    for _ in range(3000):
+        b = noisy(np.zeros(1), scale, source, noise="gamma")
+        points.append(minimise(problem, b, ridge, 1e-7).point[0])
+
+    def cumulative(x):
+        slopes = -y[:, None] / (1 + np.exp(y[:, None] * A * x))
+        derivative = (A * slopes).sum(0) + ridge * x
+        # -b = derivative, b is Laplace, the map is increasing
+        return np.where(derivative > 0, 1 - 0.5 * np.exp(-derivative / scale),
+                        0.5 * np.exp(derivative / scale))  # fmt: skip
+
+    assert kstest(points, cumulative).pvalue > 1e-6
+
+
+def test_without_noise_it_reaches_the_optimum():
+    A, y = records()
+    for loss in (losses.Logistic(ridge=0.01), losses.Huber(ridge=0.01), losses.SmoothHinge()):
+        labels = y
+        best = losses.best_fixed(sets.L2Ball(4, 3.0), loss, A, labels, gap=1e-9)
+        for budget in (tacit.Budget(1e6), tacit.Budget(1e6, 1e-6)):
+            fit = erm.objective_perturbation(loss, sets.L2Ball(4, 3.0), A, labels, budget=budget,
+                                             seed=0)  # fmt: skip
+            assert loss.mean_value(fit.point, A, labels) - best.lower_bound < 1e-3
+
+
+def test_published_noise_tells_the_truth():
+    A, y = records()
+    fit = erm.objective_perturbation(LOSS, sets.WholeSpace(4), A, y, budget=PURE, seed=0,
+                                     calibration="published")  # fmt: skip
+    scale, _, ridge = scales(fit)
+    assert scale == pytest.approx(2.0, rel=1e-9)
+    assert ridge == pytest.approx(0.25 / (1 - math.exp(-0.5)), rel=1e-9)
+    assert fit.guarantee.releases[0].curve.pure == pytest.approx(0.832, abs=1e-3)
+    strict = erm.objective_perturbation(LOSS, sets.WholeSpace(4), A, y, seed=0,
+                                        budget=PURE.with_(neighbours="replace"),
+                                        calibration="published")  # fmt: skip
+    assert "it gives 1.33" in strict.guarantee.caveats[0]
+    kst = erm.objective_perturbation(LOSS, sets.WholeSpace(4), A, y, budget=GAUSSIAN, seed=0,
+                                     calibration="published")  # fmt: skip
+    want = math.sqrt(8 * math.log(2e6) + 4)
+    assert scales(kst)[0] == pytest.approx(want, rel=1e-9)
+    assert kst.guarantee.meets(GAUSSIAN)
+
+
+def test_output_perturbation():
+    A, y = records()
+    for budget, factor in ((GAUSSIAN, 1.0), (GAUSSIAN.with_(neighbours="replace"), 2.0)):
+        fit = erm.output_perturbation(LOSS, sets.WholeSpace(4), A, y, budget=budget,
+                                      regularizer=20.0, seed=5)  # fmt: skip
+        release = fit.guarantee.releases[0]
+        scale = release.sensitivity / release.curve.mu
+        assert scale == pytest.approx(factor / 20.0 / GAUSSIAN.mu, rel=1e-5)
+        final = noisy(np.zeros(4), scale, Source(5))
+        want = logistic_minimum(A, y, 20.0, np.zeros(4)) + final
+        np.testing.assert_allclose(fit.point, want, atol=1e-7)
+    moved = []
+    exact = logistic_minimum(A, y, 20.0, np.zeros(4))
+    for i in range(0, 400, 20):
+        blank = A.copy()
+        blank[i] = 0.0
+        moved.append(np.linalg.norm(logistic_minimum(blank, y, 20.0, np.zeros(4)) - exact))
+    assert max(moved) <= 1 / 20.0
+
+
+def test_output_perturbation_without_noise():
+    A, y = records()
+    loss = losses.Logistic(ridge=0.05)
+    best = losses.best_fixed(sets.L2Ball(4, 3.0), loss, A, y, gap=1e-9)
+    fit = erm.output_perturbation(loss, sets.L2Ball(4, 3.0), A, y, budget=tacit.Budget(1e6, 1e-6),
+                                  seed=0)  # fmt: skip
+    assert loss.mean_value(fit.point, A, y) - best.lower_bound < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"loss": losses.Hinge()}, "smooth generalised linear"),
+        ({"loss": losses.CustomLoss(lambda x, a, y: 0.0, lambda x, a, y: x, lipschitz=1.0)},
+         "generalised linear"),
+        ({"loss": losses.Squared(), "set": sets.WholeSpace(4)}, "not Lipschitz"),
+        ({"loss": losses.Linear(), "set": None}, "cannot choose a radius"),
+        ({"set": sets.NuclearBall((2, 2))}, "exact up to rounding"),
+        ({"regularizer": 0.0}, "regularizer must be above"),
+        ({"regularizer": 0.01}, "regularizer must be above"),
+        ({"regularizer": -1.0}, "regularizer must be"),
+        ({"budget": None}, "budget must be"),
+        ({"X": np.ones(4)}, "must have one row"),
+    ],
+)  # fmt: skip
+def test_bad_input_spends_nothing(changes, message):
+    A, y = records()
+    arguments = {"loss": LOSS, "set": sets.L2Ball(4), "X": A, "y": y, "budget": PURE, **changes}
+    with tacit.Ledger(PURE) as ledger, pytest.raises((TypeError, ValueError), match=message):
+        erm.objective_perturbation(**arguments)
+    assert ledger.entries == ()

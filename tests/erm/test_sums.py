@@ -1,0 +1,74 @@
+"""Sums over records: their rounding errors against exact arithmetic, and the trace that records runs."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from tacit.erm._sums import UNIT, UNITS, gram, weighted_rows
+from tacit.trace import Recorder
+
+
+def exact_sum(A, w):
+    return [
+        float(sum(Fraction(float(a)) * Fraction(float(b)) for a, b in zip(column, w, strict=True)))
+        for column in A.T
+    ]
+
+
+@pytest.mark.parametrize("count", [1, 127, 128, 129, 1000])
+def test_weighted_rows_within_the_bound(count):
+    rng = np.random.default_rng(count)
+    A = rng.standard_normal((count, 3)) * 10.0 ** rng.integers(-6, 7, (count, 1))
+    w = rng.standard_normal(count)
+    bound = UNITS * UNIT * (np.abs(w) @ np.abs(A))
+    for data in (A, sp.csr_array(A)):
+        assert (np.abs(weighted_rows(data, w) - exact_sum(A, w)) <= bound).all()
+
+
+def test_gram_within_the_bound():
+    rng = np.random.default_rng(0)
+    A, y = rng.standard_normal((500, 4)), rng.standard_normal(500)
+    for data in (A, sp.csr_array(A)):
+        V, u = gram(data, y)
+        want = np.array([exact_sum(A, A[:, j]) for j in range(4)])
+        assert (np.abs(V - want) <= UNITS * UNIT * (np.abs(A).T @ np.abs(A))).all()
+        assert (np.abs(u - exact_sum(A, y)) <= UNITS * UNIT * (np.abs(y) @ np.abs(A))).all()
+
+
+def test_cancelling_sums_keep_their_digits():
+    A = np.full((256, 1), 1e16)
+    A[0::2] *= -1.0
+    A = np.concatenate([A, [[1.0]]])
+    assert weighted_rows(A, np.ones(257))[0] == 1.0
+
+
+def test_a_recorder_keeps_little_and_the_last_step():
+    with Recorder("run", steps=10_000, settings={"a": 1.0}, keep=100) as recorder:
+        for step in range(1, 10_001):
+            assert not recorder.note(step, np.zeros(1), {"value": float(step)})
+    trace = recorder.close()
+    assert 100 <= len(trace.steps) <= 102
+    assert trace.steps[0] == 1
+    assert trace.steps[-1] == 10_000
+    assert trace.finished
+    assert "value" in trace.table(5)
+    assert len(trace.table(5).splitlines()) == 6
+    assert str(trace).startswith("run: ")
+
+
+def test_a_callback_that_stops():
+    with Recorder("run", steps=9, callback=lambda moment: moment.step == 4) as recorder:
+        stops = [recorder.note(step, np.zeros(1)) for step in range(1, 5)]
+    assert stops == [False, False, False, True]
+    assert not recorder.close().finished
+
+
+def test_progress_is_drawn_on_standard_error(capsys):
+    with Recorder("descent", steps=3, progress=True) as recorder:
+        for step in range(1, 4):
+            recorder.note(step, np.zeros(1))
+    assert "descent" in capsys.readouterr().err

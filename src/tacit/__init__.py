@@ -24,16 +24,20 @@ if TYPE_CHECKING:
         sums,
         trace,
     )
+    from tacit._state import load as load_state  # noqa: F401
+    from tacit._state import save as save_state  # noqa: F401
     from tacit.estimators import OnlineLinearRegression, OnlineLogisticRegression  # noqa: F401
     from tacit.privacy import Budget, Guarantee, Ledger, PrivacyLeakWarning  # noqa: F401
 
 _HOME = {
-    "Budget": "privacy",
-    "Guarantee": "privacy",
-    "Ledger": "privacy",
-    "PrivacyLeakWarning": "privacy",
-    "OnlineLogisticRegression": "estimators",
-    "OnlineLinearRegression": "estimators",
+    "Budget": "privacy.Budget",
+    "Guarantee": "privacy.Guarantee",
+    "Ledger": "privacy.Ledger",
+    "PrivacyLeakWarning": "privacy.PrivacyLeakWarning",
+    "OnlineLogisticRegression": "estimators.OnlineLogisticRegression",
+    "OnlineLinearRegression": "estimators.OnlineLinearRegression",
+    "save_state": "_state.save",
+    "load_state": "_state.load",
 }
 _PACKAGES = (
     "privacy",
@@ -56,7 +60,8 @@ def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
         return importlib.import_module(f"tacit.{name}")
     if name in _HOME:
-        return getattr(importlib.import_module(f"tacit.{_HOME[name]}"), name)
+        package, _, attribute = _HOME[name].partition(".")
+        return getattr(importlib.import_module(f"tacit.{package}"), attribute)
     raise AttributeError(f"module 'tacit' has no attribute {name!r}")
 
 

@@ -23,6 +23,7 @@ test: setup
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md docs src tests examples scripts benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

@@ -13,6 +13,7 @@ from tacit._version import __version__
 if TYPE_CHECKING:
     from tacit import (  # noqa: F401
         audit,
+        bandit,
         erm,
         estimators,
         losses,
@@ -48,6 +49,7 @@ _PACKAGES = (
     "sets",
     "losses",
     "online",
+    "bandit",
     "erm",
     "estimators",
     "audit",

@@ -1,7 +1,6 @@
 """Which modules bring the library's own worst cases; each registers them when it is imported.
 
-A new family of algorithms adds its module to ``MODULES``. The places of the bandit and of the
-feature-distributed solvers are ``pairs_bandit`` and ``pairs_vertical``.
+A new family of algorithms adds its module to ``MODULES``.
 
 The one thing a reader would get wrong: a case that a user registered under the same name beforehand
 is kept.
@@ -11,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 
-MODULES = ("pairs_sums", "pairs_selections", "pairs_online", "pairs_erm")
+MODULES = ("pairs_sums", "pairs_selections", "pairs_online", "pairs_erm", "pairs_bandit")
 
 
 _loaded: list[str] = []

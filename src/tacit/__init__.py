@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         sets,
         sums,
         trace,
+        vertical,
     )
     from tacit._state import load as load_state  # noqa: F401
     from tacit._state import save as save_state  # noqa: F401
@@ -51,6 +52,7 @@ _PACKAGES = (
     "online",
     "bandit",
     "erm",
+    "vertical",
     "estimators",
     "audit",
 )

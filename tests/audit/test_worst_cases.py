@@ -42,7 +42,7 @@ def test_both_relations_and_windows_are_there(report):
 def test_every_family_is_there():
     names = audit.names()
     for family in ("tree", "window-tree", "correlated", "independent", "exponential-mechanism",
-                   "report-noisy-max", "online", "erm"):  # fmt: skip
+                   "report-noisy-max", "online", "erm", "bandit", "vertical"):  # fmt: skip
         assert any(name.startswith(family) for name in names), family
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 
-MODULES = ("pairs_sums", "pairs_selections", "pairs_online", "pairs_erm", "pairs_bandit")
+MODULES = ("pairs_sums", "pairs_selections", "pairs_online", "pairs_erm", "pairs_bandit", "pairs_vertical")
 
 
 _loaded: list[str] = []

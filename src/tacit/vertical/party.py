@@ -1,0 +1,454 @@
+"""A party: holds its own columns, answers a coordinator's requests, keeps its own ledger.
+
+The user node of Algorithm 2 of Lou and Cheung, *Uplink Communication Efficient Differentially
+Private Sparse Optimization with Feature-Wise Distributed Data*, with the signs, scales and
+sensitivities of docs/algorithms/vertical.md, exact selections, noise on a lattice, and each sketch
+sent once. Three additions of ours: a record's slope is clipped, which bounds the sensitivity
+whatever the coordinator sends; a party computes its own columns' predictions from the columns
+themselves, which costs no privacy; and once it has sent as many columns as agreed, it chooses among
+these.
+
+The one thing a reader would get wrong: a request may come twice, and the site may be killed between
+the two. The state is on disk before the answer leaves, and a repeated request gets the same bytes;
+nothing is ever drawn again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import threading
+import traceback
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from tacit import _checks
+from tacit._checks import FloatArray
+from tacit.erm._selection import Corners
+from tacit.losses import records
+from tacit.noise import Source, release, select
+from tacit.privacy import Budget, BudgetExceeded, Guarantee, Ledger
+from tacit.vertical import messages
+from tacit.vertical._columns import Columns, slopes
+from tacit.vertical._site import Memory, SiteFile
+from tacit.vertical.alignment import alignment_digest, hash_ids
+from tacit.vertical.messages import (
+    AskLabels,
+    Begin,
+    Choice,
+    Done,
+    End,
+    Fetch,
+    Hello,
+    MalformedMessage,
+    Message,
+    Ready,
+    Refusal,
+    Sketch,
+    Step,
+    Welcome,
+)
+from tacit.vertical.plan import Plan, Terms, promise
+from tacit.vertical.sketch import SignSketch
+
+log = logging.getLogger("tacit.vertical")
+
+PRECISIONS = ("lattice", "float")
+LARGEST = 1e100
+"""Numbers from a coordinator beyond this are refused, so that no slope is infinite."""
+FINEST = 2.0**-30
+"""The least noise, relative to the largest sum it could be added to, that fits on the lattice."""
+
+FAINT = 0.1
+"""Less noise than this on unsketched columns hardly bends a logistic slope."""
+
+LONGEST = 1000
+"""Letters in a refusal, at most: it may quote what the coordinator sent."""
+
+
+class _Refused(Exception):
+    def __init__(self, reason: str, text: str) -> None:
+        super().__init__(text)
+        self.reason = reason
+
+
+class Party:
+    """One owner of columns.
+
+    Parameters
+    ----------
+    name : str
+        How the coordinator calls it.
+    features : array or CSR matrix of shape (rows, columns)
+        Never leaves this object.
+    ids : sequence of str or int
+        Who each row is about, in order; every party must have the same. The null row, which a
+        blanked record becomes, has only zeros, and the label 0.
+    ledger : Ledger or Budget
+        What this party allows, whatever it is asked. A Budget together with ``folder`` opens (or
+        reopens) a ledger file in that folder.
+    key : bytes
+        At least 16 bytes, shared by the parties and unknown to the coordinator: ids are compared
+        through a hash keyed with it.
+    labels : array, optional
+        One number a row.
+    feature_bound, label_bound : float
+        Entries are clipped to these, in absolute value.
+    folder : path, optional
+        A folder of this site, created with mode 0700, for what must survive a crash. Without it
+        nothing survives the object.
+    seed : int, optional
+        For experiments only; the guarantee says so.
+    noise_precision : {"lattice", "float"}
+        "float" is for simulations; the guarantee says so.
+
+    Examples
+    --------
+    >>> import numpy as np, tacit
+    >>> from tacit.vertical import Party, messages
+    >>> party = Party(
+    ...     "clinic", np.eye(4), ids=range(4), ledger=tacit.Budget(1.0, 1e-6), key=bytes(16)
+    ... )
+    >>> answer = messages.decode(party.handle(messages.Hello(run=bytes(16), sequence=0).encode()))
+    >>> answer.name, answer.rows, answer.columns
+    ('clinic', 4, 4)
+    >>> messages.decode(party.handle(b"what?")).reason
+    'malformed'
+    """
+
+    def __init__(
+        self,
+        name: str,
+        features: Any,
+        *,
+        ids: Iterable[str | int],
+        ledger: Ledger | Budget,
+        key: bytes,
+        labels: Any = None,
+        feature_bound: float = 1.0,
+        label_bound: float = 1.0,
+        folder: str | os.PathLike[str] | None = None,
+        seed: int | None = None,
+        noise_precision: str = "lattice",
+    ) -> None:
+        if not isinstance(name, str) or not name.strip() or len(name.encode()) > 256:
+            raise ValueError(f"name must be a short text, got {name!r}")
+        if not isinstance(key, bytes) or len(key) < 16:
+            raise ValueError(
+                "key must be at least 16 bytes that all parties share and the coordinator does "
+                "not know, such as secrets.token_bytes(32) made once and handed round"
+            )
+        if not isinstance(ledger, Ledger | Budget):
+            raise TypeError(f"ledger must be a tacit.Ledger or a tacit.Budget, got {ledger!r}")
+        bound = _checks.number(feature_bound, "feature_bound", low=0.0, high=1e50, open_low=True)
+        label = _checks.number(label_bound, "label_bound", low=0.0, high=1e50, open_low=True)
+        _checks.choice(noise_precision, "noise_precision", PRECISIONS)
+        self._columns = Columns(features, bound)
+        budget = ledger if isinstance(ledger, Budget) else ledger.budget
+        if budget.window is not None:
+            raise ValueError(f"the ledger's window must be None for a fit, got {budget.window}")
+        self.name = name
+        self._labels: FloatArray | None = None
+        if labels is not None:
+            given = records.labels(labels, self.rows, "labels")
+            self._labels = np.clip(given, -label, label)
+        self._ids = hash_ids(ids, self.rows)
+        self._key = key
+        self._source = Source(seed)
+        self._precision = noise_precision
+        self._terms = Terms(
+            bound, label, budget.neighbours, noise_precision == "lattice", self._source.seeded
+        )
+        self._file = SiteFile(folder)
+        self._memory = Memory()
+        self._lock = threading.Lock()
+        if isinstance(ledger, Budget):
+            path = None if self._file.folder is None else self._file.folder / "ledger"
+            ledger = Ledger(ledger, path)
+        self.ledger = ledger
+        with self._file.locked():
+            self._refresh()
+
+    @property
+    def rows(self) -> int:
+        return self._columns.shape[0]
+
+    @property
+    def columns(self) -> int:
+        return self._columns.shape[1]
+
+    @property
+    def spent(self) -> Guarantee | None:
+        """All that the ledger has paid for; None if that is nothing."""
+        return self.ledger.spent
+
+    def __repr__(self) -> str:
+        return f"Party({self.name!r}, {self.rows} rows, {self.columns} columns)"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a party cannot be copied: give its folder to a new one, and drop this one")
+
+    # ------------------------------------------------------------ requests and answers
+
+    def handle(self, request: bytes) -> bytes:
+        """Answer any request; what cannot be answered becomes a :class:`messages.Refusal`.
+
+        Never raises, and says nothing about the records beyond what the ledger has paid for.
+        """
+        run, sequence = bytes(16), 0
+        try:
+            message = messages.decode(request)
+            run, sequence = message.run, message.sequence
+            with self._lock, self._file.locked():
+                self._refresh()
+                return self._answer(message, bytes(request))
+        except MalformedMessage as error:
+            reason, text = "malformed", str(error)
+        except _Refused as error:
+            reason, text = error.reason, str(error)
+        except BudgetExceeded as error:
+            log.warning("party %s: %s", self.name, error)
+            reason = "budget"
+            text = "this plan does not fit in what is left of the site's own budget"
+        except Exception as error:
+            # No message and no values: either might hold a record.
+            where = "".join(traceback.format_tb(error.__traceback__))
+            log.error("party %s: %s at\n%s", self.name, type(error).__name__, where)
+            reason, text = "internal", "something failed at the site; its own log says where"
+        log.warning("party %s refused (%s): %s", self.name, reason, text)
+        return Refusal(run=run, sequence=sequence, reason=reason, text=text[:LONGEST]).encode()
+
+    def _refresh(self) -> None:
+        found = self._file.changed(self.name)
+        if found is not None:
+            self._memory = found[0]
+            self._source = Source.from_state(found[1])
+
+    def _keep(self, memory: Memory) -> None:
+        if self._file.folder is not None:
+            self._file.save(memory.state(self.name, self._source.state()))
+        self._memory = memory
+
+    def _note(self, memory: Memory) -> None:
+        if self._file.folder is not None:
+            self._file.append(self._memory.change_to(memory, self._source.state()))
+        self._memory = memory
+
+    def _answer(self, message: Message, request: bytes) -> bytes:
+        if isinstance(message, Hello):
+            return self._welcome(message).encode()
+        if not isinstance(message, messages.REQUESTS):
+            raise _Refused("malformed", f"a {type(message).__name__} is not a request")
+        run = message.run.hex()
+        memory = self._memory
+        if run in memory.past:
+            raise _Refused("sequence", "this run is over: another one was begun after it")
+        digest = hashlib.sha256(request).hexdigest()
+        if run == memory.run and 1 <= message.sequence <= len(memory.answers):
+            if memory.digests[message.sequence - 1] != digest:
+                raise _Refused(
+                    "sequence",
+                    f"request {message.sequence} was answered before, and this is not the same "
+                    "request; go on with the run as it was, or begin another",
+                )
+            return memory.answers[message.sequence - 1]
+        if isinstance(message, Begin):
+            if message.sequence != 1:
+                raise _Refused("sequence", "a run begins with sequence number 1")
+            memory, answer = self._begin(message, digest)
+        else:
+            if run != memory.run or memory.phase != "open":
+                raise _Refused("sequence", "this run is not open here")
+            if message.sequence != len(memory.answers) + 1:
+                raise _Refused(
+                    "sequence",
+                    f"request {message.sequence} came where {len(memory.answers) + 1} is due",
+                )
+            memory, answer = self._act(message)
+        data = answer.encode()
+        memory = memory.with_(digests=(*memory.digests, digest), answers=(*memory.answers, data))
+        if isinstance(message, Begin):
+            self._keep(memory)
+        else:
+            self._note(memory)
+        return data
+
+    def _welcome(self, message: Hello) -> Welcome:
+        digest = alignment_digest(self._ids, self._key, message.run)
+        terms = self._terms
+        return Welcome(
+            run=message.run, sequence=message.sequence, name=self.name, rows=self.rows,
+            columns=self.columns, feature_bound=terms.feature_bound,
+            label_bound=terms.label_bound, has_labels=self._labels is not None,
+            replace=terms.neighbours == "replace", lattice=terms.lattice, seeded=terms.seeded,
+            digest=digest,
+        )  # fmt: skip
+
+    # ------------------------------------------------------------ the beginning of a run
+
+    def _begin(self, message: Begin, digest: str) -> tuple[Memory, Message]:
+        try:
+            plan = Plan.of(message)
+        except (ValueError, TypeError) as error:
+            raise _Refused("plan", f"the plan makes no sense: {error}") from None
+        self._check(plan)
+        guarantee = promise(plan, self._terms)
+        run, old = message.run.hex(), self._memory
+        what = f"feature-distributed run {run}"
+        paid = any(entry.what == what for entry in self.ledger.entries)
+        opening = run == old.run and old.phase == "opening"
+        if paid and not (opening and old.digests == (digest,)):
+            raise _Refused(
+                "plan",
+                "this run was paid for, but what was answered in it is not known here any more; "
+                "begin another run",
+            )
+        # The intention is on disk before the ledger is charged, so that a crash between the two
+        # is told from a lost file, after which the same run must not be answered anew.
+        past = old.past if opening else (*old.past, *([old.run] if old.run else []))
+        fresh = Memory(run=run, phase="opening", plan=asdict(plan), past=past)
+        self._keep(fresh.with_(digests=(digest,)))
+        if not paid:
+            try:
+                self.ledger.spend(guarantee, what)
+            except BudgetExceeded:
+                self._keep(old if not opening else Memory(past=past))
+                raise
+        answer = Ready(
+            run=message.run, sequence=message.sequence, guarantee=json.dumps(guarantee.to_dict())
+        )
+        return fresh.with_(phase="open"), answer
+
+    def _check(self, plan: Plan) -> None:
+        if plan.rows != self.rows:
+            raise _Refused("data", "the plan is for another number of rows")
+        if plan.columns > self.columns:
+            raise _Refused("plan", "the plan asks for more columns than there are")
+        if plan.labels != "sketched" and self._labels is None:
+            raise _Refused("data", "the plan needs labels, and this site has none")
+        bound, label = self._terms.feature_bound, self._terms.label_bound
+        least = {"sketch_scale": bound, "value_scale": bound * plan.clip, "label_scale": label}
+        for field, size in least.items():
+            scale = getattr(plan, field)
+            if self._terms.lattice and 0.0 < scale < FINEST * self.rows * size:
+                raise _Refused("plan", f"{field} = {scale:g} is too little noise for the lattice")
+
+    # ------------------------------------------------------------ rounds
+
+    def _act(self, message: Message) -> tuple[Memory, Message]:
+        plan = Plan(**self._memory.plan)
+        if isinstance(message, Step):
+            return self._step(message, plan)
+        if isinstance(message, Fetch):
+            return self._fetch(message, plan)
+        if isinstance(message, AskLabels):
+            return self._send_labels(message, plan)
+        assert isinstance(message, End)
+        done = Done(run=message.run, sequence=message.sequence)
+        return self._memory.with_(phase="closed"), done
+
+    def _step(self, message: Step, plan: Plan) -> tuple[Memory, Message]:
+        memory = self._memory
+        if memory.rounds >= plan.rounds:
+            raise _Refused("plan", f"all {plan.rounds} rounds that were paid for have been taken")
+        if message.labels.size:
+            memory = memory.with_(labels=self._sized(message.labels, plan, "labels"))
+        scores = self._columns.scores(self._slopes(message, plan, memory))
+        if not message.last and plan.columns and len(memory.shared) >= plan.columns:
+            allowed = np.array(sorted(memory.shared), np.int64)
+        else:
+            allowed = np.arange(self.columns)
+        place, sign = self._choose(scores[allowed], plan)
+        column = int(allowed[place])
+        value = np.empty(0)
+        if plan.value_scale > 0.0:
+            value = self._noisy(np.array([-sign * scores[column]]), plan.value_scale)
+        memory = memory.with_(rounds=memory.rounds + 1, chosen=memory.chosen | {column})
+        sent = np.empty(0)
+        # With values the coordinator takes one party's column only, and asks for that by itself.
+        wanted = plan.columns and plan.value_scale == 0.0 and not message.last
+        if wanted and column not in memory.shared:
+            sent = self._draw_sketch(column, plan)
+            memory = memory.with_(shared={**memory.shared, column: sent})
+        answer = Choice(
+            run=message.run, sequence=message.sequence, column=column, sign=int(sign),
+            value=value, sketch=sent,
+        )  # fmt: skip
+        return memory, answer
+
+    def _slopes(self, message: Step, plan: Plan, memory: Memory) -> FloatArray:
+        """Each record's slope, clipped: a function of this record and of public numbers only."""
+        sketch = plan.sketch()
+        others = np.zeros(self.rows)
+        if message.others.size:
+            others = sketch.estimate(self._sized(message.others, plan, "others"))
+        places, weights = message.places, message.weights
+        if len(places) != len(weights) or (places >= self.columns).any():
+            raise _Refused("malformed", "places and weights of the model do not fit the columns")
+        if (np.abs(weights) > LARGEST).any():
+            raise _Refused("malformed", f"a weight of the model is beyond {LARGEST:g}")
+        own = np.zeros(self.rows)
+        if plan.own == "clear":
+            own = self._columns.predictions(places, weights)
+        target = self._target(sketch, plan, memory)
+        # Unsketched columns under little noise leave each record's prediction as good as exact.
+        faint = sketch.is_identity and plan.sketch_scale < FAINT * self._terms.feature_bound
+        free = slopes(plan.loss, own, others, target, faint=faint)
+        return np.clip(free, -plan.clip, plan.clip)
+
+    def _target(self, sketch: SignSketch, plan: Plan, memory: Memory) -> FloatArray:
+        if plan.labels != "sketched":
+            assert self._labels is not None
+            return self._labels
+        if memory.labels is None:
+            raise _Refused("plan", "the sketch of the labels has not come yet")
+        return sketch.estimate(memory.labels)
+
+    def _sized(self, vector: FloatArray, plan: Plan, name: str) -> FloatArray:
+        if len(vector) != plan.sketch_size:
+            raise _Refused("malformed", f"{name} must have {plan.sketch_size} numbers")
+        if (np.abs(vector) > LARGEST).any():
+            raise _Refused("malformed", f"a number in {name} is beyond {LARGEST:g}")
+        return vector
+
+    def _choose(self, scores: FloatArray, plan: Plan) -> tuple[int, float]:
+        if plan.selection == "laplace":
+            best = select(np.concatenate([-scores, scores]), plan.selection_scale, self._source,
+                          "laplace")  # fmt: skip
+            return best % len(scores), -1.0 if best >= len(scores) else 1.0
+        # A new one each time: what it remembers would make a restarted party draw otherwise.
+        return Corners(len(scores), True, self._source).pick(scores, plan.selection_scale)
+
+    def _fetch(self, message: Fetch, plan: Plan) -> tuple[Memory, Message]:
+        memory = self._memory
+        if message.column not in memory.chosen:
+            raise _Refused("plan", "only a column that was chosen in this run may be asked for")
+        sent = memory.shared.get(message.column)
+        if sent is None:
+            if len(memory.shared) >= plan.columns:
+                raise _Refused("plan", f"all {plan.columns} columns that were paid for are sent")
+            sent = self._draw_sketch(message.column, plan)
+            memory = memory.with_(shared={**memory.shared, message.column: sent})
+        return memory, Sketch(run=message.run, sequence=message.sequence, sketch=sent)
+
+    def _send_labels(self, message: AskLabels, plan: Plan) -> tuple[Memory, Message]:
+        memory = self._memory
+        if plan.labels != "send":
+            raise _Refused("plan", "the plan does not ask for the labels' sketch")
+        sent = memory.sent_labels
+        if sent is None:
+            sent = self._noisy(plan.sketch().apply(self._labels), plan.label_scale)
+            memory = memory.with_(sent_labels=sent)
+        return memory, Sketch(run=message.run, sequence=message.sequence, sketch=sent)
+
+    def _draw_sketch(self, column: int, plan: Plan) -> FloatArray:
+        values = self._columns.column(column)
+        return self._noisy(plan.sketch().apply(values), plan.sketch_scale)
+
+    def _noisy(self, vector: FloatArray, scale: float) -> FloatArray:
+        return release.noisy(vector, scale, self._source, precision=self._precision)

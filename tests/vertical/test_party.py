@@ -1,0 +1,544 @@
+"""A party: its answers against plain NumPy, its refusals, its budget, and its memory."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import os
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import tacit
+from tacit import _state
+from tacit.vertical import Party, SignSketch, messages
+from tacit.vertical._site import SiteFile
+from tacit.vertical.messages import (
+    AskLabels,
+    Choice,
+    Done,
+    End,
+    Fetch,
+    Hello,
+    Ready,
+    Refusal,
+    Sketch,
+    Step,
+)
+from tacit.vertical.plan import Terms, promise
+
+RUN = bytes(range(16))
+
+
+def ask(party, message):
+    return messages.decode(party.handle(message.encode()))
+
+
+def begin(party, plan, run=RUN):
+    answer = ask(party, plan.request(run, 1))
+    assert isinstance(answer, Ready), answer
+    return answer
+
+
+def step(sequence, run=RUN, **fields):
+    return Step(run=run, sequence=sequence, **({"round": 0, "last": False} | fields))
+
+
+def refused(party, message, reason):
+    answer = ask(party, message)
+    assert isinstance(answer, Refusal)
+    assert answer.reason == reason, answer.text
+    return answer.text
+
+
+# ---------------------------------------------------------------- answers
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("own", ["clear", "sketched"])
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_choice_value_and_sketch_against_numpy(table, make_party, plan, sparse, own, loss):
+    A, y = table
+    block = A[:, :4]
+    party = make_party(columns=slice(0, 4))
+    if sparse:
+        party = Party("north", sp.csr_array(block), ids=range(400), key=bytes(16), labels=y,
+                      ledger=tacit.Budget(1e18, 1e-6), seed=1, noise_precision="float")  # fmt: skip
+    plan = plan.with_(own=own, loss=loss)
+    begin(party, plan)
+    rng = np.random.default_rng(0)
+    others = rng.normal(size=50)
+    weights = np.array([0.3, -0.2])
+    answer = ask(party, step(2, places=[0, 3], weights=weights, others=others))
+    assert isinstance(answer, Choice)
+    sketch = SignSketch(400, 50, seed=3)
+    S = np.zeros((50, 400))
+    for k in range(4):
+        S[sketch.places[:, k], np.arange(400)] = sketch.signs[:, k]
+    z = block[:, [0, 3]] @ weights if own == "clear" else np.zeros(400)
+    elsewhere = S.T @ others / 4
+    if loss == "squared":
+        slopes = z + elsewhere - y
+    else:
+        slopes = 1 / (1 + np.exp(-z)) - (1 + y) / 2
+        slopes += elsewhere / (1 + np.exp(-z)) / (1 + np.exp(z))
+    scores = block.T @ np.clip(slopes, -2, 2)
+    column = int(np.argmax(np.abs(scores)))
+    assert answer.column == column
+    assert answer.sign == -np.sign(scores[column])
+    assert answer.value[0] == pytest.approx(np.abs(scores).max(), abs=1e-4)
+    assert not answer.sketch.size  # with values, the coordinator asks the winner only
+    got = ask(party, Fetch(run=RUN, sequence=3, column=column))
+    assert np.allclose(got.sketch, S @ block[:, column], atol=1e-4)
+
+
+def test_the_sketch_comes_with_the_choice_where_no_values_are_asked_for(make_party, plan):
+    party = make_party()
+    begin(party, plan.with_(value_scale=0.0))
+    first = ask(party, step(2))
+    assert len(first.sketch) == 50
+    again = ask(party, step(3))
+    assert again.column == first.column
+    assert not again.sketch.size  # sent once
+    last = ask(party, step(4, last=True, places=[first.column], weights=[0.4]))
+    assert last.column != first.column
+    assert not last.sketch.size  # nobody would use it
+
+
+def test_after_the_agreed_number_of_columns_only_those_are_chosen(make_party, plan):
+    party = make_party(columns=slice(0, 12))
+    begin(party, plan.with_(value_scale=0.0, columns=1))
+    first = ask(party, step(2))
+    assert first.column == 1
+    push = step(3, places=[1], weights=[0.4])
+    assert ask(party, push).column == 1  # column 6 is better, but would be a second one
+    free = ask(party, step(4, places=[1], weights=[0.4], last=True))
+    assert free.column == 6
+
+
+def test_labels_elsewhere(table, make_party, plan):
+    A, y = table
+    holder = make_party(labels=y)
+    begin(holder, plan.with_(labels="send", label_scale=1e-6))
+    sent = ask(holder, AskLabels(run=RUN, sequence=2)).sketch
+    sketch = SignSketch(400, 50, seed=3)
+    assert np.allclose(sent, sketch.apply(y), atol=1e-4)
+    assert np.array_equal(sent, ask(holder, AskLabels(run=RUN, sequence=3)).sketch)
+    blind = make_party("south", slice(4, 8), labels=None)
+    begin(blind, plan.with_(labels="sketched"))
+    assert "not come" in refused(blind, step(2), "plan")
+    answer = ask(blind, step(2, labels=sent))
+    scores = A[:, 4:8].T @ np.clip(-sketch.estimate(sent), -2, 2)
+    assert answer.column == int(np.argmax(np.abs(scores)))
+    assert isinstance(ask(blind, step(3)), Choice)  # remembered
+    refused(make_party(labels=None), plan.request(RUN, 1), "data")
+    refused(blind, AskLabels(run=RUN, sequence=4), "plan")
+
+
+def test_nothing_a_coordinator_sends_moves_a_slope_beyond_the_clip(table, make_party, plan):
+    """The largest score that any prediction gives is clip times the column's absolute sum."""
+    A, _ = table
+    for others in (np.full(50, 1e99), np.full(50, -1e99), np.zeros(50)):
+        party = make_party()
+        begin(party, plan)
+        answer = ask(party, step(2, others=others, places=[0], weights=[1e99]))
+        assert abs(answer.value[0]) <= 2.0 * np.abs(A[:, :4]).sum(axis=0).max() + 1e-3
+
+
+def test_the_null_row_contributes_nothing(table, make_party, plan):
+    """A row of zeros gives every score and every sketch exactly what leaving it out would."""
+    A, y = table
+    short, labels = A[:, :4].copy(), y.copy()
+    short[7], labels[7] = 0.0, 0.0
+    answers = []
+    for value in (0.0, 1.0):  # what the label of a blanked row says does not matter either
+        labels[7] = value
+        party = Party("p", short, ids=range(400), key=bytes(16), labels=labels, seed=1,
+                      ledger=tacit.Budget(1e18, 1e-6), noise_precision="float")  # fmt: skip
+        begin(party, plan)
+        answers.append(ask(party, step(2, others=np.ones(50))).encode())
+    assert answers[0] == answers[1]
+
+
+def test_features_and_labels_are_clipped(make_party, plan):
+    party = Party("p", np.full((400, 2), 9.0), ids=range(400), key=bytes(16), seed=1,
+                  labels=np.full(400, 7.0), ledger=tacit.Budget(1e18, 1e-6), feature_bound=0.5,
+                  label_bound=2.0, noise_precision="float")  # fmt: skip
+    begin(party, plan.with_(clip=100.0, columns=1))
+    assert ask(party, step(2)).value[0] == pytest.approx(400 * 0.5 * 2.0, rel=1e-6)
+
+
+# ---------------------------------------------------------------- what it charges
+
+
+@pytest.mark.parametrize("neighbours", ["zero-out", "replace"])
+def test_the_cost_of_a_plan_by_another_road(neighbours):
+    """Rényi divergences of bounded range and of Gaussians, written out, at every order."""
+    plan = messages_plan()
+    terms = Terms(0.5, 2.0, neighbours)
+    factor = 1.0 if neighbours == "zero-out" else 2.0
+    score = factor * 0.5 * 3.0
+    orders = np.concatenate([np.linspace(1.01, 20, 400), np.geomspace(20, 1e4, 400)])
+    e0 = 2 * score / 40.0
+
+    def bounded_range(a):
+        t = np.linspace(1e-9, e0 - 1e-9, 400)
+        q = (np.exp(-t) - np.exp(-e0)) / (1 - np.exp(-e0))
+        return np.max(np.logaddexp(np.log(q) + a * t, np.log1p(-q) + a * (t - e0))) / (a - 1)
+
+    mu2 = 12 * (score / 30.0) ** 2 + 3 * (factor * 0.5 * 2.0 / 9.0) ** 2
+    mu2 += (factor * 2.0 * 2.0 / 80.0) ** 2
+    total = np.array([12 * bounded_range(a) + a * mu2 / 2 for a in orders])
+    delta = 1e-6
+    epsilon = np.min(
+        total + np.log1p(-1 / orders) - (np.log(delta) + np.log(orders)) / (orders - 1)
+    )
+    claimed = promise(plan, terms).epsilon(delta)
+    assert claimed <= epsilon * (1 + 1e-3)
+    assert claimed >= 0.9 * epsilon  # other bounds may be a little better, not much
+
+
+def messages_plan():
+    from tacit.vertical import Plan
+
+    return Plan(rows=1000, rounds=12, columns=3, clip=3.0, selection_scale=40.0, value_scale=30.0,
+                sketch_scale=9.0, label_scale=80.0, labels="send", sketch_size=64)  # fmt: skip
+
+
+def test_a_plan_beyond_the_budget_is_refused_and_costs_nothing(make_party, plan, caplog):
+    honest = plan.with_(selection_scale=400.0, value_scale=400.0, sketch_scale=400.0)
+    party = make_party(ledger=tacit.Budget(1.0, 1e-6))
+    with caplog.at_level(logging.WARNING):
+        text = refused(party, plan.request(RUN, 1), "budget")
+    assert "epsilon" not in text  # the site's own log has the figures
+    assert "does not fit" in caplog.text
+    assert party.spent is None
+    begin(party, honest)
+    assert party.spent.epsilon(1e-6) <= 1.0
+    assert party.spent.epsilon(1e-6) == pytest.approx(
+        promise(honest, Terms(lattice=False, seeded=True)).epsilon(1e-6)
+    )
+    # the run goes on although another plan was refused in between
+    refused(party, plan.request(bytes(16), 1), "budget")
+    assert isinstance(ask(party, step(2)), Choice)
+
+
+def test_what_was_not_paid_for_is_refused(make_party, plan):
+    party = make_party()
+    begin(party, plan.with_(rounds=2, columns=1))
+    first = ask(party, step(2))
+    unchosen = (first.column + 1) % 4
+    refused(party, Fetch(run=RUN, sequence=3, column=unchosen), "plan")
+    refused(party, Fetch(run=RUN, sequence=3, column=2**31), "plan")
+    assert isinstance(ask(party, Fetch(run=RUN, sequence=3, column=first.column)), Sketch)
+    second = ask(party, step(4, places=[first.column], weights=[0.4], last=True))
+    assert second.column != first.column
+    refused(party, Fetch(run=RUN, sequence=5, column=second.column), "plan")
+    assert "rounds" in refused(party, step(5), "plan")
+    assert isinstance(ask(party, End(run=RUN, sequence=5)), Done)
+    refused(party, step(6), "sequence")
+    assert len(party.ledger.entries) == 1
+
+
+def test_two_runs_are_paid_twice(make_party, plan):
+    cheap = plan.with_(selection_scale=50.0, value_scale=50.0, sketch_scale=50.0)
+    party = make_party(ledger=tacit.Budget(1.2, 1e-6))
+    runs = 0
+    while isinstance(ask(party, cheap.request(bytes([runs]) * 16, 1)), Ready):
+        runs += 1
+        assert runs < 20
+    assert runs >= 2
+    assert len(party.ledger.entries) == runs
+    assert party.spent.epsilon(1e-6) <= 1.2
+    # an earlier run is over
+    refused(party, step(2, run=bytes(16)), "sequence")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [({"rows": 399}, "data"), ({"columns": 5}, "plan")],
+)  # fmt: skip
+def test_plans_that_do_not_fit(make_party, plan, changes, reason):
+    party = make_party()
+    refused(party, plan.with_(**changes).request(RUN, 1), reason)
+    assert party.spent is None
+
+
+def test_noise_too_small_for_the_lattice_is_refused_beforehand(make_party, plan):
+    party = make_party(noise_precision="lattice")
+    refused(party, plan.with_(sketch_scale=1e-9).request(RUN, 1), "plan")
+    begin(party, plan.with_(sketch_scale=1e-3, value_scale=1e-3))
+    assert isinstance(ask(party, step(2)), Choice)
+
+
+def test_lattice_noise_has_the_stated_size(make_party, plan):
+    """A chi-square of 400 degrees of freedom: outside of +-40 % with probability below 1e-6."""
+    party = make_party(noise_precision="lattice", seed=5)
+    begin(party, plan.with_(sketch_scale=10.0, sketch_size=400))
+    column = ask(party, step(2)).column
+    got = ask(party, Fetch(run=RUN, sequence=3, column=column)).sketch
+    noise = got - party._columns.column(column)
+    assert np.var(noise) / 100.0 == pytest.approx(1.0, abs=0.4)
+
+
+# ---------------------------------------------------------------- malformed, repeated, restarted
+
+
+def test_everything_that_is_not_a_request_is_refused(make_party, plan):
+    party = make_party()
+    bad = [b"", b"TV", b"x" * 100, Hello(run=RUN, sequence=0).encode()[:-1], "text", None, 3]
+    for data in bad:
+        answer = messages.decode(party.handle(data))
+        assert answer.reason == "malformed"
+    refused(party, Done(run=RUN, sequence=1), "malformed")
+    refused(party, step(1), "sequence")
+    begin(party, plan)
+    refused(party, step(2, others=np.ones(49)), "malformed")
+    refused(party, step(2, others=np.full(50, 1e101)), "malformed")
+    refused(party, step(2, places=[4], weights=[1.0]), "malformed")
+    refused(party, step(2, places=[1], weights=[]), "malformed")
+    refused(party, step(2, weights=[1e200], places=[0]), "malformed")
+    refused(party, step(9), "sequence")
+    refused(party, plan.with_(rounds=3).request(RUN, 1), "sequence")
+    wrong = plan.request(RUN, 1)
+    object.__setattr__(wrong, "clip", -1.0)
+    object.__setattr__(wrong, "run", bytes(16))
+    refused(party, wrong, "plan")
+    object.__setattr__(wrong, "loss", "ä" * 30_000)  # quoted in the refusal, but not at length
+    assert len(refused(party, wrong, "plan")) <= 1000
+    assert isinstance(ask(party, step(2)), Choice)
+    assert len(party.ledger.entries) == 1
+
+
+def test_an_error_inside_says_nothing_about_the_records(make_party, plan, monkeypatch, caplog):
+    party = make_party()
+    begin(party, plan)
+
+    def broken(*_):
+        raise ArithmeticError(f"the record is {3607 * 3803}")
+
+    monkeypatch.setattr("tacit.vertical._columns.weighted_rows", broken)
+    with caplog.at_level(logging.ERROR):
+        text = refused(party, step(2), "internal")
+    assert "13717421" not in text + caplog.text
+    assert "ArithmeticError" in caplog.text
+    monkeypatch.undo()
+    assert isinstance(ask(party, step(2)), Choice)
+
+
+def test_a_repeated_request_gets_the_same_bytes(make_party, plan):
+    noisy = plan.with_(selection_scale=400.0, value_scale=50.0, sketch_scale=50.0)
+    party = make_party()
+    requests = [noisy.request(RUN, 1), step(2), step(3), step(4)]
+    answers = [party.handle(request.encode()) for request in requests]
+    spent = len(party.ledger.entries)
+    for request, answer in [*zip(requests, answers, strict=True)] * 2:
+        assert party.handle(request.encode()) == answer
+    assert len(party.ledger.entries) == spent
+    text = refused(party, step(3, round=9), "sequence")
+    assert "not the same" in text
+    assert party._memory.rounds == 3
+
+
+def restart(make_party, folder, **changes):
+    given = {"folder": folder, "seed": None, "noise_precision": "lattice",
+             "ledger": tacit.Budget(5.0, 1e-6)}  # fmt: skip
+    return make_party(**(given | changes))
+
+
+@pytest.fixture
+def noisy(plan):
+    return plan.with_(selection_scale=400.0, value_scale=400.0, sketch_scale=100.0)
+
+
+def test_a_killed_party_goes_on_where_it_was(make_party, noisy, tmp_path):
+    requests = [noisy.request(RUN, 1), step(2), step(3), step(4)]
+    party = restart(make_party, tmp_path / "site")
+    answers = [party.handle(request.encode()) for request in requests[:3]]
+    for file in ("state", "journal", "ledger"):
+        assert (tmp_path / "site" / file).stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "site").stat().st_mode & 0o777 == 0o700
+    del party
+    party = restart(make_party, tmp_path / "site")
+    for request, answer in zip(requests, answers, strict=False):
+        assert party.handle(request.encode()) == answer
+    assert isinstance(ask(party, requests[3]), Choice)
+    assert len(party.ledger.entries) == 1
+    chosen = messages.decode(answers[1]).column
+    fetch = Fetch(run=RUN, sequence=5, column=chosen)
+    sketch = party.handle(fetch.encode())
+    assert restart(make_party, tmp_path / "site").handle(fetch.encode()) == sketch
+    # a later request for the same column gives the same sketch, drawn once
+    again = ask(restart(make_party, tmp_path / "site"), Fetch(run=RUN, sequence=6, column=chosen))
+    assert np.array_equal(again.sketch, messages.decode(sketch).sketch)
+
+
+def test_a_seeded_party_that_is_killed_draws_what_it_would_have_drawn(make_party, noisy, tmp_path):
+    requests = [noisy.request(RUN, 1), *(step(k) for k in range(2, 7))]
+    whole = restart(make_party, tmp_path / "whole", seed=3)
+    expected = [whole.handle(request.encode()) for request in requests]
+    found = [
+        restart(make_party, tmp_path / "often killed", seed=3).handle(request.encode())
+        for request in requests
+    ]
+    assert found == expected
+
+
+@pytest.mark.parametrize("written", [0, 5, 200, None])
+def test_killed_while_an_answer_is_written_or_before_it_left(
+    make_party, noisy, tmp_path, monkeypatch, written
+):
+    """Only what is whole on disk is repeated; what is not never left, and is drawn afresh."""
+    party = restart(make_party, tmp_path)
+    begin(party, noisy)
+    ask(party, step(2))
+    honest = SiteFile._write
+    lost = []
+
+    def write(self, data, how):
+        lost.append(data)
+        honest(self, data if written is None else data[:written], how)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SiteFile, "_write", write)
+    with pytest.raises(KeyboardInterrupt):
+        party.handle(step(3).encode())
+    monkeypatch.undo()
+    party = restart(make_party, tmp_path)
+    assert party._memory.rounds == (1 if written is not None else 2)
+    answer = party.handle(step(3).encode())
+    if written is None:
+        assert answer == _state.loads(lost[0][8:])["answer"].tobytes()
+    assert party._memory.rounds == 2
+    again = restart(make_party, tmp_path)
+    assert again.handle(step(3).encode()) == answer
+    assert isinstance(ask(again, step(4)), Choice)
+
+
+def test_a_full_disk_lets_no_answer_out(make_party, noisy, tmp_path, monkeypatch):
+    party = restart(make_party, tmp_path)
+    begin(party, noisy)
+    honest = os.write
+    monkeypatch.setattr("tacit.vertical._site.os.write", lambda f, data: honest(f, data[:100]))
+    refused(party, step(2), "internal")
+    monkeypatch.undo()
+    assert party._memory.rounds == 0
+    assert isinstance(ask(party, step(2)), Choice)
+    assert restart(make_party, tmp_path)._memory.rounds == 1
+
+
+def test_a_damaged_journal_is_not_guessed_at(make_party, noisy, tmp_path):
+    party = restart(make_party, tmp_path)
+    begin(party, noisy)
+    ask(party, step(2))
+    whole = (tmp_path / "journal").read_bytes()
+    (tmp_path / "journal").write_bytes(whole[:60] + b"x" + whole[61:])
+    with pytest.raises(ValueError, match="damaged"):
+        restart(make_party, tmp_path)
+    (tmp_path / "journal").unlink()
+    with pytest.raises(RuntimeError, match="disappeared"):
+        restart(make_party, tmp_path)
+    assert whole.count(b"tacit-state") == 1
+
+
+@pytest.mark.parametrize("moment", ["before the ledger", "after the ledger"])
+def test_killed_while_a_run_is_opened(make_party, noisy, tmp_path, monkeypatch, moment):
+    party = restart(make_party, tmp_path)
+    honest = tacit.Ledger.spend
+
+    def spend(self, guarantee, what):
+        if moment == "after the ledger":
+            honest(self, guarantee, what)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tacit.Ledger, "spend", spend)
+    with pytest.raises(KeyboardInterrupt):
+        party.handle(noisy.request(RUN, 1).encode())
+    monkeypatch.undo()
+    party = restart(make_party, tmp_path)
+    begin(party, noisy)
+    assert len(party.ledger.entries) == 1  # paid once, in either case
+    assert isinstance(ask(party, step(2)), Choice)
+
+
+def test_a_lost_state_is_not_drawn_anew(make_party, noisy, tmp_path):
+    party = restart(make_party, tmp_path)
+    begin(party, noisy)
+    ask(party, step(2))
+    (tmp_path / "state").unlink()
+    refused(party, step(3), "internal")
+    party = restart(make_party, tmp_path)
+    assert "not known here any more" in refused(party, noisy.request(RUN, 1), "plan")
+    begin(party, noisy, run=bytes(16))  # another run is another matter, and is paid for
+    assert len(party.ledger.entries) == 2
+
+
+def test_two_objects_on_one_folder_are_one_party(make_party, noisy, tmp_path):
+    one, two = restart(make_party, tmp_path), restart(make_party, tmp_path)
+    begin(one, noisy)
+    answer = one.handle(step(2).encode())
+    assert two.handle(step(2).encode()) == answer
+    assert isinstance(ask(two, step(3)), Choice)
+    assert isinstance(ask(one, step(4)), Choice)
+    assert one._memory.rounds == 3
+    assert len(one.ledger.entries) == 1
+
+
+def test_a_folder_belongs_to_one_party(make_party, noisy, tmp_path):
+    begin(restart(make_party, tmp_path), noisy)
+    with pytest.raises(ValueError, match="folder of its own"):
+        restart(make_party, tmp_path, name="east")
+
+
+def test_a_party_is_not_copied(make_party):
+    party = make_party()
+    for twin in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="cannot be copied"):
+            twin(party)
+
+
+# ---------------------------------------------------------------- building one
+
+
+def test_ids_are_compared_by_a_keyed_hash(make_party):
+    def digest(run=RUN, **changes):
+        return ask(make_party(**changes), Hello(run=run, sequence=0)).digest
+
+    same = digest()
+    assert digest(name="south", labels=None) == same
+    assert digest(ids=[*range(399), 400]) != same
+    assert digest(ids=[1, 0, *range(2, 400)]) != same  # the order counts
+    assert digest(ids=[str(k) for k in range(400)]) != same  # and the kind
+    assert digest(ids=np.arange(400)) == same
+    assert digest(key=bytes(16)) != same
+    assert digest(run=bytes(16)) != same  # runs cannot be linked through it
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "words"),
+    [
+        ({"ids": range(399)}, ValueError, "each of the 400 rows"),
+        ({"ids": [0, 0, *range(2, 400)]}, ValueError, "repeated"),
+        ({"ids": [1.5] * 400}, TypeError, "whole numbers"),
+        ({"key": b"short"}, ValueError, "16 bytes"),
+        ({"ledger": 1.0}, TypeError, "ledger"),
+        ({"ledger": tacit.Budget(1.0, 1e-6, window=5)}, ValueError, "window"),
+        ({"labels": [1.0]}, ValueError, "labels"),
+        ({"feature_bound": 0.0}, ValueError, "feature_bound"),
+        ({"noise_precision": "single"}, ValueError, "noise_precision"),
+        ({"name": ""}, ValueError, "name"),
+    ],
+)
+def test_bad_input(make_party, changes, error, words):
+    with pytest.raises(error, match=words):
+        make_party(**changes)
+
+
+def test_the_guarantee_says_what_is_for_experiments_only(make_party, noisy):
+    party = make_party()
+    answer = begin(party, noisy)
+    assert '"seeded": true' in answer.guarantee
+    assert '"lattice": false' in answer.guarantee
+    assert party.spent.seeded

@@ -1,0 +1,54 @@
+"""Three hospitals' tables about the same patients, drawn at random: each holds other columns.
+
+    python examples/hospitals/make_tables.py tables
+
+North measured vital signs and knows the outcome, south has the laboratory, west the history. The
+outcome depends on one or two columns of each. All columns are scaled to [-1, 1].
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+
+import numpy as np
+
+COLUMNS = {
+    "north": ("age", "pulse", "pressure", "temperature", "weight", "height"),
+    "south": ("glucose", "sodium", "potassium", "creatinine", "lactate", "albumin", "calcium"),
+    "west": ("admissions", "smoker", "diabetes", "surgery", "statins"),
+}
+TRUTH = {("north", "age"): 0.3, ("south", "lactate"): 0.35, ("west", "admissions"): 0.25}
+
+
+def draw(patients: int, seed: int = 0) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Each hospital's columns, and the outcome."""
+    rng = np.random.default_rng(seed)
+    blocks = {name: rng.uniform(-1.0, 1.0, (patients, len(COLUMNS[name]))) for name in COLUMNS}
+    outcome = rng.normal(0.0, 0.05, patients)
+    for (name, column), weight in TRUTH.items():
+        outcome += weight * blocks[name][:, COLUMNS[name].index(column)]
+    return blocks, np.clip(outcome, -1.0, 1.0)
+
+
+def main(folder: str = "tables", patients: str = "20000") -> None:
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    blocks, outcome = draw(int(patients))
+    order = np.random.default_rng(1)
+    for name, block in blocks.items():
+        own = ("outcome",) if name == "north" else ()
+        path = target / f"{name}.csv"
+        with path.open("w", newline="") as file:
+            write = csv.writer(file)
+            write.writerow(["patient", *COLUMNS[name], *own])
+            # Every hospital exports in an order of its own.
+            for row in order.permutation(len(block)):
+                label = [f"{outcome[row]:.6f}"] if own else []
+                write.writerow([f"{row:06d}", *(f"{x:.6f}" for x in block[row]), *label])
+        print(f"{path}: {len(block)} patients, {len(COLUMNS[name]) + len(own)} columns")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := accounting,cli,federated,graphs,report,river,tables
 
-.PHONY: setup run test lint docs bench audit clean
+.PHONY: setup run test lint docs bench bench-full audit clean
 
 setup: .venv/ready
 
@@ -33,7 +33,10 @@ docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: setup
-	cd benchmarks && for file in running_totals linear_minimizers best_fixed; do ../$(BIN)/python $$file.py || exit 1; done
+	$(BIN)/python benchmarks/bench.py
+
+bench-full: setup
+	$(BIN)/python benchmarks/bench.py --full
 
 audit: setup
 	$(BIN)/python -m tacit.audit --full --progress

@@ -1,15 +1,79 @@
 """Time several things side by side, so that a noisy machine treats them alike.
 
+The clock is that of the processor time of this process. Everything here runs on one thread, where on an idle machine
+it goes as the clock on the wall does; on a busy one it stands still while others have their turn.
+
 The one thing a reader would get wrong: absolute times mean little on a shared machine; ratios of runs that were
-interleaved do. A ratio is the median over rounds, its spread the distance between the quartiles.
+interleaved do. The spread of a :class:`Ratio` is that of the median, which falls as rounds are added, not
+the distance between two single rounds, which does not.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+
+SPREAD = 0.15  # no ratio is printed with more, unless its time ran out
+# What another process changes (where things lie in memory, whom it shares the machine with) and no number of
+# rounds within one can show: two runs of the same command were up to 8 % apart.
+ANOTHER_PROCESS = 0.05
+MOST_ROUNDS = 201
+
+
+class Clocked(float):
+    """Seconds that a task has measured by itself, in another process for instance."""
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A median of ratios, and how far off it may be: half the width of a 95 % interval, relative.
+
+    Of times, never less than what another process would change.
+    """
+
+    value: float
+    spread: float
+    rounds: int
+
+    @classmethod
+    def of(cls, first: np.ndarray, second: np.ndarray) -> Ratio:
+        """Of first / second, round by round."""
+        ratios = np.sort(np.asarray(first, dtype=float) / np.asarray(second, dtype=float))
+        middle = float(np.median(ratios))
+        rank = _rank(len(ratios))
+        low, high = float(ratios[rank]), float(ratios[-1 - rank])
+        spread = max(high - middle, middle - low) / middle
+        return cls(middle, max(spread, ANOTHER_PROCESS), len(ratios))
+
+    @classmethod
+    def exact(cls, value: float) -> Ratio:
+        """Computed by a formula: no repeats, no spread."""
+        return cls(float(value), 0.0, 0)
+
+
+def _rank(count: int) -> int:
+    """How many of the smallest and of the largest lie outside the 95 % interval of the median.
+
+    The number of values below the median is binomial whatever their distribution.
+    """
+    outside, below = -1, 0.0
+    for k in range((count + 1) // 2):
+        below += math.comb(count, k) / 2.0**count
+        if below > 0.025:
+            break
+        outside = k
+    return max(outside, 0)
+
+
+def clock(task: Callable[[], object]) -> float:
+    start = time.process_time()
+    answer = task()
+    seconds = time.process_time() - start
+    return float(answer) if isinstance(answer, Clocked) else seconds
 
 
 def interleaved(tasks: dict[str, Callable[[], object]], rounds: int = 15) -> dict[str, np.ndarray]:
@@ -19,10 +83,37 @@ def interleaved(tasks: dict[str, Callable[[], object]], rounds: int = 15) -> dic
     seconds: dict[str, list[float]] = {name: [] for name in tasks}
     for _ in range(rounds):
         for name, task in tasks.items():
-            start = time.perf_counter()
-            task()
-            seconds[name].append(time.perf_counter() - start)
+            seconds[name].append(clock(task))
     return {name: np.array(values) for name, values in seconds.items()}
+
+
+def measure(
+    tasks: dict[str, Callable[[], object]],
+    pairs: Sequence[tuple[str, str]],
+    *,
+    rounds: int = 9,
+    seconds: float = 30.0,
+    spread: float = SPREAD,
+) -> dict[str, np.ndarray]:
+    """Seconds of each task in each round, with more rounds until the ratios of all pairs have settled.
+
+    Every second round runs backwards, so that nobody always comes after the same neighbour.
+    """
+    begun = time.perf_counter()
+    for task in tasks.values():
+        task()
+    found: dict[str, list[float]] = {name: [] for name in tasks}
+    for done in range(1, MOST_ROUNDS + 1):
+        for name in list(tasks) if done % 2 else reversed(list(tasks)):
+            found[name].append(clock(tasks[name]))
+        if done < rounds:
+            continue
+        ratios = [Ratio.of(np.array(found[a]), np.array(found[b])) for a, b in pairs]
+        late = time.perf_counter() - begun > seconds
+        # Half the limit, so that another run of the same command stays below it too.
+        if late or all(each.spread <= spread / 2 for each in ratios):
+            break
+    return {name: np.array(values) for name, values in found.items()}
 
 
 def ratio(first: np.ndarray, second: np.ndarray) -> tuple[float, float]:

@@ -11,7 +11,8 @@ import time
 import numpy as np
 
 import tacit
-from tacit import losses, online, sets, sums
+from tacit import bandit, erm, losses, online, sets, sums
+from tacit.estimators import river
 
 
 def totals() -> None:
@@ -50,13 +51,42 @@ def learners() -> None:
     rows, labels = np.full((3, 2), 0.5), np.array([1.0, -1.0, 1.0])
     budget = tacit.Budget(1.0, 1e-6)
     for precision in ("lattice", "float"):
-        online.FollowTheRegularizedLeader(
-            sets.L2Ball(2), losses.Logistic(), budget=budget, horizon=3, noise_precision=precision
-        ).run(rows, labels)
+        leader = online.FollowTheRegularizedLeader(
+            sets.L2Ball(2), losses.Logistic(), budget=budget, horizon=5, noise_precision=precision
+        )
+        leader.run(rows, labels)
+        leader.update(rows[0])
+        leader.observe((rows[0], 1.0))
         online.FollowTheApproximateLeader(
             sets.L1Ball(2), losses.Logistic(ridge=0.1), budget=budget, horizon=3,
             step="local-linear", noise_precision=precision,
         ).run(rows, labels)  # fmt: skip
+
+
+def twins() -> None:
+    """What a stream calls for each of its events."""
+    for kind, label in (
+        (river.OnlineLogisticRegression, True),
+        (river.OnlineLinearRegression, 0.5),
+    ):
+        twin = kind(features=["a", "b"])
+        twin.learn_one({"a": 0.1, "b": 0.2}, label)
+        twin.predict_one({"a": 0.1})
+        if label is True:
+            twin.predict_proba_one({"a": 0.1})
+
+
+def solvers() -> None:
+    """One fit of each kind, and one play of the bandit."""
+    rng = np.random.default_rng(0)
+    A, y = rng.uniform(-0.5, 0.5, (300, 3)), rng.choice((-1.0, 1.0), 300)
+    for budget in (tacit.Budget(1.0), tacit.Budget(1.0, 1e-6)):
+        erm.objective_perturbation(losses.Logistic(), None, A, y, budget=budget)
+        erm.gradient_descent(losses.Logistic(), sets.L2Ball(3), A, y, budget=budget, steps=2)
+        erm.frank_wolfe(losses.Squared(), sets.L1Ball(3), A, y, budget=budget, steps=2)
+    player = bandit.ProjectionFreeBandit(sets.L1Ball(3), tacit.Budget(1.0, 1e-6), 1.0, 100)
+    player.ask()
+    player.tell(0.5)
 
 
 if __name__ == "__main__":
@@ -64,4 +94,6 @@ if __name__ == "__main__":
     totals()
     choices()
     learners()
+    twins()
+    solvers()
     print(f"compiled in {time.perf_counter() - start:.0f} s")

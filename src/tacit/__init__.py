@@ -28,7 +28,14 @@ if TYPE_CHECKING:
     )
     from tacit._state import load as load_state  # noqa: F401
     from tacit._state import save as save_state  # noqa: F401
-    from tacit.estimators import OnlineLinearRegression, OnlineLogisticRegression  # noqa: F401
+    from tacit.estimators import (  # noqa: F401
+        OnlineLinearRegression,
+        OnlineLogisticRegression,
+        PrivateLasso,
+        PrivateLinearRegression,
+        PrivateLinearSVC,
+        PrivateLogisticRegression,
+    )
     from tacit.privacy import Budget, Guarantee, Ledger, PrivacyLeakWarning  # noqa: F401
 
 _HOME = {
@@ -38,6 +45,10 @@ _HOME = {
     "PrivacyLeakWarning": "privacy.PrivacyLeakWarning",
     "OnlineLogisticRegression": "estimators.OnlineLogisticRegression",
     "OnlineLinearRegression": "estimators.OnlineLinearRegression",
+    "PrivateLogisticRegression": "estimators.PrivateLogisticRegression",
+    "PrivateLinearRegression": "estimators.PrivateLinearRegression",
+    "PrivateLasso": "estimators.PrivateLasso",
+    "PrivateLinearSVC": "estimators.PrivateLinearSVC",
     "save_state": "_state.save",
     "load_state": "_state.load",
 }

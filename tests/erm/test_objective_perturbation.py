@@ -115,27 +115,30 @@ def test_pure_guarantee_by_hand():
     A, y = records()
     for neighbours, factor in (("zero-out", 1), ("replace", 2)):
         budget = PURE.with_(neighbours=neighbours)
-        fit = erm.objective_perturbation(LOSS, None, A, y, budget=budget, seed=0)
+        fit = erm.objective_perturbation(LOSS, sets.L2Ball(4, 2.0), A, y, budget=budget, seed=0)
         main, cover = fit.guarantee.releases
         scale = float(main.noise.split()[-1])
         ridge = fit.trace.settings["regularizer"]
-        radius = float(fit.trace.settings["set"].split("radius=")[1][:-1])
-        slope = 1 / (1 + math.exp(-radius))
+        slope = 1 / (1 + math.exp(-2.0))
         want = factor * slope / scale + math.log(1 + 0.25 / ridge)
         assert main.curve.pure == pytest.approx(want, rel=1e-4)
         assert main.curve.pure + cover.curve.pure <= 1.0
         assert main.curve.pure + cover.curve.pure > 0.999
 
 
-def test_gaussian_guarantee_by_hand():
+@pytest.mark.parametrize("loss", [LOSS, losses.Huber(1.0)])
+def test_gaussian_guarantee_by_hand(loss):
     A, y = records()
-    fit = erm.objective_perturbation(LOSS, sets.WholeSpace(4), A, y, budget=GAUSSIAN,
+    fit = erm.objective_perturbation(loss, sets.WholeSpace(4), A, y, budget=GAUSSIAN,
                                      regularizer=2.0, seed=0)  # fmt: skip
     main, cover = fit.guarantee.releases
-    s, c = 1 / float(main.noise.split()[-1]), math.log(1 + 0.25 / 2.0)
+    bend = 0.25 if loss is LOSS else 1.0
+    s, c = 1 / float(main.noise.split()[-1]), math.log(1 + bend / 2.0)
     rest = gaussian_epsilon(0.01 * 1e-6, cover.curve.mu)
     epsilon = 1.0 - rest
-    delta = max(2 * gaussian_delta(epsilon, s), gaussian_delta(epsilon - c, s))
+    delta = gaussian_delta(epsilon - c, s)
+    if loss is not LOSS:  # its slope changes its sign
+        delta = max(2 * gaussian_delta(epsilon, s), delta)
     assert delta <= 0.99e-6 * (1 + 1e-4)
     assert delta > 0.98e-6
     assert rest < 0.002  # what it costs that the minimiser is not exact
@@ -193,6 +196,79 @@ def test_published_noise_tells_the_truth():
     want = math.sqrt(8 * math.log(2e6) + 4)
     assert scales(kst)[0] == pytest.approx(want, rel=1e-9)
     assert kst.guarantee.meets(GAUSSIAN)
+
+
+@pytest.mark.parametrize("budget", [PURE, GAUSSIAN, GAUSSIAN.with_(neighbours="replace")])
+def test_several_columns_share_the_budget(budget):
+    A, y = records()
+    Y = np.c_[y, -y, np.sign(A[:, 0] + 1e-9)]
+    fit = erm.objective_perturbation(LOSS, None, A, Y, budget=budget, seed=5)
+    main, cover = fit.guarantee.releases
+    ridge = fit.trace.settings["regularizer"]
+    c = math.log1p(0.25 / ridge)
+    moved = 2.0 if budget.neighbours == "replace" else 1.0
+    if budget.delta == 0:
+        scale = moved / (main.curve.pure - c)
+        assert 3 * (main.curve.pure + cover.curve.pure) == pytest.approx(1.0, rel=1e-6)
+    else:
+        scale = 1.0 / main.curve.mu
+        together = math.sqrt(3) * moved / scale
+        epsilon = 1.0 - gaussian_epsilon(0.01e-6, math.sqrt(3) * cover.curve.mu)
+        delta = math.exp(3 * c) * gaussian_delta(epsilon - 3 * c, together)
+        assert delta == pytest.approx(0.99e-6, rel=1e-3)
+    source, noise = Source(5), "gaussian" if budget.delta else "gamma"
+    second = cover.sensitivity / (cover.curve.mu if budget.delta else cover.curve.pure)
+    for k in range(3):
+        b = noisy(np.zeros(4), scale, source, noise=noise)
+        final = noisy(np.zeros(4), second, source, noise=noise)
+        np.testing.assert_allclose(
+            fit.point[k], logistic_minimum(A, Y[:, k], ridge, b) + final, atol=1e-5
+        )
+
+
+def test_weights_are_bounded_and_zero_is_the_null_record():
+    A, y = records()
+    w = np.linspace(-1.0, 4.0, len(y))
+    loss, where = erm.CappedLogistic(0.7), sets.WholeSpace(4)
+    problem = read(loss, where, A, y, PURE, noise_precision="lattice", weights=w,
+                   weight_bound=2.0, capped=True)  # fmt: skip
+    b = np.array([3.0, -20.0, 1.0, 0.0])
+    found = minimise(problem, b, 2.0, 1e-8).point
+    kept, border = np.clip(w, 0.0, 2.0), math.log(0.7 / 0.3)
+
+    def value(x):
+        z = y * (A @ x)
+        tail = math.log1p(math.exp(border)) - 0.7 * (z + border)
+        return kept @ np.where(z < -border, tail, np.logaddexp(0, -z)) + x @ x + b @ x
+
+    best = minimize(value, found, method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12})
+    np.testing.assert_allclose(found, best.x, atol=1e-5)
+    null = problem.weights == 0.0
+    assert null.any()
+    blank = np.where(null[:, None], 0.0, A)
+    same = read(loss, where, blank, y, PURE, noise_precision="lattice", weights=w,
+                weight_bound=2.0, capped=True)  # fmt: skip
+    np.testing.assert_allclose(minimise(same, b, 2.0, 1e-8).point, found, atol=1e-8)
+    assert problem.norm == pytest.approx(2.0 * 0.7, rel=1e-12)
+    assert np.abs(problem.slopes(A @ found)).max() <= 1.4
+
+
+def test_capped_logistic_is_convex_and_its_link_is_right():
+    loss = erm.CappedLogistic(0.6)
+    z, h = np.linspace(-6, 6, 400), 1e-5
+    for y in (-1.0, 1.0):
+        labels = np.full_like(z, y)
+        slope = (loss.phi(z + h, labels) - loss.phi(z - h, labels)) / (2 * h)
+        np.testing.assert_allclose(loss.dphi(z, labels), slope, atol=1e-6)
+        assert (np.diff(loss.dphi(z, labels)) >= -1e-15).all()
+        assert np.abs(slope).max() <= 0.6 + 1e-9
+    p = loss.probability(z)
+    ones = np.ones_like(z)
+    np.testing.assert_allclose(
+        p * loss.dphi(z, ones) + (1 - p) * loss.dphi(z, -ones), 0, atol=1e-12
+    )
+    with pytest.raises(TypeError, match="CappedLogistic"):
+        erm.gradient_descent(loss, None, *records(), budget=GAUSSIAN)
 
 
 def test_output_perturbation():

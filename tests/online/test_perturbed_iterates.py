@@ -346,3 +346,25 @@ def test_what_cannot_be_promised_is_refused():
     with pytest.raises(TypeError, match="must stay secret"):
         learner.update(np.zeros(3))
     assert learner.steps == 0
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 50.0])
+@pytest.mark.parametrize("radius", [0.5, 1.0, 20.0])
+def test_the_added_regulariser_minimises_its_model(epsilon, radius):
+    """Pull, curved noise and noise cut off at the boundary, minimised by brute force."""
+    T, mu = 5000, tacit.Budget(epsilon, 1e-6).mu
+    for loss in (losses.Logistic(), losses.Linear()):
+        learner = online.PerturbedIterates(
+            sets.L2Ball(3, radius), loss, added_regularizer="auto", horizon=T, seed=0,
+            budget=tacit.Budget(epsilon, 1e-6),
+        )  # fmt: skip
+        L = learner.lipschitz
+        bend = min(0.25, L / radius) if isinstance(loss, losses.Logistic) else 0.0
+        slope = bend * radius or L
+        grid = np.exp(np.linspace(np.log(1e-4), np.log(1e4), 400_001))
+        cost = (
+            2.0 * grid * radius**2 * np.sqrt(T)
+            + 0.733 * slope * L / (4.0 * grid * mu) * T
+            + 2.25 * bend * (L / (4.0 * grid * mu)) ** 2 * T
+        )
+        assert learner.added_regularizer == pytest.approx(grid[cost.argmin()], rel=1e-3)

@@ -8,6 +8,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -49,50 +50,118 @@ def test_killed_at_random_points_and_restored(name):
 
 SCRIPT = """
 import sys, numpy as np
+from pathlib import Path
 from tacit import _state
 from tests_cases import LEARNERS, records
-name, path, out, steps = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
+folder, steps, names = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
 A, y = records(steps)
-try:
-    state = _state.load(path)
-    learner = LEARNERS[name](seed=2)
-    learner = type(learner).from_state(state)
-except FileNotFoundError:
-    learner = LEARNERS[name](seed=2)
-    _state.save(learner.state(), path)
+learners = []
+for number, name in enumerate(names):
+    path, fresh = folder / f"state{number}", LEARNERS[name](seed=2)
+    if path.exists():
+        fresh = type(fresh).from_state(_state.load(path))
+    else:
+        _state.save(fresh.state(), path)
+    learners.append((path, fresh))
 print("ready", flush=True)
-while learner.steps < steps:
-    t = learner.steps
-    learner.run(A[t : t + 7], y[t : t + 7])
-    _state.save(learner.state(), path)
-np.save(out, learner.decision)
+while learners[-1][1].steps < steps:
+    for path, learner in learners:
+        t = learner.steps
+        learner.run(A[t : t + 7], y[t : t + 7])
+        _state.save(learner.state(), path)
+for number, (path, learner) in enumerate(learners):
+    np.save(folder / f"out{number}.npy", learner.decision)
 """
+KILLED = ["ftrl", "projection, window", "implicit", "quadratic"]
 
 
-@pytest.mark.parametrize("name", ["ftrl"])
-def test_killed_by_the_system_and_restored(name, tmp_path):
+def test_killed_by_the_system_and_restored(tmp_path):
     """Real processes, really killed (SIGKILL) at random moments of a loop that saves as it goes."""
-    steps = 1400
+    steps = 700
     A, y = records(steps)
-    calm = LEARNERS[name](seed=2)
-    calm.run(A, y)
     here = os.path.dirname(__file__)
     (tmp_path / "tests_cases.py").write_text(Path(here, "cases.py").read_text())
-    script, path, out = tmp_path / "loop.py", tmp_path / "state", tmp_path / "out.npy"
+    script = tmp_path / "loop.py"
     script.write_text(SCRIPT)
-    command = [sys.executable, str(script), name, str(path), str(out), str(steps)]
+    command = [sys.executable, str(script), str(tmp_path), str(steps), *KILLED]
     rng = np.random.default_rng(4)
-    for _ in range(2):
+    for _ in range(3):
         process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=tmp_path)
         assert process.stdout is not None
         process.stdout.readline()
-        time.sleep(float(rng.uniform(0.0, 0.03)))
+        time.sleep(float(rng.uniform(0.0, 0.08)))
         process.send_signal(signal.SIGKILL)
         process.wait()
         process.stdout.close()
     subprocess.run(command, check=True, cwd=tmp_path, stdout=subprocess.DEVNULL)
-    np.testing.assert_array_equal(np.load(out), calm.decision)
-    assert os.stat(path).st_mode & 0o777 == 0o600
+    for number, name in enumerate(KILLED):
+        calm = LEARNERS[name](seed=2)
+        calm.run(A, y)
+        np.testing.assert_array_equal(np.load(tmp_path / f"out{number}.npy"), calm.decision)
+        assert os.stat(tmp_path / f"state{number}").st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("name", KILLED)
+def test_twins_in_threads_never_take_one_step_twice(name):
+    """Several twins of one stream run at once; every step is taken by one of them."""
+    steps = 400
+    A, y = records(steps)
+    for attempt in range(3):
+        learner = LEARNERS[name](seed=2)
+        learner.run(A[:10], y[:10])
+        twins = [learner, *(through_bytes(learner) for _ in range(3))]
+        barrier = threading.Barrier(len(twins))
+        taken: list[tuple[int, int]] = []
+
+        def work(number, twins=twins, barrier=barrier, taken=taken):
+            twin = twins[number]
+            barrier.wait()
+            for t in range(10, steps):
+                try:
+                    twin.observe((A[t], y[t]))
+                except ForkError:
+                    return
+                taken.append((t, number))
+
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(len(twins))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(taken) == len({t for t, _ in taken}), f"a step was taken twice, try {attempt}"
+        assert len({number for _, number in taken}) == 1
+
+
+@pytest.mark.parametrize("name", KILLED)
+def test_one_learner_in_threads_takes_every_record_once(name):
+    A, y = records(400)
+    learner = LEARNERS[name](seed=2)
+
+    def work(start):
+        for t in range(start, 400, 4):
+            learner.observe((A[t], y[t]))
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert learner.steps == 400
+    assert np.isfinite(learner.decision).all()
+
+
+def test_a_stream_may_save_the_learner_as_it_goes():
+    A, y = records(60)
+    learner = LEARNERS["ftrl"](seed=2)
+    states = []
+
+    def chunks():
+        for t in range(0, 60, 20):
+            states.append(learner.state()["total"]["steps"])
+            yield A[t : t + 20], y[t : t + 20]
+
+    learner.run(chunks())
+    assert states == [0, 20, 40]
 
 
 @pytest.mark.parametrize("name", LEARNERS)
@@ -139,11 +208,13 @@ def test_a_forked_process_may_not_go_on(name):
     learner.run(A[:5], y[:5])
     child = os.fork()
     if child == 0:
-        try:
-            learner.observe((A[5], y[5]))
-        except ForkError:
-            os._exit(7)
-        os._exit(1)
+        refused = 0
+        for call in (lambda: learner.observe((A[5], y[5])), learner.state):
+            try:
+                call()
+            except ForkError:
+                refused += 1
+        os._exit(7 if refused == 2 else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     learner.run(A[5:], y[5:])
 

@@ -233,3 +233,28 @@ def test_a_restored_total_keeps_its_filter(precision, monkeypatch):
     assert back.guarantee.gdp == gdp
     assert back.error(33) == error
     assert np.array_equal(back.run(np.zeros((25, 2))), known[15:])
+
+
+@pytest.mark.parametrize("dim", [1, 15, 16, 17, 54])
+@pytest.mark.parametrize("horizon", [2**10, 2**22])
+@pytest.mark.parametrize("precision", ["lattice", "float"])
+def test_the_filter_is_a_convolution_in_every_coordinate(dim, horizon, precision):
+    """However coordinates are packed together: noise = coefficients * innovations, piece by piece."""
+    total = sums.Correlated(
+        dim, horizon, budget=tacit.Budget(1.0, 1e-6), noise_precision=precision, seed=0
+    )
+    rng = np.random.default_rng(dim)
+    steps = 70
+    fresh = rng.standard_normal((steps, dim))
+    if precision == "lattice":
+        fresh = np.rint(fresh * 2.0**30).astype(np.int64)
+    b = total._parameters(horizon).noise_coefficients(steps)
+    lag = np.subtract.outer(np.arange(steps), np.arange(steps))
+    expected = np.where(lag >= 0, b[np.maximum(lag, 0)], 0.0) @ fresh.astype(float)
+    found = np.concatenate(
+        [total._noise.mix(fresh[:33].copy(), 0, 33), total._noise.mix(fresh[33:].copy(), 33, 37)]
+    )
+    assert found.dtype == fresh.dtype
+    # on the lattice the known part is rounded to a whole step
+    tolerance = 0.5 + 1e-3 if precision == "lattice" else 1e-12
+    assert np.abs(found - expected).max() <= tolerance

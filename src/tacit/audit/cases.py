@@ -10,7 +10,14 @@ from __future__ import annotations
 
 import importlib
 
-MODULES = ("pairs_sums", "pairs_selections", "pairs_online", "pairs_erm", "pairs_bandit", "pairs_vertical")
+MODULES = (
+    "pairs_sums",
+    "pairs_selections",
+    "pairs_online",
+    "pairs_erm",
+    "pairs_bandit",
+    "pairs_vertical",
+)
 
 
 _loaded: list[str] = []

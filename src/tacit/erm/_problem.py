@@ -24,6 +24,7 @@ import scipy.sparse as sp
 from tacit import _checks
 from tacit._checks import FloatArray
 from tacit.erm._sums import UNIT, UNITS, weighted_rows
+from tacit.erm.capped_logistic import CappedLogistic
 from tacit.losses import ClipCounts, GeneralizedLinear, Loss, kernels, records
 from tacit.noise import Source, release
 from tacit.privacy import Budget, Guarantee, Release, curves
@@ -51,6 +52,8 @@ class Problem:
     clipped: ClipCounts
     by_entries: bool
     share: float = 1.0  # of the budget: of mu, or of epsilon without delta
+    weights: FloatArray | None = None  # of the records, within [0, weight_bound]
+    weight_bound: float = 1.0
 
     @property
     def count(self) -> int:
@@ -80,7 +83,7 @@ class Problem:
     def norm(self) -> float:
         """A bound on the norm of one record's gradient, as it is computed, without the ridge."""
         if self.is_linear_model:
-            return self.slope_bound * self.feature_norm * (1.0 + 2.0**-50)
+            return self.weight_bound * self.slope_bound * self.feature_norm * (1.0 + 2.0**-50)
         return self.loss.data_lipschitz(self.set)
 
     @property
@@ -103,6 +106,7 @@ class Problem:
         """Of the mean loss, on the set."""
         if self.is_linear_model:
             bend = self.loss.scalar_bounds(self.set)[1]  # type: ignore[attr-defined]
+            bend *= self.weight_bound
             return bend * self.loss.feature_norm**2 + self.loss.ridge  # type: ignore[attr-defined]
         return self.loss.smoothness
 
@@ -113,10 +117,46 @@ class Problem:
         return np.ascontiguousarray(self.A @ x)
 
     def slopes(self, z: FloatArray, rows: Any = slice(None)) -> FloatArray:
-        kind, params = self.loss.kernel  # type: ignore[misc]
         bound = self.slope_bound
         labels = np.ascontiguousarray(self.y[rows])
-        return np.clip(kernels.dphi_all(kind, params, z, labels), -bound, bound)
+        if isinstance(self.loss, CappedLogistic):
+            found = self.loss.dphi(z, labels)
+        else:
+            kind, params = self.loss.kernel  # type: ignore[misc]
+            found = kernels.dphi_all(kind, params, z, labels)
+        found = np.clip(found, -bound, bound)
+        return found if self.weights is None else found * self.weights[rows]
+
+    def bends(self, z: FloatArray) -> FloatArray:
+        """Second derivatives of the scalar loss of every record."""
+        if isinstance(self.loss, CappedLogistic):
+            found = self.loss.d2phi(z, self.y)
+        else:
+            kind, params = self.loss.kernel  # type: ignore[misc]
+            found = kernels.d2phi_all(kind, params, z, self.y)
+        return found if self.weights is None else found * self.weights
+
+    def total_value(self, z: FloatArray) -> float:
+        """The summed scalar loss, ridge left out."""
+        if self.weights is None and not isinstance(self.loss, CappedLogistic):
+            kind, params = self.loss.kernel  # type: ignore[misc]
+            return self.count * float(kernels.phi_mean(kind, params, z, self.y))
+        if isinstance(self.loss, CappedLogistic):
+            found = self.loss.phi(z, self.y)
+        else:
+            kind, params = self.loss.kernel  # type: ignore[misc]
+            found = kernels.phi_all(kind, params, z, self.y)
+        return float(np.sum(found if self.weights is None else found * self.weights))
+
+    def thinned(self, every: int) -> Problem:
+        """Every so-many-th record; to begin a run with, never to end it."""
+        A = self.A[::every]
+        A = A if sp.issparse(A) else np.ascontiguousarray(A)
+        weights = None if self.weights is None else self.weights[::every].copy()
+        return replace(self, A=A, y=self.y[::every].copy(), weights=weights)
+
+    def with_labels(self, y: FloatArray) -> Problem:
+        return replace(self, y=y)
 
     def gradient_sum(self, x: FloatArray, rows: Any = None) -> FloatArray:
         """The sum of all (or some) records' clipped gradients, without the ridge."""
@@ -168,7 +208,8 @@ class Problem:
             lattice=self.precision == "lattice",
             caveats=tuple(caveats),
         )
-        if calibration == "exact" and not guarantee.meets(self.budget):
+        curves_and_counts = tuple((item.curve, item.count) for item in guarantee.releases)
+        if calibration == "exact" and not _meets(curves_and_counts, self.budget):
             raise RuntimeError(
                 f"calibration gave {guarantee}, which does not meet the budget ({self.budget}); "
                 "nothing was released. This is a bug in tacit"
@@ -217,6 +258,12 @@ class Problem:
         return math.sqrt(p * (p + 1.0)) * sensitivity / self.level
 
 
+@functools.lru_cache(maxsize=256)
+def _meets(parts: tuple[tuple[curves.Curve, int], ...], budget: Budget) -> bool:
+    releases = [Release("check", curve, None, "as stated", count) for curve, count in parts]
+    return Guarantee(releases, budget.neighbours, budget.window).meets(budget)
+
+
 @functools.lru_cache(maxsize=64)
 def _mu(budget: Budget) -> float:
     return budget.mu
@@ -232,6 +279,9 @@ def read(
     noise_precision: str,
     calibration: str = "exact",
     by_entries: bool = False,
+    weights: Any = None,
+    weight_bound: float = 1.0,
+    capped: bool = False,
 ) -> Problem:
     """Check everything and clip the records; nothing is spent and nothing is drawn."""
     if not isinstance(budget, Budget):
@@ -245,8 +295,13 @@ def read(
         raise TypeError(
             f"loss must be a tacit.losses.Loss, got {loss!r}; wrap callables in losses.CustomLoss"
         )
+    if isinstance(loss, CappedLogistic) and not capped:
+        raise TypeError(
+            "erm.CappedLogistic is for erm.objective_perturbation; use losses.Logistic here"
+        )
     _checks.choice(noise_precision, "noise_precision", PRECISIONS)
     _checks.choice(calibration, "calibration", CALIBRATIONS)
+    bound = _checks.number(weight_bound, "weight_bound", low=0.0, open_low=True)
     A, labels, clipped = (_prepare_entries if by_entries else type(loss).prepare)(loss, X, y)
     dim = int(A.shape[1])
     if set is not None and int(set.dim) != dim:
@@ -263,7 +318,14 @@ def read(
         noise_precision,
         clipped,
         by_entries,
+        weights=None if weights is None else _weights(weights, int(A.shape[0]), bound),
+        weight_bound=bound,
     )
+
+
+def _weights(value: Any, count: int, bound: float) -> FloatArray:
+    """One weight for each record, brought within [0, bound]."""
+    return np.clip(_checks.vector(value, "weights", count), 0.0, bound)
 
 
 def _prepare_entries(loss: Any, X: Any, y: Any) -> tuple[Any, Any, ClipCounts]:
@@ -329,6 +391,8 @@ def value_at_zero(loss: Any) -> float:
     """The largest loss of the zero decision, over all labels that the loss allows."""
     if not isinstance(loss, GeneralizedLinear):
         return 0.0
+    if isinstance(loss, CappedLogistic):
+        return math.log(2.0)
     kind, params = loss.kernel
     if kind == kernels.LINEAR:
         return 0.0

@@ -78,6 +78,8 @@ def gradient_descent(
     average: str = "auto",
     sampling: float | None = None,
     start: Any = None,
+    weights: Any = None,
+    weight_bound: float = 1.0,
     record_loss: bool = False,
     seed: int | None = None,
     noise_precision: str = "lattice",
@@ -112,6 +114,9 @@ def gradient_descent(
         needs ``tacit[accounting]`` and delta > 0.
     start : array, optional
         Where to begin; it must not depend on the records. By default the set's center.
+    weights, weight_bound
+        A factor for each record's loss, clipped to [0, weight_bound]; the bound is public. Generalised
+        linear losses only.
     record_loss : bool
         Whether to write the mean loss of each step into the trace's diagnostics, which is not
         private.
@@ -154,8 +159,11 @@ def gradient_descent(
     True
     """
     problem = read(
-        loss, set, X, y, budget, noise_precision=noise_precision, calibration=calibration
-    )
+        loss, set, X, y, budget, noise_precision=noise_precision, calibration=calibration,
+        weights=weights, weight_bound=weight_bound,
+    )  # fmt: skip
+    if weights is not None and not problem.is_linear_model:
+        raise ValueError(f"weights need a generalised linear loss, got {loss!r}; leave them out")
     _checks.choice(average, "average", AVERAGES)
     if set is None:
         problem = problem.with_set(L2Ball(problem.dim, default_radius(problem, NAME)))

@@ -5,5 +5,17 @@ The River twins are in `tacit.estimators.river`, which needs ``pip install 'taci
 
 from tacit.estimators.online_linear import OnlineLinearRegression
 from tacit.estimators.online_logistic import OnlineLogisticRegression
+from tacit.estimators.private_classifiers import PrivateLinearSVC, PrivateLogisticRegression
+from tacit.estimators.private_regressors import PrivateLasso, PrivateLinearRegression
+from tacit.estimators.scalers import DomainScaler, PrivateScaler
 
-__all__ = ["OnlineLinearRegression", "OnlineLogisticRegression"]
+__all__ = [
+    "DomainScaler",
+    "OnlineLinearRegression",
+    "OnlineLogisticRegression",
+    "PrivateLasso",
+    "PrivateLinearRegression",
+    "PrivateLinearSVC",
+    "PrivateLogisticRegression",
+    "PrivateScaler",
+]

@@ -17,6 +17,8 @@ import math
 
 from numba import njit
 
+from tacit.online.kernels import DECISION, update
+
 LOGISTIC = 0  # one output, label -1 or 1
 STACKED = 1  # several outputs, label a class number
 HUBER = 2  # one output, label in [-1, 1]
@@ -69,8 +71,8 @@ def predictor(v, factor, w, settings):  # type: ignore[no-untyped-def]
     """<w, features> for one output, the intercept included."""
     z = 0.0
     for i in range(v.size):
-        z += w[i] * v[i]
-    z = z * factor + settings[OFFSET]
+        z += w[i] * (factor * v[i])  # in this order: v alone may be as large as a double can be
+    z += settings[OFFSET]
     return z + w[v.size] * settings[SCALING] if w.size > v.size else z
 
 
@@ -85,6 +87,15 @@ def predictors(v, w, settings, out):  # type: ignore[no-untyped-def]
     for k in range(out.size):
         out[k] = predictor(v, factor, w[k * columns : (k + 1) * columns], settings)
     return 0
+
+
+@njit(cache=True, nogil=True)
+def predict_one(v, w, settings):  # type: ignore[no-untyped-def]
+    """The linear predictor of one record for one output; nan if it is not finite."""
+    factor = shrink(v, settings[NORM])
+    if factor < 0.0:
+        return math.nan
+    return predictor(v, factor / settings[NORM], w, settings)
 
 
 @njit(cache=True, nogil=True)
@@ -112,3 +123,17 @@ def see(v, label, w, settings, g):  # type: ignore[no-untyped-def]
         if columns > v.size:
             g[start + v.size] = slope * settings[SCALING]
     return clipped
+
+
+@njit(cache=True, nogil=True)
+def learn(v, label, settings, g, knobs, total, noise, row, memory):  # type: ignore[no-untyped-def]
+    """See one record at the learner's own decision, and learn from it (`tacit.online.kernels.update`).
+
+    Returns whether the gradient was clipped in its lowest bit and whether the features were in the
+    next, or -1 if the record was refused, and then nothing is changed.
+    """
+    clipped = see(v, label, memory[DECISION], settings, g)
+    if clipped < 0:
+        return REFUSED
+    short = update(g, knobs, total, noise, row, memory)
+    return 2 * clipped + short if short >= 0 else REFUSED

@@ -1,6 +1,6 @@
 """What the scikit-learn faces of the online learners share: parameters in, a stream of records, a fit out.
 
-Public scikit-learn interface only (`BaseEstimator`, `validate_data`, tags). The learner underneath is
+What every face shares is in :mod:`tacit.estimators.face`. The learner underneath is
 :mod:`tacit.estimators.stream`; the choice of learner and its defaults: docs/estimators.md.
 
 The one thing a reader would get wrong: ``fit`` on the same records again is a second release. Each call
@@ -9,25 +9,17 @@ spends the whole budget anew; a `tacit.Ledger` adds up what several calls spend.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
-from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from tacit.estimators import parameters
+from tacit.estimators.face import Face, FloatArray
 from tacit.estimators.stream import Plan, Stream
-from tacit.losses.records import clip_rows
 from tacit.privacy import Guarantee
-
-FloatArray = NDArray[np.float64]
 
 _DIAGNOSTICS = ("clipped_",)
 _KEPT = ("_weights", "_norm", "_past", "_bounds", "_leaky")
@@ -41,18 +33,14 @@ class _Past:
     seen: int
 
 
-class OnlineEstimator(BaseEstimator):
+class OnlineEstimator(Face):
     """Base of the scikit-learn faces; see `OnlineLogisticRegression` and `OnlineLinearRegression`."""
 
     _stream: Stream | None
     _past: _Past | None
-    _norm: float
     _weights: FloatArray
     n_samples_seen_: int
-    coef_: FloatArray
-    intercept_: Any
     guarantee_: Guarantee
-    n_features_in_: int
 
     # What a face provides
 
@@ -125,14 +113,6 @@ class OnlineEstimator(BaseEstimator):
     def _begun(self) -> bool:
         return hasattr(self, "_stream")
 
-    def _seed(self) -> int | None:
-        state = self.random_state  # type: ignore[attr-defined]
-        if state is None:
-            return None
-        if isinstance(state, int | np.integer) and not isinstance(state, bool | np.bool_):
-            return parameters.CHECKS["seed"](state, "random_state")
-        return int(check_random_state(state).randint(2**31 - 1))
-
     def _common(self, values: dict[str, Any], horizon: int | None) -> dict[str, Any]:
         return {
             "columns": self.n_features_in_,
@@ -144,31 +124,6 @@ class OnlineEstimator(BaseEstimator):
             "horizon": horizon,
             "seed": self._seed(),
         }
-
-    @contextlib.contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """Whatever is refused leaves the estimator as it was."""
-        before = dict(vars(self))
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
-
-    def _features(self, X: Any, y: Any, *, reset: bool, numeric: bool) -> tuple[Any, Any]:
-        X, y = validate_data(
-            self, X, y, reset=reset, accept_sparse="csr", dtype=np.float64, y_numeric=numeric
-        )
-        return (sp.csr_array(X) if sp.issparse(X) else np.ascontiguousarray(X)), y
-
-    def _predictors(self, X: Any) -> FloatArray:
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
-        X = sp.csr_array(X) if sp.issparse(X) else X
-        # As learnt: a feature vector beyond the norm is shortened here too.
-        X, _ = clip_rows(X, self._norm)
-        return np.asarray(X @ np.atleast_2d(self.coef_).T + self.intercept_)
 
     def release(self) -> Self:
         """A copy that predicts and cannot learn on: what may leave the machine.
@@ -192,18 +147,3 @@ class OnlineEstimator(BaseEstimator):
             for name in _DIAGNOSTICS:
                 state.pop(name, None)
         return state
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "coef_")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.non_deterministic = self.random_state is None  # type: ignore[attr-defined]
-        return tags
-
-
-def with_caveat(guarantee: Guarantee, line: str) -> Guarantee:
-    """The same guarantee with one more sentence that a reader must see."""
-    lines = dict.fromkeys((*guarantee.caveats, line))
-    return dataclasses.replace(guarantee, caveats=tuple(lines))

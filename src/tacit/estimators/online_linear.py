@@ -18,9 +18,12 @@ from sklearn.utils.validation import column_or_1d
 
 from tacit.estimators import kernels as k
 from tacit.estimators import parameters
-from tacit.estimators.online import FloatArray, OnlineEstimator
+from tacit.estimators.face import FloatArray, to_unit
+from tacit.estimators.online import OnlineEstimator
 from tacit.estimators.stream import Plan, Stream
 from tacit.losses.records import clip_labels
+
+__all__ = ["OnlineLinearRegression", "to_unit"]
 
 
 class OnlineLinearRegression(RegressorMixin, OnlineEstimator):
@@ -135,8 +138,3 @@ class OnlineLinearRegression(RegressorMixin, OnlineEstimator):
     def predict(self, X: Any) -> FloatArray:
         """Predictions, kept within ``label_bounds``."""
         return np.clip(self._predictors(X)[:, 0], *self._bounds)
-
-
-def to_unit(y: Any, low: float, high: float) -> Any:
-    """Labels within bounds moved and scaled to [-1, 1]."""
-    return np.clip((y - low) / (high - low) * 2.0 - 1.0, -1.0, 1.0)

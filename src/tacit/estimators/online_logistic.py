@@ -15,19 +15,16 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import expit
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
 
 from tacit.estimators import kernels as k
 from tacit.estimators import parameters
-from tacit.estimators.online import FloatArray, OnlineEstimator, with_caveat
+from tacit.estimators.face import LEAK, Classes, FloatArray, shares, with_caveat
+from tacit.estimators.online import OnlineEstimator
 from tacit.estimators.stream import Plan, Stream
 from tacit.privacy import Guarantee, PrivacyLeakWarning
 
-LEAK = "the list of classes was read off the labels, which nothing protects; give classes="
 
-
-class OnlineLogisticRegression(ClassifierMixin, OnlineEstimator):
+class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
     """Differentially private logistic regression, one record at a time or all at once.
 
     Parameters
@@ -96,8 +93,6 @@ class OnlineLogisticRegression(ClassifierMixin, OnlineEstimator):
     >>> print(model.guarantee_)
     0.2368-GDP, so epsilon = 1 at delta = 1e-06; one record is blanked (zero-out), protected for ever; seeded...
     """
-
-    classes_: Any
 
     def __init__(
         self,
@@ -169,20 +164,6 @@ class OnlineLogisticRegression(ClassifierMixin, OnlineEstimator):
                 )
             return self._learn(X, y, fresh=first, whole=False)
 
-    def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
-        X, y = self._features(X, y, reset=reset, numeric=False)
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        return X, y
-
-    def _set_classes(self, labels: Any) -> None:
-        self.classes_ = np.unique(np.asarray(labels))
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"y holds one class only, {self.classes_.tolist()}; a classifier needs at least two "
-                "classes: give classes="
-            )
-
     def _plan(self, values: dict[str, Any], horizon: int | None) -> Plan:
         count = len(self.classes_)
         return Plan(
@@ -192,15 +173,9 @@ class OnlineLogisticRegression(ClassifierMixin, OnlineEstimator):
         )
 
     def _encode(self, y: Any) -> tuple[FloatArray, int]:
-        number = np.searchsorted(self.classes_, y)
-        number[number == len(self.classes_)] = 0
-        wrong = np.flatnonzero(self.classes_[number] != y)
-        if wrong.size:
-            raise ValueError(
-                f"y[{wrong[0]}] = {y[wrong[0]]!r} is not one of the classes "
-                f"{self.classes_.tolist()}; nothing was learnt from these records"
-            )
-        return (2.0 * number - 1.0 if len(self.classes_) == 2 else number.astype(float)), 0
+        number = self._numbers(y)
+        labels = number.astype(np.float64)
+        return (2.0 * labels - 1.0 if len(self.classes_) == 2 else labels), 0
 
     def _publish(self, stream: Stream) -> None:
         self.coef_ = stream.coefficients
@@ -215,19 +190,6 @@ class OnlineLogisticRegression(ClassifierMixin, OnlineEstimator):
         tags.classifier_tags.poor_score = True
         return tags
 
-    def decision_function(self, X: Any) -> FloatArray:
-        """The linear predictor: of the second class where there are two, else of every class."""
-        z = self._predictors(X)
-        return z[:, 0] if len(self.classes_) == 2 else z
-
     def predict_proba(self, X: Any) -> FloatArray:
         """Probabilities of the classes; those of several classifiers are divided by their sum."""
-        p = expit(self._predictors(X))
-        if len(self.classes_) == 2:
-            return np.hstack([1.0 - p, p])
-        p = np.maximum(p, np.finfo(float).tiny)
-        return np.asarray(p / p.sum(axis=1, keepdims=True))
-
-    def predict(self, X: Any) -> Any:
-        z = self._predictors(X)
-        return self.classes_[(z[:, 0] > 0.0).astype(int) if z.shape[1] == 1 else z.argmax(axis=1)]
+        return shares(expit(self._predictors(X)))

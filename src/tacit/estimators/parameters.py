@@ -90,6 +90,8 @@ CHECKS: Mapping[str, Check] = {
     "fit_intercept": _truth,
     "intercept_scaling": _positive,
     "ridge": _positive,
+    "radius": _positive,
+    "norm": _positive,
     "coefficient_norm": _positive,
     "learner": partial(_checks.choice, allowed=("approximate-leader", "quadratic-leader")),
     "horizon": _whole_or_none,

@@ -209,12 +209,13 @@ class OnlineLogisticRegression(_Online, base.MiniBatchClassifier):
         self._prepare()
         self._order = parameters.CHECKS["classes"](list(classes), "classes")
         count = len(self._order)
+        self._several = count > 2
         codes = (-1.0, 1.0) if count == 2 else tuple(map(float, range(count)))
         self._codes = dict(zip(self._order, codes, strict=True))
 
     @property
     def _multiclass(self) -> bool:
-        return len(self._order) > 2
+        return self._several
 
     def _kind(self, values: dict[str, Any]) -> dict[str, Any]:
         count = len(self._order)
@@ -255,18 +256,20 @@ class OnlineLogisticRegression(_Online, base.MiniBatchClassifier):
 
     def predict_proba_one(self, x: Record, **kwargs: Any) -> dict[Any, float]:
         values, stream = self._reader.one(x), self._stream
-        z = _NO_PREDICTORS if stream is None else stream.predictors_one(values)
-        if len(z) == 1 and len(self._order) == 2:
-            p = k.sigmoid(z[0])
+        if stream is not None and not self._multiclass:
+            p = k.sigmoid(stream.predictor_one(values))
             return {self._order[0]: 1.0 - p, self._order[1]: p}
-        p = self._probabilities(z[None])[0]
-        return dict(zip(self._order, p.tolist(), strict=True))
+        z = _NO_PREDICTORS if stream is None else stream.predictors_one(values)
+        each = self._probabilities(z[None])[0]
+        return dict(zip(self._order, each.tolist(), strict=True))
 
     def predict_one(self, x: Record, **kwargs: Any) -> Any:
-        values = self._reader.one(x)
-        if self._stream is None:
+        values, stream = self._reader.one(x), self._stream
+        if stream is None:
             return self._order[0]
-        return self._choose(self._stream.predictors_one(values)[None])[0]
+        if not self._multiclass:
+            return self._order[stream.predictor_one(values) > 0.0]
+        return self._choose(stream.predictors_one(values)[None])[0]
 
     def _choose(self, z: FloatArray) -> list[Any]:
         places = (z[:, 0] > 0.0).astype(int) if z.shape[1] == 1 else z.argmax(axis=1)
@@ -369,8 +372,9 @@ class OnlineLinearRegression(_Online, base.MiniBatchRegressor):
 
     def predict_one(self, x: Record) -> float:
         values = self._reader.one(x)
-        z = 0.0 if self._stream is None else self._stream.predictors_one(values)[0]
-        return float(self._predictions(z))
+        z = 0.0 if self._stream is None else self._stream.predictor_one(values)
+        half = 0.5 * (self._high - self._low)
+        return min(self._high, max(self._low, self._low + half + half * z))
 
     def predict_many(self, X: Any) -> Any:
         import pandas

@@ -171,7 +171,6 @@ class Stream:
         self._saved: tuple[dict[str, Any], dict[str, Any]] | None = None
         self._learner = plan.learner()
         self._guarantee = self._learner.guarantee
-        self._gradient = np.empty(plan.outputs * plan.width)
         self._settings = plan.settings()
         self._quadratic = plan.quadratic
         self._show(self._learner.decision)
@@ -215,20 +214,30 @@ class Stream:
         """Learn from one record: float64 features, and a label as the kernel wants it."""
         if self._saved is not None:
             self._resume()
-        clipped = k.see(v, label, self._weights, self._settings, self._gradient)
-        if clipped < 0:
-            where = int(np.flatnonzero(~np.isfinite(v))[0])
-            raise ValueError(f"features must be finite; feature {where} is {v[where]}")
-        if self._quadratic:
-            self._show(self._learner.observe((self._row(v), label)))
-        elif self._base is None:
-            self._weights = self._learner.update(self._gradient)
+        if self._base is None and not self._quadratic:
+            gradient = np.empty_like(self._weights)
+            code, weights = self._learner._once(k.learn, v, label, self._settings, gradient)  # type: ignore[attr-defined]
+            if code < 0:
+                raise _refusal(v)
+            self._weights, clipped = weights, code >> 1
         else:
-            self._show(self._learner.update(self._gradient))
+            clipped = self._learn_apart(v, label)
         self.seen += 1
         if clipped or beyond:
             self.counts[0] += clipped
             self.counts[1] += beyond
+
+    def _learn_apart(self, v: FloatArray, label: float) -> int:
+        """The same where gradients are taken at other weights than the learner's, or not at all."""
+        gradient = np.empty_like(self._weights)
+        clipped = int(k.see(v, label, self._weights, self._settings, gradient))
+        if clipped < 0:
+            raise _refusal(v)
+        if self._quadratic:
+            self._show(self._learner.observe((self._row(v), label)))
+        else:
+            self._show(self._learner.update(gradient))
+        return clipped
 
     def _row(self, v: FloatArray) -> FloatArray:
         row = np.full(self.plan.width, self.plan.scaling)
@@ -264,9 +273,10 @@ class Stream:
 
     def _absorb(self, rows: FloatArray, labels: FloatArray) -> None:
         if self.plan.kind == k.STACKED or self._base is not None:
+            gradient = np.empty_like(self._weights)
             for v, label in zip(np.ascontiguousarray(rows), labels.tolist(), strict=True):
-                k.see(v, label, self._weights, self._settings, self._gradient)
-                self._show(self._learner.update(self._gradient))
+                k.see(v, label, self._weights, self._settings, gradient)
+                self._show(self._learner.update(gradient))
             return
         A = np.empty((len(rows), self.plan.width))
         np.divide(rows, self.plan.feature_norm, out=A[:, : self.plan.columns])
@@ -280,9 +290,15 @@ class Stream:
         """The linear predictor of every output for one record."""
         out = np.empty(self.plan.outputs)
         if k.predictors(v, self._weights, self._settings, out) < 0:
-            where = int(np.flatnonzero(~np.isfinite(v))[0])
-            raise ValueError(f"features must be finite; feature {where} is {v[where]}")
+            raise _refusal(v)
         return out
+
+    def predictor_one(self, v: FloatArray) -> float:
+        """The same where there is one output only."""
+        z: float = k.predict_one(v, self._weights, self._settings)
+        if z != z:
+            raise _refusal(v)
+        return z
 
     @property
     def coefficients(self) -> FloatArray:
@@ -315,5 +331,9 @@ class Stream:
         twin = object.__new__(Stream)
         twin.__dict__.update(self.__getstate__())
         twin.counts = list(self.counts)
-        twin._gradient = self._gradient.copy()
         return twin
+
+
+def _refusal(v: FloatArray) -> ValueError:
+    where = int(np.flatnonzero(~np.isfinite(v))[0])
+    return ValueError(f"features must be finite; feature {where} is {v[where]}")

@@ -94,8 +94,8 @@ class Objective:
         return part
 
 
-def weighted_gram(A: Any, weights: FloatArray) -> FloatArray:
-    """A' diag(weights) A for non-negative weights."""
+def weighted_gram(A: Any, weights: FloatArray, kind: Any = np.float64) -> FloatArray:
+    """A' diag(weights) A for non-negative weights; products in single precision take half the time."""
     dim = A.shape[1]
     live = weights > 0.0
     share = np.count_nonzero(live)
@@ -109,6 +109,9 @@ def weighted_gram(A: Any, weights: FloatArray) -> FloatArray:
     roots = np.sqrt(weights)
     for start in range(0, len(weights), _BLOCK):
         # Blocks stay in the cache; scaling the whole matrix at once would copy it through memory.
-        block = A[start : start + _BLOCK] * roots[start : start + _BLOCK, None]
+        block = np.multiply(
+            A[start : start + _BLOCK], roots[start : start + _BLOCK, None], dtype=kind,
+            casting="same_kind",
+        )  # fmt: skip
         total += block.T @ block
     return total

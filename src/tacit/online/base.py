@@ -11,7 +11,6 @@ used yet. It is as secret as the data, and it can be continued once (see `tacit.
 from __future__ import annotations
 
 import contextvars
-import threading
 import time
 from abc import ABC, abstractmethod
 from typing import Any, Self
@@ -29,7 +28,7 @@ from tacit.trace import Diary, Play, Progress
 
 FloatArray = NDArray[np.float64]
 
-STATE_VERSION = 1
+STATE_VERSION = 2
 _ROWS = 16384  # records that are written down at a time
 _KEPT_NUMBERS = 2**20
 _NUMBERS = (float, int, np.float64, np.int64)
@@ -37,8 +36,6 @@ _NUMBERS = (float, int, np.float64, np.int64)
 
 class OnlineLearner(ABC):
     """Base of the online learners."""
-
-    _lock: threading.RLock
 
     def __init__(self, set: ConvexSet, loss: Loss | None, budget: Budget) -> None:
         if not isinstance(set, ConvexSet):
@@ -56,7 +53,6 @@ class OnlineLearner(ABC):
         self.dim = set.dim
         self._flat = set.shape == (set.dim,)
         self.clipped = 0
-        self._lock = threading.RLock()
         self._label = _label_rule(loss)
 
     # What a learner provides -----------------------------------------------------------------------
@@ -75,6 +71,13 @@ class OnlineLearner(ABC):
     @abstractmethod
     def _point(self) -> FloatArray:
         """The decision, flat; not a copy."""
+
+    @property
+    @abstractmethod
+    def _lock(self) -> Any:
+        """The lease's, which all twins share; held while a step is taken, and by no one twice."""
+
+    # The methods from here to ``_facts`` are called by whoever holds the lock.
 
     @abstractmethod
     def _play(self, chunk: records.Chunk, wait: int, every: int, pages: FloatArray) -> FloatArray:
@@ -128,21 +131,24 @@ class OnlineLearner(ABC):
             labels; ``None``, a gap in the stream; or anything that gives a gradient at the decision:
             a callable, or an object with a method ``gradient``.
         """
+        if loss is not None and (callable(loss) or hasattr(loss, "gradient")):
+            see = loss.gradient if hasattr(loss, "gradient") else loss
+            return self.update(np.reshape(see(self.decision), -1))
+        record = None
+        if loss is not None:
+            record = self._admit(*loss) if isinstance(loss, tuple) else self._admit(loss, None)
         with self._lock:
-            if loss is None:
-                self._check_room(1)
+            self._check_room(1)
+            if record is None:
                 self._observe_gap()
-            elif callable(loss) or hasattr(loss, "gradient"):
-                see = loss.gradient if hasattr(loss, "gradient") else loss
-                return self.update(np.reshape(see(self.decision), -1))
             else:
-                a, y = loss if isinstance(loss, tuple) else (loss, None)
-                self._check_room(1)
-                self._observe_record(*self._admit(a, y))
+                a, label, clipped = record
+                self._observe_record(a, label)
+                self.clipped += clipped
             return self.decision
 
-    def _admit(self, a: Any, y: Any) -> tuple[FloatArray, float | None]:
-        """One record, checked and clipped; quick for records that are already as they should be."""
+    def _admit(self, a: Any, y: Any) -> tuple[FloatArray, float | None, int]:
+        """One record, checked and clipped, and how much of it was; quick for those that need no change."""
         if self.loss is None:
             raise ValueError(
                 "this learner was built without a loss and cannot read records; give it one "
@@ -154,13 +160,13 @@ class OnlineLearner(ABC):
                 square = records.longest(a[None])
                 # well within the bound, so that rounding cannot make the slower way clip it
                 if square <= self.loss.feature_norm**2 * (1.0 - 1e-12):  # type: ignore[attr-defined]
-                    return a, label
+                    return a, label, 0
         row = _checks.real_array(a, "a")
         if row.shape != (self.dim,):
             raise ValueError(f"a must be a vector of length {self.dim}, got shape {row.shape}")
         chunk = records.prepare(self.loss, self.dim, row[None], None if y is None else [y])
-        self.clipped += chunk.clipped
-        return np.ascontiguousarray(chunk.A[0]), None if chunk.labels is None else chunk.labels[0]
+        label = None if chunk.labels is None else chunk.labels[0]
+        return np.ascontiguousarray(chunk.A[0]), label, chunk.clipped
 
     def run(
         self,
@@ -206,30 +212,30 @@ class OnlineLearner(ABC):
             keep = min(1000, max(10, _KEPT_NUMBERS // self.dim))
         remember = (not stream) if keep_records is None else bool(keep_records)
         start = time.perf_counter()
-        with self._lock:
-            size = None
-            if stream:
-                parts_of_it = records.chunks(self.loss, self.dim, X)
-            else:
-                whole = records.prepare(self.loss, self.dim, X, y, present)
-                size = len(whole)
-                self._check_room(size)
-                parts_of_it = iter([whole])
-            diary = Diary(keep, size, self.dim, every_loss=not stream)
-            before = self.clipped
-            kept: list[records.Chunk] = []
-            with Progress(type(self).__name__, size, progress) as bar:
-                for chunk in parts_of_it:
-                    self._check_room(len(chunk))
-                    self.clipped += chunk.clipped
-                    for first in range(0, len(chunk), _ROWS):
-                        some = chunk.rows(first, first + _ROWS)
-                        pages = diary.pages(len(some))
+        size = None
+        if stream:
+            parts_of_it = records.chunks(self.loss, self.dim, X)
+        else:
+            whole = records.prepare(self.loss, self.dim, X, y, present)
+            size = len(whole)
+            parts_of_it = iter([whole])
+        diary = Diary(keep, size, self.dim, every_loss=not stream)
+        before = self.clipped
+        kept: list[records.Chunk] = []
+        # The lock is let go between pieces: a stream may save the learner's state as it goes.
+        with Progress(type(self).__name__, size, progress) as bar:
+            for chunk in parts_of_it:
+                self._check_room(len(chunk))
+                self.clipped += chunk.clipped
+                for first in range(0, len(chunk), _ROWS):
+                    some = chunk.rows(first, first + _ROWS)
+                    pages = diary.pages(len(some))
+                    with self._lock:
                         losses = self._play(some, diary.wait, diary.every, pages)
-                        diary.write(pages, losses)
-                        bar.advance(len(some))
-                    if remember and len(chunk):
-                        kept.append(chunk)
+                    diary.write(pages, losses)
+                    bar.advance(len(some))
+                if remember and len(chunk):
+                    kept.append(chunk)
         return diary.close(
             self.set.shape,
             clipped=self.clipped - before,

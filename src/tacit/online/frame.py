@@ -28,6 +28,7 @@ from tacit.sets import ConvexSet
 from tacit.sets.kernels import LOCAL_KINDS
 from tacit.sums import RunningTotal
 
+_FLOAT = np.dtype(np.float64)
 _LINEAR = np.array([1.0])
 _NOTHING = np.zeros(0)
 
@@ -44,6 +45,10 @@ class TotalLearner(OnlineLearner):
     @property
     def guarantee(self) -> Guarantee:
         return self.total.guarantee
+
+    @property
+    def _lock(self) -> Any:
+        return self.total._lock
 
     def _check_room(self, count: int) -> None:
         total = self.total
@@ -134,19 +139,27 @@ class Learner(TotalLearner):
         self._memory = np.zeros((k.MEMORY_ROWS, self.dim))
         self._memory[k.CENTER] = problem.center
         self._memory[k.DECISION] = self.rule.start()
-        self._knobs = np.zeros(k.KNOBS)
+        self._x = self._memory[k.DECISION]
+        kernel = self._kernel_of_set()
+        self._compiled = kernel is not None and self.rule.kernel is not None
+        self._set_kind: int
+        self._set_kind, params = kernel if self._compiled else (-1, ())
+        self._knobs = np.zeros(k.KNOBS + len(params))
+        self._set_params = self._knobs[k.KNOBS :]
+        self._set_params[:] = params
+        self._knobs[k.ONE] = 1.0
+        self._knobs[k.RULE] = -1 if self.rule.kernel is None else self.rule.kernel
+        self._knobs[k.SET_KIND] = self._set_kind
         self._knobs[k.RIDGE] = ridge
         for place, value in self.rule.knobs().items():
             self._knobs[place] = value
         glm = isinstance(self.loss, GeneralizedLinear)
         self._knobs[k.FEATURE_NORM] = self.loss.feature_norm if glm else math.inf  # type: ignore[union-attr]
-        self._seen: tuple[Any, Any] = (None, None)
+        self._tuned_to: Any = None
         self._loss_kernel: Any = None if self.loss is None else self.loss.kernel
-        self._compiled = self._kernel_of_set() is not None and self.rule.kernel is not None
-        if self._compiled:
-            self._set_kind, params = self._kernel_of_set()
-            self._set_params = np.array(params)
         self._quick = self._compiled and self._loss_kernel is not None and self._label is not None
+        if self._loss_kernel is not None:
+            self._knobs[k.LOSS_KIND], self._loss_params = self._loss_kernel
 
     def _kernel_of_set(self) -> Any:
         kernel = self.set.kernel
@@ -158,61 +171,69 @@ class Learner(TotalLearner):
 
     @property
     def _point(self) -> FloatArray:
-        return self._memory[k.DECISION]
+        return self._x
+
+    def _once(self, kernel: Any, *what: Any) -> tuple[int, FloatArray]:
+        """One step by a compiled kernel: what it returned, and the decision.
+
+        It returns how many gradients were clipped in its lowest bit, or a negative number if it
+        refused, and then nothing was changed.
+        """
+        total = self.total
+        with total._lock:
+            total._ready()
+            if total._block is not self._tuned_to:
+                self._tune()
+            code = kernel(
+                *what, self._knobs, total._total, total._block, total._row, self._memory
+            )  # fmt: skip
+            if code >= 0:
+                total._advance(1)
+                if code & 1:
+                    total.clipped += 1
+                    self.clipped += 1
+            return code, self._x.copy()
+
+    def _plain(self, vector: Any) -> bool:
+        """Whether this is a vector that a kernel can take as it is."""
+        return (
+            type(vector) is np.ndarray
+            and vector.dtype is _FLOAT
+            and vector.shape == (self.dim,)
+            and vector.flags.carray
+        )
 
     def update(self, gradient: ArrayLike | None) -> FloatArray:
+        if gradient is None:
+            return self.observe(None)
+        g: Any = gradient
+        if not self._plain(g):
+            array = _checks.real_array(gradient, "gradient")
+            if array.shape == self.set.shape:
+                array = array.reshape(-1)
+            g = np.require(
+                _checks.vector(array, "gradient", self.dim), requirements=("C", "A", "W")
+            )
+        if self._compiled:
+            code, decision = self._once(k.update, g)
+            if code < 0:
+                _checks.vector(g, "gradient", self.dim)
+            return decision if self._flat else decision.reshape(self.set.shape)
+        _checks.vector(g, "gradient", self.dim)
         with self._lock:
-            if gradient is None:
-                self._observe_gap()
-                return self.decision
-            g = gradient
-            if not (
-                type(g) is np.ndarray
-                and g.dtype == np.float64
-                and g.shape == (self.dim,)
-                and g.flags.c_contiguous
-            ):
-                array = _checks.real_array(gradient, "gradient")
-                if array.shape == self.set.shape:
-                    array = array.reshape(-1)
-                g = _checks.vector(array, "gradient", self.dim)
-            if not self._compiled:
-                self._python_step(_checks.vector(g, "gradient", self.dim))
-                return self.decision
-            with self.total._lock:
-                self._tune()
-                fine = k.update(
-                    g, self._knobs, self.rule.kernel, self._set_kind, self._set_params,
-                    self.total._total, self.total._block, self.total._row, self._memory, _LINEAR,
-                )  # fmt: skip
-                if not fine:
-                    _checks.vector(g, "gradient", self.dim)
-                self._count(1)
+            self._python_step(g)
             return self.decision
 
     def observe(self, loss: Any) -> FloatArray:
         # Most records come as a pair that needs no change: one compiled call, and done.
         if type(loss) is tuple and len(loss) == 2 and self._quick:
             a, y = loss
-            if (
-                type(a) is np.ndarray
-                and a.dtype == np.float64
-                and a.shape == (self.dim,)
-                and a.flags.c_contiguous
-                and a.flags.writeable
-            ):
-                label, total = self._label(y, a), self.total
-                loss_kind, loss_params = self._loss_kernel
+            if self._plain(a):
+                label = self._label(y, a)
                 if label is not None:
-                    with self._lock, total._lock:
-                        self._tune()
-                        if k.observe(
-                            a, label, self._knobs, self.rule.kernel, self._set_kind,
-                            self._set_params, loss_kind, loss_params, total._total, total._block,
-                            total._row, self._memory,
-                        ):  # fmt: skip
-                            self._count(1)
-                            return self.decision
+                    code, decision = self._once(k.observe, a, label, self._loss_params)
+                    if code >= 0:
+                        return decision if self._flat else decision.reshape(self.set.shape)
         return super().observe(loss)
 
     observe.__doc__ = OnlineLearner.observe.__doc__
@@ -246,7 +267,7 @@ class Learner(TotalLearner):
     def _python_step(self, gradient: FloatArray | None) -> None:
         """The frame in plain sight: the total takes the gradient in, the rule takes the total out."""
         before = self.total.clipped
-        noisy = self.total.add(gradient)
+        noisy = self.total._add(gradient)
         memory = self._memory
         memory[k.PLAYED] += memory[k.DECISION]
         moment = Moment(
@@ -264,23 +285,13 @@ class Learner(TotalLearner):
     # ------------------------------------------------------------------ many steps, compiled
 
     def _tune(self) -> None:
-        """Make noise ready, and the loop's constants agree with the total."""
+        """Make the loop's constants agree with the total, whose noise has come to a new block."""
         total = self.total
-        total._ready()
-        if total._total is not self._seen[0] or total._base is not self._seen[1]:
-            self._memory[k.BASE] = total._base
-            self._knobs[k.LIMIT] = total._limit
-            self._knobs[k.PER_STEP] = total._per_step
-            self._knobs[k.STEP] = total._noise.step
-            self._seen = (total._total, total._base)
-
-    def _count(self, rows: int) -> None:
-        self.total._advance(rows)
-        if self._knobs[k.CLIPPED]:
-            clipped = int(self._knobs[k.CLIPPED])
-            self._knobs[k.CLIPPED] = 0.0
-            self.total.clipped += clipped
-            self.clipped += clipped
+        self._memory[k.BASE] = total._base
+        self._knobs[k.LIMIT] = total._limit
+        self._knobs[k.PER_STEP] = total._per_step
+        self._knobs[k.STEP] = total._noise.step
+        self._tuned_to = total._block
 
     def _play_compiled(
         self, chunk: records.Chunk, wait: int, every: int, pages: FloatArray, losses: FloatArray
@@ -289,17 +300,20 @@ class Learner(TotalLearner):
         loss_kind, loss_params = self._loss_kernel or (LINEAR, _LINEAR)
         done = written = 0
         while done < count:
-            with total._lock:
+            end = min(count, done + total._ready())
+            if total._block is not self._tuned_to:
                 self._tune()
-                row = total._row
-                end = min(count, done + len(total._block) - row)
-                k.play(
-                    chunk.A[done:end], chunk.labels[done:end], chunk.gaps[done:end], loss_kind,
-                    loss_params, self.rule.kernel, self._knobs, self._set_kind, self._set_params,
-                    total._total, total._block[row:], self._memory, wait, every, pages[written:],
-                    losses[done:end],
-                )  # fmt: skip
-                self._count(end - done)
+            k.play(
+                chunk.A[done:end], chunk.labels[done:end], chunk.gaps[done:end], loss_kind,
+                loss_params, self.rule.kernel, self._knobs, self._set_kind, self._set_params,
+                total._total, total._block[total._row :], self._memory, wait, every,
+                pages[written:], losses[done:end],
+            )  # fmt: skip
+            total._advance(end - done)
+            clipped = int(self._knobs[k.CLIPPED])
+            self._knobs[k.CLIPPED] = 0.0
+            total.clipped += clipped
+            self.clipped += clipped
             written += max(0, -(-(end - done - wait) // every))
             wait = (wait - (end - done)) % every
             done = end
@@ -331,9 +345,9 @@ class Learner(TotalLearner):
         return {
             "arguments": self._arguments(),
             "memory": self._memory.copy(),
-            "knobs": self._knobs.copy(),
+            "knobs": self._knobs[: k.KNOBS].copy(),
             "rule": self.rule.state(),
-            "total": self.total.state(),
+            "total": self.total._facts(),
         }
 
     def _arguments(self) -> dict[str, Any]:
@@ -359,7 +373,7 @@ class Learner(TotalLearner):
             **cls._parts(state, given),
         )
         learner._memory[...] = state["memory"]
-        learner._knobs[...] = state["knobs"]
+        learner._knobs[: k.KNOBS] = state["knobs"]
         learner.rule.restore(state["rule"])
         return learner
 

@@ -100,14 +100,22 @@ def balanced_addition(
 ) -> float:
     """The added regulariser a that balances its pull with the noise.
 
-    With a reach R and curvature b along a record these are 2 a R^2 sqrt(T) and 2.25 b (L/(4 a mu))^2 T.
+    With a reach R and curvature b along a record these are 2 a R^2 sqrt(T) and 2.25 b (L/(4 a mu))^2 T;
+    and where the best decision is on the boundary with a slope g across it, the noise that the
+    projection cuts off costs 0.733 g L/(4 a mu) T more. Nothing is known of g; it is taken to be b R,
+    what curvature can make of it across the set, or L where there is no curvature.
     """
     T = float(horizon or 2**20)
     R = min(float(set.diameter), set.norm_bound + float(np.linalg.norm(set.center)))
     if not math.isfinite(R):
         raise ValueError("added_regularizer='auto' needs a bounded set; give a number")
     bend = min(loss.data_smoothness, lipschitz / R)
-    return (4.5 * bend * math.sqrt(T) / 32.0 * (lipschitz / (mu * R)) ** 2) ** (1 / 3)
+    noise = lipschitz / (4.0 * mu * R)
+    slope = bend if bend > 0.0 else lipschitz / R
+    cut, bent = 0.733 * slope * noise * math.sqrt(T), 4.5 * bend * noise**2 * math.sqrt(T)
+    # the minimum of the sum of all three: 2 a^3 = cut a + bent has one root, near the larger of these
+    low = max(math.sqrt(0.5 * cut), (0.5 * bent) ** (1 / 3))
+    return float(brentq(lambda a: 2.0 * a**3 - cut * a - bent, 0.5 * low, 2.0 * low, rtol=1e-12))
 
 
 def slow_step(

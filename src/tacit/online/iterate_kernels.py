@@ -16,8 +16,7 @@ import numpy as np
 from numba import njit
 
 from tacit.losses.kernels import dphi, implicit_scalar, phi
-from tacit.online.kernels import dot
-from tacit.sets.kernels import L2BALL, project_inplace
+from tacit.online.kernels import dot, project
 
 IMPLICIT = 0  # the minimum over the set
 PROJECTED_IMPLICIT = 1  # the minimum over the space, then a projection
@@ -47,13 +46,6 @@ _ROUNDS = 200
 def added_weight(added, t):  # type: ignore[no-untyped-def]
     """Strong convexity that the added regulariser gives the t-th loss."""
     return 2.0 * added / math.sqrt(t) if added > 0.0 else 0.0
-
-
-@njit(cache=True, nogil=True)
-def project(set_kind, set_params, x, work):  # type: ignore[no-untyped-def]
-    """The projection; most points of a ball are inside it, which their squares show."""
-    if set_kind != L2BALL or dot(x, x) > set_params[0] * set_params[0] * (1.0 - 1e-12):
-        project_inplace(set_kind, set_params, x, work)
 
 
 @njit(cache=True, nogil=True)

@@ -53,7 +53,11 @@ RHO = 11
 RADIUS = 12  # the last two of the published constants
 SHARE = 13
 FEATURE_NORM = 14
-KNOBS = 15
+RULE = 15  # whole numbers, so that one record needs few arguments
+SET_KIND = 16
+LOSS_KIND = 17
+ONE = 18
+KNOBS = 19  # the parameters of the set come after them
 
 NO_GAPS = np.zeros(0, np.uint8)
 
@@ -175,6 +179,22 @@ def local_step(memory, knobs, set_kind, set_params, published):  # type: ignore[
 
 
 @njit(cache=True, nogil=True)
+def project(set_kind, set_params, x, room):  # type: ignore[no-untyped-def]
+    """The projection; the norm of a point in a ball by `dot`, which is quicker than one sum."""
+    if set_kind == L2BALL:
+        square, radius = dot(x, x), set_params[0]
+        if square <= radius * radius * (1.0 - 1e-12):
+            return
+        if 1e-280 < square < 1e280:
+            norm = math.sqrt(square)
+            if norm > radius:
+                for i in range(x.size):
+                    x[i] = x[i] / norm * radius
+            return
+    project_inplace(set_kind, set_params, x, room)
+
+
+@njit(cache=True, nogil=True)
 def play(  # type: ignore[no-untyped-def]
     A, labels, gaps, loss_kind, loss_params, rule, knobs, set_kind, set_params,
     total, noise, memory, wait, every, decisions, losses,
@@ -188,8 +208,6 @@ def play(  # type: ignore[no-untyped-def]
     spread = curvature - ridge
     # records come clipped to feature_norm, so below this slope none can be too long
     gentle = knobs[LIMIT] * (1.0 - 1e-9) / knobs[FEATURE_NORM]
-    # most decisions in a ball are inside it, which their squares show
-    inside = set_params[0] * set_params[0] * (1.0 - 1e-12) if set_kind == L2BALL else -1.0
     written = 0
     for r in range(A.shape[0]):
         if wait == 0:
@@ -238,8 +256,7 @@ def play(  # type: ignore[no-untyped-def]
                 x[i] = weight * center[i] + spread * played[i]
             for i in range(x.size):
                 x[i] = (x[i] - (base[i] + step * (total[i] + noise[r, i]))) * share
-        if inside < 0.0 or dot(x, x) > inside:
-            project_inplace(set_kind, set_params, x, room)
+        project(set_kind, set_params, x, room)
     if rule == PROJECTION and A.shape[0] > 0:
         for i in range(x.size):
             noisy[i] = base[i] + step * (total[i] + noise[A.shape[0] - 1, i])
@@ -256,61 +273,35 @@ def gradient(loss_kind, loss_params, a, label, x):  # type: ignore[no-untyped-de
 
 
 @njit(cache=True, nogil=True)
-def update(  # type: ignore[no-untyped-def]
-    gradient, knobs, rule, set_kind, set_params, total, noise, row, memory, linear
-):  # fmt: skip
-    """One gradient; False, and nothing is changed, if it is not finite."""
-    if multiplier(gradient, knobs[LIMIT], 1.0) < 0.0:
-        return False
-    clips = knobs[FEATURE_NORM]
-    knobs[FEATURE_NORM] = math.inf
-    nothing = memory[0, :0]
+def _once(a, label, loss_kind, loss_params, knobs, total, noise, row, memory):  # type: ignore[no-untyped-def]
+    """Play one record, and return how many were clipped."""
+    memory[WORK + 1, 0] = label
     play(
-        gradient.reshape(1, -1),
-        memory[0, :1],
-        NO_GAPS,
-        LINEAR,
-        linear,
-        rule,
-        knobs,
-        set_kind,
-        set_params,
-        total,
-        noise[row : row + 1],
-        memory,
-        1,
-        1,
-        memory[:0],
-        nothing,
-    )
-    knobs[FEATURE_NORM] = clips
-    return True
+        a.reshape(1, -1), memory[WORK + 1, :1], NO_GAPS, loss_kind, loss_params, int(knobs[RULE]),
+        knobs, int(knobs[SET_KIND]), knobs[KNOBS:], total, noise[row : row + 1], memory, 1, 1,
+        memory[:0], memory[0, :0],
+    )  # fmt: skip
+    clipped = int(knobs[CLIPPED])
+    knobs[CLIPPED] = 0.0
+    return clipped
 
 
 @njit(cache=True, nogil=True)
-def observe(  # type: ignore[no-untyped-def]
-    a, label, knobs, rule, set_kind, set_params, loss_kind, loss_params, total, noise, row, memory
-):  # fmt: skip
-    """One record that is already as it should be; False, and nothing is changed, if it is not."""
+def update(gradient, knobs, total, noise, row, memory):  # type: ignore[no-untyped-def]
+    """One gradient: how many were clipped, or -1, and nothing is changed, if it is not finite."""
+    if multiplier(gradient, knobs[LIMIT], 1.0) < 0.0:
+        return -1
+    longest = knobs[FEATURE_NORM]
+    knobs[FEATURE_NORM] = math.inf
+    clipped = _once(gradient, 0.0, LINEAR, knobs[ONE:KNOBS], knobs, total, noise, row, memory)
+    knobs[FEATURE_NORM] = longest
+    return clipped
+
+
+@njit(cache=True, nogil=True)
+def observe(a, label, loss_params, knobs, total, noise, row, memory):  # type: ignore[no-untyped-def]
+    """One record that is already as it should be; -1, and nothing is changed, if it is not."""
     if not dot(a, a) <= knobs[FEATURE_NORM] * knobs[FEATURE_NORM] * (1.0 - 1e-12):
-        return False
-    memory[WORK + 1, 0] = label
-    play(
-        a.reshape(1, -1),
-        memory[WORK + 1, :1],
-        NO_GAPS,
-        loss_kind,
-        loss_params,
-        rule,
-        knobs,
-        set_kind,
-        set_params,
-        total,
-        noise[row : row + 1],
-        memory,
-        1,
-        1,
-        memory[:0],
-        memory[0, :0],
-    )
-    return True
+        return -1
+    kind = int(knobs[LOSS_KIND])
+    return _once(a, label, kind, loss_params, knobs, total, noise, row, memory)

@@ -230,13 +230,17 @@ class PerturbedIterates(OnlineLearner):
         if self._set_kernel is not None:
             self._set_kernel = (self._set_kernel[0], np.array(self._set_kernel[1]))
 
-    def _ready(self) -> int:
-        """Check that this object may go on, and return how many records there is noise for."""
+    def _check_process(self) -> None:
         if self._generation != generation():
             raise ForkError(
                 "this learner was copied by a process fork; continuing it in the child would be a second "
-                "release of the same data. Create it in the process that uses it, or hand over state()"
+                "release of the same data. Create it in the process that uses it, or hand over state() "
+                "before the fork"
             )
+
+    def _ready(self) -> int:
+        """Check that this object may go on, and return how many records there is noise for."""
+        self._check_process()
         if self._lease.furthest != self._steps:
             raise ForkError(
                 f"this learner stands at step {self._steps}, but its stream was already continued to "
@@ -253,6 +257,10 @@ class PerturbedIterates(OnlineLearner):
     @property
     def guarantee(self) -> Guarantee:
         return self._guarantee
+
+    @property
+    def _lock(self) -> Any:
+        return self._lease.lock
 
     @property
     def _point(self) -> FloatArray:
@@ -297,7 +305,7 @@ class PerturbedIterates(OnlineLearner):
             ):
                 label = None if self._label is None else self._label(y, a)
                 if label is not None:
-                    with self._lock:
+                    with self._lease.lock:
                         self._check_room(1)
                         self._ready()
                         if k.observe(
@@ -385,6 +393,7 @@ class PerturbedIterates(OnlineLearner):
     # ------------------------------------------------------------------ saved states
 
     def _facts(self) -> dict[str, Any]:
+        self._check_process()  # else a copy in the child, made of this state, would go on
         self._lease.publish()
         budget = self.budget
         return {

@@ -269,21 +269,20 @@ class QuadraticLeader(TotalLearner):
         one_by_one = self._set_kernel[0] < 0
         done = written = 0
         while done < len(chunk):
-            with total._lock:
-                total._ready()
-                knobs[k.LIMIT], knobs[k.PER_STEP] = total._limit, total._per_step
-                knobs[k.STEP] = total._noise.step
-                end = min(len(chunk), done + len(total._block) - total._row)
-                if one_by_one:
-                    end = done + 1
-                k.play(
-                    chunk.A[done:end], chunk.labels[done:end], chunk.gaps[done:end],
-                    loss_kind, loss_params, knobs, *self._set_kernel, total._total,
-                    total._block[total._row :], total._base, self._noisy, self._decision,
-                    self._matrix, self._vector, self._work, wait, every, pages[written:],
-                    losses[done:end],
-                )  # fmt: skip
-                total._advance(end - done)
+            total._ready()
+            knobs[k.LIMIT], knobs[k.PER_STEP] = total._limit, total._per_step
+            knobs[k.STEP] = total._noise.step
+            end = min(len(chunk), done + len(total._block) - total._row)
+            if one_by_one:
+                end = done + 1
+            k.play(
+                chunk.A[done:end], chunk.labels[done:end], chunk.gaps[done:end],
+                loss_kind, loss_params, knobs, *self._set_kernel, total._total,
+                total._block[total._row :], total._base, self._noisy, self._decision,
+                self._matrix, self._vector, self._work, wait, every, pages[written:],
+                losses[done:end],
+            )  # fmt: skip
+            total._advance(end - done)
             if one_by_one:
                 self._decision[:] = self.set.project(self._decision)
             written += max(0, -(-(end - done - wait) // every))
@@ -305,7 +304,7 @@ class QuadraticLeader(TotalLearner):
             },
             "decision": self._decision.copy(),
             "knobs": self._knobs.copy(),
-            "total": self.total.state(),
+            "total": self.total._facts(),
         }
 
     @classmethod

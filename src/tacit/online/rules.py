@@ -166,7 +166,12 @@ class ProjectedLeader(Leader):
         weight = self.anchor_weight(moment.t)
         pull = weight * self.problem.center + (self.curvature - self.problem.ridge) * moment.played
         share = 1.0 / (self.curvature * moment.t + weight)
-        return self.problem.set.project((pull - moment.total) * share)
+        point = (pull - moment.total) * share
+        if self.problem.set.kernel is None:
+            return self.problem.set.project(point)
+        kind, params = self.problem.set.kernel
+        kernels.project(kind, np.array(params), point, np.empty(2 * point.size))
+        return point
 
 
 class LocalLinearLeader(Leader):

@@ -27,10 +27,10 @@ from tacit.privacy import Budget, ForkError, Guarantee, charge
 from tacit.sums import kernels
 from tacit.sums.process import Process
 
-_BLOCK = 32768  # numbers of noise drawn at a time: some 256 kB, which stays in a core's second-level cache
+_BLOCK = 65536  # numbers of noise drawn at a time: some 512 kB, which stays in a core's second-level cache
 _EXACT = 2.0**60  # a total kept in whole steps stays below this
 _FIRST_EPOCH = 256
-_STATE_VERSION = 1
+_STATE_VERSION = 2
 
 
 class RunningTotal(ABC):
@@ -177,7 +177,8 @@ class RunningTotal(ABC):
 
     def _ready(self) -> int:
         """Check that this object may go on, and return how many steps the noise at hand is good for."""
-        self._check_process()
+        if self._generation != generation():
+            self._check_process()
         if self._lease.furthest != self.steps:
             raise ForkError(
                 f"this total stands at step {self.steps}, but its stream was already continued to step "
@@ -233,6 +234,11 @@ class RunningTotal(ABC):
 
     def add(self, contribution: ArrayLike | None) -> NDArray[np.float64]:
         """Add one contribution and return the noisy total; ``None`` is the null record, which contributes nothing."""
+        with self._lock:
+            return self._add(contribution)
+
+    def _add(self, contribution: ArrayLike | None) -> NDArray[np.float64]:
+        """`add`, for whoever holds the lock already."""
         if contribution is None:
             v = np.zeros(self.dim)
         elif (
@@ -245,21 +251,18 @@ class RunningTotal(ABC):
         else:
             v = _checks.vector(contribution, "contribution", self.dim)
         out = np.empty(self.dim)
-        with self._lock:
-            if self._row == len(self._block):
-                _checks.vector(v, "contribution", self.dim)  # a refusal must come before a draw
-            self._ready()
-            factor = kernels.add(
-                v, self._total, self._block, self._row, self._limit, self._per_step,
-                self._noise.step, self._base, out,
-            )  # fmt: skip
-            if factor < 0.0:
-                _checks.vector(v, "contribution", self.dim)
-            self.steps += 1
-            self._row += 1
-            self._lease.furthest = self.steps
-            if factor < self._long:
-                self.clipped += 1
+        if self._row == len(self._block):
+            _checks.vector(v, "contribution", self.dim)  # a refusal must come before a draw
+        self._ready()
+        factor = kernels.add(
+            v, self._total, self._block, self._row, self._limit, self._per_step,
+            self._noise.step, self._base, out,
+        )  # fmt: skip
+        if factor < 0.0:
+            _checks.vector(v, "contribution", self.dim)
+        self._advance(1)
+        if factor < self._long:
+            self.clipped += 1
         return out
 
     def run(self, contributions: ArrayLike) -> NDArray[np.float64]:
@@ -319,24 +322,28 @@ class RunningTotal(ABC):
     def state(self) -> dict[str, Any]:
         """All that is needed to go on as if nothing had happened. A secret: it holds the clean total."""
         with self._lock:
-            self._check_process()  # else a copy in the child, made of this state, would go on
-            self._lease.publish()
-            return {
-                "version": _STATE_VERSION,
-                "kind": type(self).__name__,
-                "id": self._lease.id,
-                "arguments": self._arguments(),
-                "steps": self.steps,
-                "clipped": self.clipped,
-                "epoch": [self._epoch_start, self._epoch_steps],
-                "total": self._total.copy(),
-                "base": self._base.copy(),
-                "snapshot": None if self._snapshot is None else self._snapshot.copy(),
-                "process": {name: array.copy() for name, array in self._noise.arrays.items()},
-                "noise": self._block[self._row :].copy(),
-                "last": self._block[self._row - 1].copy() if self._row else np.empty(0),
-                "source": self._source.state(),
-            }
+            return self._facts()
+
+    def _facts(self) -> dict[str, Any]:
+        """`state`, for whoever holds the lock already."""
+        self._check_process()  # else a copy in the child, made of this state, would go on
+        self._lease.publish()
+        return {
+            "version": _STATE_VERSION,
+            "kind": type(self).__name__,
+            "id": self._lease.id,
+            "arguments": self._arguments(),
+            "steps": self.steps,
+            "clipped": self.clipped,
+            "epoch": [self._epoch_start, self._epoch_steps],
+            "total": self._total.copy(),
+            "base": self._base.copy(),
+            "snapshot": None if self._snapshot is None else self._snapshot.copy(),
+            "process": {name: array.copy() for name, array in self._noise.arrays.items()},
+            "noise": self._block[self._row :].copy(),
+            "last": self._block[self._row - 1].copy() if self._row else np.empty(0),
+            "source": self._source.state(),
+        }
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Any:

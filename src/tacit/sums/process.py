@@ -32,6 +32,7 @@ class Process(ABC):
     step: float
     lattice: bool
     arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
+    _room: NDArray[Any] | None = field(default=None, init=False, repr=False, compare=False)
 
     @abstractmethod
     def draws(self, t: int, rows: int) -> int:
@@ -46,29 +47,37 @@ class Process(ABC):
         """The noise of the totals t+1, ..., t+rows, from the fresh draws; may reuse their memory."""
 
     def block(self, source: Source, t: int, rows: int, dim: int) -> NDArray[Any]:
+        """The noise of the totals t+1, ..., t+rows; good until the next block takes its memory."""
         draws = self.draws(t, rows)
         relative = self.relative_scales(t, rows)
         scales = np.full(draws, self.scale / self.step)
         if relative is not None:
             scales *= relative
+        # Memory that is given back to the system and asked for again costs more than the filter.
+        if self._room is None or len(self._room) < draws or self._room.shape[1] != dim:
+            self._room = np.empty((draws, dim), np.int64 if self.lattice else np.float64)
+        fresh = self._room[:draws]
         if self.lattice:
-            fresh: NDArray[Any] = np.empty((draws, dim), np.int64)
             SAMPLERS[self.noise](source, scales, fresh)
         else:
-            fresh = _float_draws(self.noise, source, scales, dim, varied=relative is not None)
+            _float_draws(self.noise, source, scales, fresh, varied=relative is not None)
         return self.mix(fresh, t, rows)
 
 
 def _float_draws(
-    noise: str, source: Source, scales: NDArray[np.float64], dim: int, *, varied: bool
-) -> NDArray[np.float64]:
+    noise: str,
+    source: Source,
+    scales: NDArray[np.float64],
+    fresh: NDArray[np.float64],
+    *,
+    varied: bool,
+) -> None:
     """Noise in double precision, for simulations."""
-    draws = len(scales)
-    fresh = np.empty((draws, dim))
+    draws, dim = fresh.shape
     if noise == "gaussian":
         source.normals(fresh)
         fresh *= scales[:, None] if varied else scales[0]
-        return fresh
+        return
     with source._coarse.lock:
         if noise == "laplace":
             fresh[:] = source.generator.laplace(size=fresh.shape)
@@ -78,4 +87,3 @@ def _float_draws(
                 source.generator.gamma(dim, size=draws) / np.linalg.norm(fresh, axis=1)
             )[:, None]  # fmt: skip
     fresh *= scales[:, None]
-    return fresh

@@ -1,0 +1,242 @@
+"""The benchmark's own arithmetic, its files of data, and that the page is made of them and of nothing else."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+HOME = Path(__file__).resolve().parents[2] / "benchmarks"
+NAMES = ("page", "table", "timing", "questions", "peers", "peers.environments", "peers.wire")
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[SimpleNamespace]:
+    """The modules of the folder, which is no package, and no trace of them afterwards."""
+    before = set(sys.modules)
+    sys.path.insert(0, str(HOME))
+    try:
+        import page
+        import questions
+        import table
+        import timing
+        from peers import environments
+
+        yield SimpleNamespace(
+            page=page, table=table, timing=timing, questions=questions, environments=environments
+        )
+    finally:
+        sys.path.remove(str(HOME))
+        for name in set(sys.modules) - before:
+            if name.split(".")[0] in NAMES:
+                del sys.modules[name]
+
+
+def made(bench: SimpleNamespace) -> object:
+    Ratio, Mean = bench.timing.Ratio, bench.table.Mean
+    table = bench.table.Table(
+        "example", 3, "A title", ["what", "value", "share", "score"], "How to read it.",
+        settings=["A setting."], facts={"mode": "quick", "load": [0.5, 1.25], "cores": 2},
+    )  # fmt: skip
+    table.add("a", 12345, Ratio(2.0, 0.04, 9), Mean(0.8612, 0.0123, 5))
+    table.add("b", None, Ratio(0.5, 0.2, 9), Mean(0.5, math.nan, 1))
+    table.add("c", math.inf, Ratio.exact(1.5), Mean(-2.5123e8, 1.04e7, 3))
+    return table
+
+
+class TestRatio:
+    def test_is_the_median_of_ratios_not_the_ratio_of_medians(self, bench):
+        first, second = np.array([1.0, 10.0, 4.0]), np.array([1.0, 5.0, 1.0])
+        assert bench.timing.Ratio.of(first, second).value == 2.0
+        assert np.median(first) / np.median(second) == 4.0
+
+    def test_spread_is_the_interval_of_the_median(self, bench):
+        # of 15 values those ranked 4 and 12 hold the median with 1 - 2 P(Bin(15, 1/2) <= 3) = 0.965
+        values = np.arange(1.0, 16.0)
+        found = bench.timing.Ratio.of(values, np.ones(15))
+        assert found == bench.timing.Ratio(8.0, 0.5, 15)
+
+    @pytest.mark.parametrize("count", [6, 9, 15, 40, 101])
+    def test_interval_covers_the_median(self, bench, count):
+        """By the binomial law: at least 95 %, and one rank further in would be less."""
+
+        def covered(rank):
+            return 1 - 2 * sum(math.comb(count, k) for k in range(rank + 1)) / 2.0**count
+
+        rank = bench.timing._rank(count)
+        assert covered(rank) >= 0.95 > covered(rank + 1)
+
+    def test_few_rounds_give_the_whole_range(self, bench):
+        assert bench.timing.Ratio.of(np.array([1.0, 2.0, 4.0]), np.ones(3)).spread == 1.0
+
+    def test_more_rounds_narrow_it(self, bench):
+        rng = np.random.default_rng(0)
+        ratios = np.exp(0.3 * rng.standard_normal(200))
+        few, many = (bench.timing.Ratio.of(ratios[:n], np.ones(n)).spread for n in (10, 200))
+        assert many < few / 2
+
+    def test_of_means_by_hand(self, bench):
+        # the relative deviations are +-0.5 and -+0.1, in opposite directions
+        found = bench.table.of_means([1.0, 3.0], [11.0, 9.0])
+        assert found.value == pytest.approx(0.2)
+        assert found.spread == pytest.approx(2 * 0.6 * math.sqrt(2) / math.sqrt(2))
+        assert bench.table.of_means([2.0, 4.0], [1.0, 2.0]).spread == pytest.approx(0.0)
+
+
+class TestMeasure:
+    def test_takes_turns_and_stops_when_settled(self, bench):
+        calls = []
+
+        def task(name, seconds):
+            def call():
+                calls.append(name)
+                return bench.timing.Clocked(seconds)
+
+            return call
+
+        tasks = {"a": task("a", 3.0), "b": task("b", 1.5)}
+        found = bench.timing.measure(tasks, [("a", "b")], rounds=4)
+        assert calls == ["a", "b"] + ["a", "b", "b", "a"] * 2
+        assert bench.timing.Ratio.of(found["a"], found["b"]) == bench.timing.Ratio(2.0, 0.05, 4)
+
+    def test_goes_on_while_unsettled(self, bench):
+        values = iter([1.0] * 4 + [9.0, 1.0] * 3 + [1.0] * 300)
+        tasks = {
+            "a": lambda: bench.timing.Clocked(next(values)),
+            "b": lambda: bench.timing.Clocked(1.0),
+        }
+        assert len(bench.timing.measure(tasks, [("a", "b")], rounds=6)["a"]) > 6
+
+    def test_time_runs_out(self, bench):
+        values = iter(np.random.default_rng(0).random(10_000) + 1e-3)
+        tasks = {
+            "a": lambda: bench.timing.Clocked(next(values)),
+            "b": lambda: bench.timing.Clocked(1.0),
+        }
+        assert len(bench.timing.measure(tasks, [("a", "b")], rounds=5, seconds=0.0)["a"]) == 5
+
+
+class TestRepeat:
+    def test_adds_seeds_until_the_ratio_has_settled(self, bench):
+        # deviations of 0.4: 2 * 0.4 / sqrt(count) falls to 0.15 near 28 seeds
+        pairs = [("a", "b")]
+
+        def sample(seed):
+            return {"a": 1.4 if seed % 2 else 0.6, "b": 1.0}
+
+        found = bench.table.repeat(sample, pairs, least=3, most=200)
+        assert 27 <= len(found["a"]) <= 31
+        assert bench.table.of_means(found["a"], found["b"]).spread <= bench.timing.SPREAD
+        assert len(bench.table.repeat(sample, pairs, least=3, most=5)["a"]) == 5
+
+
+class TestTable:
+    def test_rendering(self, bench):
+        lines = bench.table.render(made(bench)).splitlines()
+        assert lines[4:8] == [
+            "| what | value | share | score |",
+            "|:--|--:|--:|--:|",
+            "| a | 12,345 | 2 × ± 4 % | 0.861 ± 0.012 |",
+            "| b | – | 0.500 × ± 20 % (!) | 0.500 |",
+        ]
+        assert lines[8] == "| c | ∞ | 1.50 × | −2.51e8 ± 1.04e7 |"
+        assert "`python benchmarks/bench.py --table example`" in lines[-1]
+        assert "load average 0.5 before, 1.2 after, 2 cores" in lines[-1]
+
+    @pytest.mark.parametrize(
+        ("value", "text"),
+        [(0.0, "0"), (3.14159, "3.14"), (31.4159, "31.4"), (314.159, "314"), (0.0123456, "0.0123"),
+         (1234567.8, "1.23e6"), (1.5e-7, "1.50e−7"), (-2.25, "−2.25"), (1e6, "1,000,000")],
+    )  # fmt: skip
+    def test_numbers(self, bench, value, text):
+        assert bench.table.number(value) == text
+
+    def test_full_mode_is_part_of_the_command(self, bench):
+        table = made(bench)
+        table.facts["mode"] = "full"
+        assert bench.table.command(table) == "python benchmarks/bench.py --full --table example"
+
+    def test_goes_through_json(self, bench, tmp_path):
+        table = made(bench)
+        path = table.save(tmp_path)
+        json.loads(path.read_text(), parse_constant=pytest.fail)  # strict JSON: no NaN, no Infinity
+        (again,) = bench.table.load(tmp_path)
+        assert bench.table.render(again) == bench.table.render(table)
+        assert bench.table.to_dict(again) == bench.table.to_dict(table)
+
+    def test_ratios_that_did_not_settle_are_counted(self, bench):
+        assert made(bench).loose == 1
+
+    def test_refuses_a_row_of_another_length(self, bench):
+        with pytest.raises(ValueError, match="3 cells for 4 columns"):
+            made(bench).add(1, 2, 3)
+
+    def test_refuses_another_schema(self, bench):
+        with pytest.raises(ValueError, match="run the bench again"):
+            bench.table.from_dict({"schema": 0})
+
+
+class TestResults:
+    def files(self):
+        return sorted((HOME / "results" / "tables").glob("*.json"))
+
+    def test_follow_the_schema(self, bench):
+        for path in self.files():
+            data = json.loads(path.read_text(), parse_constant=pytest.fail)
+            table = bench.table.from_dict(data)
+            assert table.name == path.stem
+            assert table.question in bench.questions.TITLES
+            assert table.rows
+            assert table.facts["mode"] in ("quick", "full")
+            assert {"load", "cores", "processor", "seconds", "day", "versions"} <= set(table.facts)
+            for cell in (cell for row in data["rows"] for cell in row if isinstance(cell, dict)):
+                numbers = {
+                    "ratio": {"value", "spread", "rounds"},
+                    "mean": {"value", "error", "repeats"},
+                }
+                assert set(cell) == {"kind"} | numbers[cell["kind"]]
+
+    def test_each_has_a_maker(self, bench):
+        text = "".join(path.read_text() for path in (HOME / "questions").glob("*.py"))
+        for path in self.files():
+            assert f"def {path.stem}(run: Run) -> Table:" in text
+
+    def test_page_is_what_the_results_say(self, bench):
+        """Nobody types a number: run ``python benchmarks/bench.py --page`` after a change of wording."""
+        assert bench.page.PAGE.read_text() == bench.page.text(bench.table.load())
+
+
+class TestPeers:
+    def test_every_requirement_is_pinned(self, bench):
+        for name in bench.environments.NAMES:
+            lines = bench.environments.requirements(name).read_text().split()
+            assert lines
+            assert all(line.count("==") == 1 for line in lines)
+            assert (HOME / "peers" / f"worker_{name}.py").exists()
+
+    def test_unknown_peer_is_refused(self, bench):
+        with pytest.raises(ValueError, match="must be one of"):
+            bench.environments.ensure("nobody")
+
+    def test_wire_answers_and_survives_a_failure(self):
+        import subprocess
+
+        script = (
+            "import sys; sys.path.insert(0, sys.argv[1]); from wire import serve; "
+            "print('noise on stdout'); serve({'double': lambda x: {'y': 2 * x}})"
+        )
+        asked = '{"task": "double", "x": 21}\n{"task": "nothing"}\n{"task": "double", "x": 1}\n'
+        done = subprocess.run(
+            [sys.executable, "-c", script, str(HOME / "peers")], input=asked, capture_output=True,
+            text=True, timeout=60,
+        )  # fmt: skip
+        answers = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+        assert answers[0] == {"y": 42}
+        assert "KeyError" in answers[1]["failed"]
+        assert answers[2] == {"y": 2}

@@ -1,0 +1,312 @@
+"""Every command as a process: help, exit status, JSON, quiet, pipes, and bad input in one sentence."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tacit import Guarantee
+from tacit.cli.model import Model
+
+from .processes import Tacit, visits, wait_until, write_csv
+
+COMMANDS = [
+    ["learn"], ["predict"], ["explain"], ["schema"], ["audit"], ["doctor"], ["compare"],
+    ["reproduce"], ["vertical", "provision"], ["vertical", "party"], ["vertical", "run"],
+    ["vertical", "ledger"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_help_has_an_example_and_the_common_options(tacit: Tacit, words: list[str]) -> None:
+    done = tacit(*words, "--help")
+    assert done.status == 0
+    assert f"tacit {' '.join(words)}" in done.out.split("Example", 1)[1]
+    assert "--json" in done.out
+    assert "--quiet" in done.out
+
+
+def test_without_a_command_the_help_is_shown(tacit: Tacit) -> None:
+    done = tacit()
+    assert done.status == 2
+    assert "learn" in done.err
+
+
+def test_a_fresh_process_and_its_exit_status(tacit: Tacit) -> None:
+    done = tacit.fresh("--version")
+    assert (done.status, done.err) == (0, "")
+    assert done.out.startswith("tacit ")
+    assert tacit.fresh("lern").status == 2
+
+
+def test_the_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from tacit.cli.app import app; "
+        "heavy = {'numpy', 'scipy', 'numba', 'sklearn', 'matplotlib', 'pandas', 'pyarrow'}; "
+        "sys.exit(', '.join(sorted(heavy & set(sys.modules))) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert done.returncode == 0
+
+
+def test_tab_completion(tacit: Tacit) -> None:
+    env = {"_TACIT_COMPLETE": "complete_bash", "COMP_WORDS": "tacit le", "COMP_CWORD": "1"}
+    assert "learn" in tacit.fresh(env=env).out
+    env |= {"COMP_WORDS": "tacit explain --algorithm ft", "COMP_CWORD": "3"}
+    assert tacit.fresh(env=env).out.split() == ["ftrl"]
+    env |= {"COMP_WORDS": "tacit reproduce online-2", "COMP_CWORD": "2"}
+    assert tacit.fresh(env=env).out.split() == ["online-2a", "online-2b", "online-2c"]
+
+
+# What learn leaves ---------------------------------------------------------------------------------
+
+
+def test_learn_leaves_model_decisions_and_report(folder: Path) -> None:
+    run = folder / "run"
+    assert sorted(p.name for p in run.iterdir()) == ["decisions.jsonl", "model.json", "report.html"]
+    lines = [json.loads(line) for line in (run / "decisions.jsonl").read_text().splitlines()]
+    assert [line["records"] for line in lines] == list(range(500, 4001, 500))
+    model = Model.load(run / "model.json")
+    assert lines[-1]["coefficients"] == model.coefficients.tolist()
+    guarantee = Guarantee.from_dict(model.guarantee)
+    assert guarantee.seeded
+    assert guarantee.epsilon(1e-6) == pytest.approx(2.0, rel=1e-6)
+    assert (run / "report.html").stat().st_mode & 0o077 == 0
+    assert "--seed 5" in (run / "report.html").read_text()
+
+
+def test_a_report_without_diagnostics_may_be_read_by_all(tacit: Tacit, folder: Path) -> None:
+    done = tacit(
+        "learn", "visits.csv", "-s", "visits.toml", "-e", 1, "-o", "plain", "--no-diagnostics", "-q"
+    )
+    assert (done.status, done.out, done.err) == (0, "", "")
+    page = folder / "plain" / "report.html"
+    assert page.stat().st_mode & 0o044
+    assert "accuracy" not in page.read_text()
+
+
+def test_learn_says_what_it_did_as_json(tacit: Tacit, folder: Path) -> None:
+    rows = visits(300)
+    text = "\n".join(
+        json.dumps({"age": int(age), "job": job, "member": member == "true", "amount": float(v)})
+        for age, job, member, _, v in rows
+    )
+    (folder / "amount.json").write_text(
+        json.dumps(
+            {
+                "target": "amount",
+                "columns": {
+                    "age": {"type": "number", "bounds": [18, 100]},
+                    "job": {"type": "category", "values": ["clerk", "cook", "other"]},
+                    "member": {"type": "boolean"},
+                    "amount": {"type": "number", "bounds": [-10, 10]},
+                },
+            }
+        )
+    )
+    done = tacit(
+        "learn", "-", "-s", "amount.json", "-e", 1, "--window", 64, "-o", "amount", "--json",
+        "--no-report", stdin=text,
+    )  # fmt: skip
+    assert done.status == 0, done.err
+    data = json.loads(done.out)
+    assert (data["records"], data["seeded"]) == (300, False)
+    assert "protected for 64 outputs" in data["guarantee"]
+    model = Model.load(folder / data["model"])
+    assert model.label_bounds == (-10.0, 10.0)
+    assert model.features == ("age", "job=clerk", "job=cook", "job=other", "member")
+
+
+def test_decisions_on_standard_output(tacit: Tacit) -> None:
+    rows = visits(60)
+    text = "age,job,member,spent\n" + "\n".join(",".join(r[:4]) for r in rows) + "\n"
+    done = tacit(
+        "learn", "-", "-s", "visits.toml", "-e", 1, "--every", 20, "--decisions", "-", "-o", "live",
+        "--no-report", stdin=text,
+    )  # fmt: skip
+    assert done.status == 0, done.err
+    assert [json.loads(line)["records"] for line in done.out.splitlines()] == [20, 40, 60]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("pyarrow") is None, reason="needs pyarrow")
+def test_csv_json_lines_parquet_and_folders_are_the_same_data(tacit: Tacit, folder: Path) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    rows = visits(200, seed=3)
+    typed = [{"age": int(r[0]), "job": r[1], "member": r[2] == "true", "spent": r[3]} for r in rows]
+    write_csv(folder / "same.csv", rows)
+    (folder / "same.jsonl").write_text("\n".join(map(json.dumps, typed)))
+    parquet.write_table(pyarrow.Table.from_pylist(typed), folder / "same.parquet")
+    (folder / "same").mkdir()
+    write_csv(folder / "same" / "a.csv", rows[:80])
+    write_csv(folder / "same" / "b.csv", rows[80:])
+    found = []
+    for data in ("same.csv", "same.jsonl", "same.parquet", "same"):
+        out = f"from-{data}"
+        words = ["-s", "visits.toml", "-e", 1, "--seed", 1, "-o", out, "-q", "--no-report"]
+        done = tacit("learn", data, *words)
+        assert done.status == 0, done.err
+        found.append((folder / out / "decisions.jsonl").read_text())
+    assert found[0]
+    assert found.count(found[0]) == 4
+
+
+@pytest.mark.parametrize(
+    ("task", "target"),
+    [("classification", "spent"), ("regression", "amount"), ("lasso", "amount")],
+)
+def test_learning_from_a_whole_table(tacit: Tacit, folder: Path, task: str, target: str) -> None:
+    text = (
+        (folder / "visits.toml")
+        .read_text()
+        .replace(
+            '[columns.amount]\ntype = "ignore"',
+            '[columns.amount]\ntype = "number"\nbounds = [-10, 10]',
+        )
+    )
+    if target == "amount":
+        text = text.replace('type = "category"\nvalues = ["no", "yes"]', 'type = "ignore"')
+    else:
+        text = text.replace('type = "number"\nbounds = [-10, 10]', 'type = "ignore"')
+    (folder / f"{task}.toml").write_text(text)
+    out = f"offline-{task}"
+    words = ["-s", f"{task}.toml", "-t", target, "--task", task, "-e", 4, "--offline", "-o", out]
+    done = tacit("learn", "visits.csv", *words, "--no-diagnostics")
+    assert done.status == 0, done.err
+    assert "--offline" in (folder / out / "report.html").read_text()
+    model = Model.load(folder / out / "model.json")
+    assert Guarantee.from_dict(model.guarantee).epsilon(1e-6) <= 4.0 + 1e-6
+    assert model.how["solver"]
+    done = tacit("predict", f"{out}/model.json", "visits.csv", "--score")
+    score = float(
+        done.err.split("accuracy " if task == "classification" else "error ")[1].split()[0]
+    )
+    assert score > 0.85 if task == "classification" else score < 3.0
+    assert "solver" in tacit("explain", f"{out}/model.json").out
+
+
+# Predict, explain, schema, doctor, audit ------------------------------------------------------------
+
+
+def test_predict_as_csv_and_as_json(tacit: Tacit, folder: Path) -> None:
+    done = tacit("predict", "run/model.json", "visits.csv", "--score")
+    lines = done.out.splitlines()
+    assert lines[0] == "predicted spent"
+    assert len(lines) == 4001
+    assert "diagnostic: reads private data" in done.err
+    truth = [row[3] for row in visits(4000)]
+    share = sum(a == b for a, b in zip(lines[1:], truth, strict=True)) / 4000
+    assert f"accuracy {share:.4f}" in done.err
+    assert share > 0.85
+    done = tacit(
+        "predict", "run/model.json", "visits.csv", "--json", "--probabilities", "-o", "p.jsonl"
+    )
+    assert done.out == ""
+    first = json.loads((folder / "p.jsonl").read_text().splitlines()[0])
+    assert first["prediction"] == lines[1]
+    assert sum(first["probabilities"].values()) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_predict_answers_a_live_stream_line_by_line(folder: Path) -> None:
+    there, ours = os.pipe()
+    started = Tacit(folder).start("predict", "run/model.json", "-", "--json", stdin=there)
+    os.close(there)
+    with open(ours, "w") as stream:
+        stream.write('{"age": 90, "job": "cook", "member": false}\n')
+        stream.flush()
+        wait_until(lambda: '"yes"' in started._out.read_text())
+        stream.write('{"age": 18, "job": "clerk", "member": true}\n')
+    done = started.wait()
+    assert done.status == 0
+    assert done.out.splitlines() == ['{"prediction": "yes"}', '{"prediction": "no"}']
+
+
+def test_predict_in_a_pipe_that_closes(folder: Path) -> None:
+    line = f"{sys.executable} -m tacit predict run/model.json visits.csv | head -n 2; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", line], cwd=folder, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.stdout.splitlines()[0] == "predicted spent"
+    assert done.stderr == ""
+    assert done.returncode == 141
+
+
+def test_schema_from_a_public_sample(tacit: Tacit, folder: Path) -> None:
+    done = tacit("schema", "visits.csv")
+    assert done.status == 2
+    assert "leaks" in done.err
+    done = tacit("schema", "visits.csv", "--public-sample", "--target", "spent", "-o", "draft.toml")
+    assert done.status == 0
+    assert "leaks" in done.err
+    done = tacit("learn", "visits.csv", "-s", "draft.toml", "-e", 1, "-o", "drafted", "--no-report")
+    assert done.status == 0, done.err
+    again = tacit("schema", "visits.csv", "--public-sample", "-o", "draft.toml")
+    assert again.status == 2
+    names = tacit("schema", "visits.csv", "--names-only", "--json")
+    data = json.loads(names.out)
+    assert list(data["columns"]) == ["age", "job", "member", "spent", "amount"]
+    assert {c["type"] for c in data["columns"].values()} == {"ignore"}
+    assert names.err == ""
+
+
+def test_doctor(tacit: Tacit) -> None:
+    done = tacit("doctor", "--json")
+    facts = json.loads(done.out)
+    assert facts["healthy"], facts["troubles"]
+    assert done.status == 0
+    assert facts["disk"]["state_mode"] == "600"
+    assert facts["speed"]["records_per_second"] > 0
+
+
+def test_audit(tacit: Tacit, folder: Path) -> None:
+    done = tacit("audit", "tree-laplace-plain", "--runs", 1000, "--json", "-q", "-o", "audit.html")
+    assert done.status == 0, done.err
+    assert json.loads(done.out)["holds"] is True
+    assert "tree-laplace-plain" in (folder / "audit.html").read_text()
+
+
+# Bad input ------------------------------------------------------------------------------------------
+
+BAD = {
+    "no data": (["learn", "-s", "visits.toml", "-e", 1], "DATA is missing"),
+    "no file": (["learn", "none.csv", "-s", "visits.toml", "-e", 1, "-o", "x"], "none.csv"),
+    "no schema": (["learn", "visits.csv", "-e", 1, "-o", "x"], "--schema is missing"),
+    "no epsilon": (["learn", "visits.csv", "-s", "visits.toml", "-o", "x"], "--epsilon is missing"),
+    "bad epsilon": (["learn", "visits.csv", "-s", "visits.toml", "-e", 0, "-o", "x"], "epsilon"),
+    "bad word": (["learn", "visits.csv", "--task", "dream"], "task"),
+    "bad delta": (["learn", "visits.csv", "-s", "visits.toml", "-e", 1, "--delta", 2, "-o", "x"], "delta"),
+    "bad target": (["learn", "visits.csv", "-s", "visits.toml", "-t", "shoe", "-e", 1, "-o", "x"], "shoe"),
+    "bad task": (["learn", "visits.csv", "-s", "visits.toml", "-e", 1, "--task", "regression", "-o", "x"], "category"),
+    "taken": (["learn", "visits.csv", "-s", "visits.toml", "-e", 1, "-o", "run"], "already holds a run"),
+    "nothing to resume": (["learn", "--resume", "-o", "nowhere"], "nothing to resume"),
+    "too long": (["learn", "visits.csv", "-s", "visits.toml", "-e", 1, "--horizon", 5, "-o", "x"], "4000 records"),
+    "two outputs": (["learn", "-", "--json", "--decisions", "-"], "standard output"),
+    "no model": (["predict", "visits.csv", "visits.csv"], "not a model"),
+    "no column": (["predict", "run/model.json", "other.csv"], "no column 'age'"),
+    "explain what": (["explain"], "either a MODEL, or --algorithm"),
+    "explain whom": (["explain", "-a", "magic", "-e", 1], "magic"),
+    "no window": (["explain", "-a", "window-tree", "-e", 1], "--window"),
+    "audit whom": (["audit", "magic"], "magic"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_one_sentence_and_no_traceback(tacit: Tacit, folder: Path, name: str) -> None:
+    (folder / "other.csv").write_text("height,weight\n1,2\n")
+    words, part = BAD[name]
+    done = tacit(*words)
+    assert done.status == 2, done.err
+    assert done.out == ""
+    assert part in done.err
+    assert done.err.count("\n") == 1
+    assert done.err.startswith("tacit: ")
+    assert "Traceback" not in done.err
+    assert not (folder / "x").exists()

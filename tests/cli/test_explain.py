@@ -1,0 +1,110 @@
+"""What `tacit explain` says, against guarantees and formulas computed here."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import tacit as library
+from tacit.cli.app import ALGORITHMS
+from tacit.cli.explaining import ALGORITHMS as KNOWN
+from tacit.cli.explaining import Question, answer
+from tacit.privacy import published
+from tacit.report.page import in_words
+
+from .processes import Tacit
+
+
+def test_the_names_that_a_tab_completes_are_those_that_exist() -> None:
+    assert tuple(KNOWN) == ALGORITHMS
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_algorithm_keeps_the_budget_it_is_asked_about(name: str) -> None:
+    window = 64 if name == "window-tree" else None
+    found = answer(Question(name, 1.0, horizon=512, window=window, dim=4))
+    assert found.guarantee.epsilon(1e-6) <= 1.0 + 1e-9
+    assert found.guarantee.epsilon(1e-6) >= 0.99
+    assert found.noise
+    assert found.expect
+    assert set(found.curves) == {"tacit", "the paper's noise"}
+    assert all(np.isfinite(curve).all() for curve in found.curves.values())
+
+
+@pytest.mark.parametrize("name", ["tree", "ftrl", "approximate-leader", "frank-wolfe"])
+def test_pure_privacy_is_explained_too(name: str) -> None:
+    found = answer(Question(name, 1.0, delta=0.0, horizon=256, dim=3))
+    assert found.guarantee.pure <= 1.0 + 1e-9
+
+
+def test_the_worst_case_of_ftrl() -> None:
+    """lambda R^2/2 + (T L/lambda)(L/2 + sqrt(d) s), with the learner's own lambda, L and s."""
+    T, d = 1000, 5
+    found = answer(Question("ftrl", 1.0, horizon=T, dim=d))
+    learner = library.online.FollowTheRegularizedLeader(
+        library.sets.L2Ball(d, radius=1.0),
+        library.losses.Logistic(),
+        budget=library.Budget(1.0, 1e-6),
+        horizon=T,
+    )
+    L, weight = 1 / (1 + math.exp(-1)), learner.rule.anchor
+    s = max(learner.total.error(t) for t in range(1, T + 1))
+    bound = weight / 2 + T * L / weight * (L / 2 + math.sqrt(d) * s)
+    said = float(found.expect[0].split("at most ")[1].split()[0])
+    assert said == pytest.approx(bound, rel=0.01)
+
+
+def test_the_curves_are_exact_errors() -> None:
+    found = answer(Question("tree", 1.0, horizon=256, dim=3))
+    formula = published.private_sum(1.0, 1e-6, horizon=256)
+    bits = np.array([bin(int(t)).count("1") for t in found.steps])
+    assert found.curves["the paper's noise"] == pytest.approx(
+        formula.scale * np.sqrt(bits), rel=1e-6
+    )
+    ours = library.sums.Tree(3, 256, budget=library.Budget(1.0, 1e-6))
+    assert found.curves["tacit"] == pytest.approx([ours.error(int(t)) for t in found.steps])
+
+
+def test_words_about_an_attacker() -> None:
+    """Gaussian privacy mu: at 5% false alarms the best test catches Phi(Phi^-1(0.05) + mu)."""
+    guarantee = library.sums.Tree(2, 64, budget=library.Budget(1.0, 1e-6)).guarantee
+    caught = norm.cdf(norm.ppf(0.05) + guarantee.gdp)
+    said = float(in_words(guarantee)[1].split("at most ")[1].split("%")[0]) / 100
+    assert caught <= said + 5e-4
+    assert said == pytest.approx(caught, abs=2e-3)
+
+
+def test_explaining_a_model(tacit: Tacit, folder: Path) -> None:
+    done = tacit("explain", "run/model.json", "--plot", "noise.svg")
+    assert done.status == 0, done.err
+    for title in ("What is promised", "What noise that means", "What to expect", "paper's formula"):
+        assert title in done.out
+    assert "a given seed" in done.out
+    assert (folder / "noise.svg").read_text().startswith("<?xml")
+    data = json.loads(tacit("explain", "run/model.json", "--json").out)
+    assert data["epsilon"] == pytest.approx(2.0, rel=1e-6)
+    assert data["published"]["claimed_epsilon"] == 2.0
+
+
+def test_explaining_settings_in_words_and_as_json(tacit: Tacit) -> None:
+    words = ["explain", "-a", "window-tree", "-e", 1, "--window", 64, "--dim", 3]
+    done = tacit(*words)
+    assert done.status == 0
+    assert "protected for 64 outputs" in done.out
+    data = json.loads(tacit(*words, "--json").out)
+    true = published.window_tree_gaussian(1.0, 1e-6, window=64).true_epsilon()
+    assert data["published"]["true_epsilon"] == pytest.approx(true)
+
+
+@pytest.mark.parametrize("name", ["window-tree", "approximate-leader"])
+def test_the_formula_that_is_quoted_is_the_one_that_is_drawn(name: str) -> None:
+    """The first total of a window tree is one node, whose noise the formula gives."""
+    found = answer(Question(name, 1.0, window=64, horizon=512, dim=3))
+    assert found.curves["the paper's noise"][0] == pytest.approx(found.published.scale, rel=1e-6)
+    found = answer(Question("ftrl", 1.0, horizon=512, dim=3))
+    assert found.curves["the paper's noise"][0] == pytest.approx(found.published.scale, rel=1e-6)

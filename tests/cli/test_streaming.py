@@ -1,0 +1,350 @@
+"""Stopping, crashing and going on: the same decisions as if nothing had happened, and nothing leaves early."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tacit import _state, online
+from tacit.cli import checkpoint, streaming, tasks
+from tacit.cli.console import Console
+from tacit.cli.encoding import Encoder
+from tacit.cli.errors import Refused
+from tacit.cli.schema import Schema
+
+from .processes import HEADER, Tacit, visits, wait_until, write_csv
+
+COUNT = 2000
+
+
+@pytest.fixture
+def data(place: Path) -> Path:
+    return write_csv(place / "visits.csv", visits(COUNT))
+
+
+def settings(**changes: object) -> tasks.Settings:
+    known = {"task": "classification", "online": True, "epsilon": 1.0, "horizon": COUNT, "seed": 3}
+    return tasks.Settings(**(known | {"feature_norm": np.sqrt(3.0)} | changes))  # type: ignore[arg-type]
+
+
+def run(data: Path, name: str, every: int = 50, bad: str = "stop", **changes: object):  # type: ignore[no-untyped-def]
+    folder = data.parent / name
+    folder.mkdir(exist_ok=True)
+    return streaming.Run(
+        settings(**changes),
+        Encoder(Schema.load(data.parent / "visits.toml"), "spent"),
+        data=str(data),
+        kind=None,
+        every=every,
+        bad=bad,
+        folder=folder,
+        decisions=str(folder / "decisions.jsonl"),
+        console=Console(quiet=True),
+    )
+
+
+def decisions(folder: Path) -> str:
+    return (folder / "decisions.jsonl").read_text()
+
+
+def test_decisions_are_those_of_the_face(data: Path) -> None:
+    whole = run(data, "whole", every=500)
+    whole.learn(COUNT)
+    encoder = whole.encoder
+    rows = visits(COUNT)
+    columns = dict(zip(HEADER, zip(*rows, strict=True), strict=True))
+    records = encoder.encode(columns, COUNT)
+    face = tasks.build(settings(), encoder)
+    for line in decisions(data.parent / "whole").splitlines():
+        found = json.loads(line)
+        seen = getattr(face, "n_samples_seen_", 0)
+        face.partial_fit(records.X[seen : found["records"]], records.y[seen : found["records"]])
+        assert np.array_equal(face.coef_, found["coefficients"])
+        assert np.array_equal(np.atleast_1d(face.intercept_), found["intercepts"])
+    assert np.array_equal(
+        whole.model.predict(records.X).astype(str), face.predict(records.X).astype(str)
+    )
+    assert whole.model.probabilities(records.X) == pytest.approx(face.predict_proba(records.X))
+
+
+@pytest.mark.parametrize("stops", [1, 3])
+def test_interrupted_and_resumed_is_the_same(
+    data: Path, stops: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(data, "whole").learn(COUNT)
+    want = decisions(data.parent / "whole")
+    calls = 0
+    read = streaming.Encoder.encode
+
+    def encode(self, *arguments, **more):  # type: ignore[no-untyped-def]
+        nonlocal calls
+        calls += 1
+        if calls in (7, 90, 160)[:stops]:
+            os.kill(os.getpid(), signal.SIGINT)
+        return read(self, *arguments, **more)
+
+    monkeypatch.setattr(streaming.Encoder, "encode", encode)
+    part = run(data, "parts")
+    part.learn(COUNT)
+    assert part.stopped == 130
+    for _ in range(10):
+        if not part.stopped:
+            break
+        path = data.parent / "parts" / checkpoint.NAME
+        assert path.stat().st_mode & 0o777 == 0o600
+        state = checkpoint.load(data.parent / "parts")
+        assert state["pending"] == []
+        part = run(data, "parts")
+        part.resume(state, new_records=False)
+        part.learn(COUNT)
+    assert decisions(data.parent / "parts") == want
+
+
+def test_state_reaches_the_disk_before_what_depends_on_it_leaves(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved = []
+    save = checkpoint.save
+
+    def watch(folder: Path, state: dict) -> None:  # type: ignore[type-arg]
+        out = decisions(folder).splitlines()
+        covered = 0 if not saved else saved[-1]
+        assert all(json.loads(line)["records"] <= covered for line in out)
+        save(folder, state)
+        saved.append(state["position"]["read"])
+
+    monkeypatch.setattr(checkpoint, "save", watch)
+    monkeypatch.setattr(streaming, "_PAGE_SECONDS", 0.0)
+    run(data, "whole").learn(COUNT)
+    assert len(saved) >= COUNT // 50
+
+
+def test_killed_and_resumed_is_the_same(data: Path) -> None:
+    """SIGKILL at any moment: the state on disk goes on to the same decisions."""
+    tacit, home = Tacit(data.parent), data.parent
+    words = ["learn", "visits.csv", "-s", "visits.toml", "-e", 1, "--seed", 3, "--every", 1]
+    assert tacit(*words, "-o", "whole", "--no-report", "-q").status == 0
+    for wanted in (300, 60_000):
+        target = home / "killed" / "decisions.jsonl"
+        more = ["--resume"] if target.exists() else []
+        started = tacit.start(*words, *more, "-o", "killed", "--no-report", "-q")
+        wait_until(lambda: target.exists() and target.stat().st_size > wanted)  # noqa: B023
+        started.send(signal.SIGKILL)
+        assert started.wait().status == -signal.SIGKILL
+    # as if the crash had fallen between the state and the decisions, in the middle of a line
+    with open(target, "a") as file:
+        file.write('{"records": ')
+    done = tacit("learn", "--resume", "-o", "killed", "--no-report", "-q")
+    assert done.status == 0, done.err
+    assert decisions(home / "killed") == decisions(home / "whole")
+    assert not (home / "killed" / checkpoint.NAME).exists()
+
+
+def test_a_live_stream_stops_and_goes_on(data: Path) -> None:
+    """SIGTERM while the stream is silent: what has arrived is learnt, and the rest comes later."""
+    home = data.parent
+    lines = [
+        json.dumps({"age": int(r[0]), "job": r[1], "member": r[2] == "true", "spent": r[3]}) + "\n"
+        for r in visits(230)
+    ]
+    words = ["learn", "-", "-s", "visits.toml", "-e", 1, "--seed", 2, "--every", 50, "--no-report"]
+    tacit = Tacit(home)
+    assert tacit(*words, "-o", "whole", stdin="".join(lines)).status == 0
+    there, ours = os.pipe()
+    started = tacit.start(*words, "-o", "live", stdin=there)
+    os.close(there)
+    os.write(ours, "".join(lines[:130]).encode())
+    target = home / "live" / "decisions.jsonl"
+    wait_until(lambda: target.exists() and target.read_text().count("\n") == 2)
+    started.send(signal.SIGTERM)
+    done = started.wait()
+    os.close(ours)
+    assert done.status == 143
+    assert "stopped after 130 records" in done.out
+    done = tacit("learn", "-", "--resume", "-o", "live", "--no-report", stdin="".join(lines[130:]))
+    assert done.status == 0, done.err
+    assert "continuing after 130 records" in done.err
+    assert decisions(home / "live") == decisions(home / "whole")
+
+
+def test_two_runs_in_one_folder_are_refused(place: Path) -> None:
+    there, ours = os.pipe()
+    tacit = Tacit(place)
+    words = ["learn", "-", "-s", "visits.toml", "-e", 1, "-o", "live", "--no-report"]
+    started = tacit.start(*words, "--format", "jsonl", stdin=there)
+    wait_until(lambda: (place / "live" / "decisions.jsonl").exists())
+    done = tacit(*words, stdin="")
+    assert done.status == 2
+    assert "another tacit is at work" in done.err
+    os.close(there)
+    os.close(ours)
+    assert started.wait().status == 2  # no records came
+
+
+def test_other_records_in_place_of_those_seen_are_refused(data: Path) -> None:
+    stop_after(data, "parts", 500)
+    state = checkpoint.load(data.parent / "parts")
+    rows = visits(COUNT)
+    rows[17][0] = "44"
+    write_csv(data, rows)
+    again = run(data, "parts")
+    again.resume(state, new_records=False)
+    with pytest.raises(Refused, match="do not begin with the records"):
+        again.learn(COUNT)
+    write_csv(data, rows[:100])
+    again = run(data, "parts")
+    again.resume(state, new_records=False)
+    with pytest.raises(Refused, match="do not begin with the records"):
+        again.learn(COUNT)
+
+
+def test_a_promise_cannot_be_changed_on_the_way(data: Path) -> None:
+    stop_after(data, "parts", 500)
+    tacit = Tacit(data.parent)
+    for words, part in (
+        (["-e", 2], "--epsilon 2.0 is not what the run began with, 1.0"),
+        (["--horizon", 9000], "--horizon 9000"),
+        (["elsewhere.csv"], "stopped in"),
+    ):
+        (data.parent / "elsewhere.csv").write_text(data.read_text())
+        done = tacit("learn", *words, "--resume", "-o", "parts")
+        assert done.status == 2
+        assert part in done.err
+        assert done.err.count("\n") <= 2
+
+
+def test_more_records_of_a_file_that_grows(data: Path) -> None:
+    """--endless --keep-state, then --resume when the file has grown."""
+    home = data.parent
+    tacit = Tacit(home)
+    words = ["-s", "visits.toml", "-e", 1, "--seed", 3, "--endless", "--every", 100, "--no-report"]
+    assert tacit("learn", "visits.csv", *words, "-o", "whole").status == 0
+    write_csv(home / "log.csv", visits(COUNT)[:700])
+    assert tacit("learn", "log.csv", *words, "-o", "log", "--keep-state").status == 0
+    write_csv(home / "log.csv", visits(COUNT))
+    done = tacit("learn", "log.csv", "--resume", "-o", "log", "--no-report")
+    assert done.status == 0, done.err
+    assert decisions(home / "log") == decisions(home / "whole")
+
+
+def test_at_the_end_of_the_horizon_only_what_was_released_is_kept(data: Path) -> None:
+    home, tacit = data.parent, Tacit(data.parent)
+    words = ["-s", "visits.toml", "-e", 1, "--no-report", "--keep-state"]
+    assert tacit("learn", "visits.csv", *words, "-o", "done").status == 0
+    before = decisions(home / "done"), (home / "done" / "model.json").read_text()
+    state = checkpoint.load(home / "done")
+    assert state["stream"] is None
+    assert state["model"]["records"] == COUNT
+    (home / "done" / "model.json").unlink()  # as if the crash had come just before it was written
+    done = tacit("learn", "--resume", "-o", "done", "--no-report")
+    assert done.status == 0, done.err
+    assert "nothing more is learnt" in done.err
+    assert before == (decisions(home / "done"), (home / "done" / "model.json").read_text())
+
+
+def stop_after(data: Path, name: str, records: int, **changes: object) -> None:
+    """Run until so many records are learnt, then stop as by Ctrl-C."""
+    part = run(data, name, **changes)  # type: ignore[arg-type]
+    absorb = part._absorb
+
+    def stop(*arguments: object) -> None:
+        absorb(*arguments)  # type: ignore[arg-type]
+        if part.seen >= records:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    part._absorb = stop  # type: ignore[method-assign]
+    part.learn(COUNT)
+    assert part.stopped
+
+
+# Records that cannot be used -----------------------------------------------------------------------
+
+
+def test_a_bad_record_stops_the_run_where_it_is(data: Path) -> None:
+    rows = visits(COUNT)
+    rows[123][3] = "perhaps"
+    write_csv(data, rows)
+    part = run(data, "parts")
+    with pytest.raises(
+        Refused, match=r"record 124: column 'spent' is not one of its declared"
+    ) as e:
+        part.learn(COUNT)
+    assert "perhaps" not in str(e.value)
+    rows[123] = visits(COUNT)[123]
+    write_csv(data, rows)
+    again = run(data, "parts")
+    again.resume(checkpoint.load(data.parent / "parts"), new_records=False)
+    assert again.seen == 123
+    again.learn(COUNT)
+    run(data, "whole").learn(COUNT)
+    assert decisions(data.parent / "parts") == decisions(data.parent / "whole")
+
+
+@pytest.mark.parametrize("bad", [[0], [5, 6, 199], [0, 60]])
+def test_a_blanked_record_is_a_gap_in_the_stream(data: Path, bad: list[int]) -> None:
+    """Against the learner underneath, which knows gaps: blanked and absent are the same outputs."""
+    rows = visits(200)
+    for row in bad:
+        rows[row][3] = ""
+    write_csv(data, rows)
+    blanked = run(data, "blanked", bad="blank", horizon=200)
+    blanked.learn(200)
+    assert blanked.seen == 200
+    assert blanked.diagnostics.blanked == len(bad)
+    good = [row for row in range(200) if row not in bad]
+    encoder = blanked.encoder
+    columns = dict(zip(HEADER, zip(*visits(200), strict=True), strict=True))
+    records = encoder.encode(columns, 200)
+    face = tasks.build(settings(horizon=200), encoder)
+    face.partial_fit(records.X[:1], records.y[:1])
+    plan = face._stream.plan
+    learner: online.FollowTheApproximateLeader = plan.learner()
+    A = np.column_stack([records.X / plan.feature_norm, np.full(200, plan.scaling)])
+    present = np.isin(np.arange(200), good)
+    play = learner.run(A, 2.0 * records.codes - 1.0, present=present)
+    model = blanked.model
+    scaled = model.coefficients[0] * plan.feature_norm
+    weights = np.append(scaled, model.intercepts[0] / plan.scaling)
+    assert weights == pytest.approx(learner.decision, abs=1e-12)
+    assert play.count == 200
+
+
+def test_a_line_that_cannot_be_read_is_still_a_record(place: Path) -> None:
+    from tacit.cli.sources import count_records, open_source
+
+    path = place / "odd.jsonl"
+    path.write_text('{"spent": "yes"}\nnot json\n\n[1]\n{"spent": "no"}\n')
+    assert count_records(str(path)) == 4
+    columns, got = open_source(str(path)).read(10)
+    assert got == 4
+    assert columns == {"spent": ["yes", None, None, "no"]}
+    path = place / "odd.csv"
+    path.write_text('a,b\n1,2\n1,2,3\n"x\ny",5\n\n7\n')
+    columns, got = open_source(str(path)).read(10)
+    assert got == count_records(str(path)) == 4
+    assert columns == {"a": ("1", None, "x\ny", None), "b": ("2", None, "5", None)}
+
+
+def test_a_damaged_state_is_refused(data: Path) -> None:
+    stop_after(data, "parts", 500)
+    path = data.parent / "parts" / checkpoint.NAME
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(Refused, match="damaged"):
+        checkpoint.load(data.parent / "parts")
+    _state.save({"format": "another"}, path)
+    with pytest.raises(Refused, match="not written by this version"):
+        checkpoint.load(data.parent / "parts")
+
+
+def test_settings_survive_the_state(data: Path) -> None:
+    stop_after(data, "parts", 500)
+    state = checkpoint.load(data.parent / "parts")
+    assert tasks.Settings(**state["settings"]) == dataclasses.replace(settings())

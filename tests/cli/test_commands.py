@@ -230,7 +230,11 @@ def test_predict_answers_a_live_stream_line_by_line(folder: Path) -> None:
 
 
 def test_predict_in_a_pipe_that_closes(folder: Path) -> None:
-    line = f"{sys.executable} -m tacit predict run/model.json visits.csv | head -n 2; exit ${{PIPESTATUS[0]}}"
+    header, *rows = (folder / "visits.csv").read_text().splitlines()
+    # more than a pipe holds, so that the writer is still there when the reader has gone
+    many = [header, *(rows * (60_000 // len(rows) + 1))]
+    (folder / "many.csv").write_text("\n".join(many) + "\n")
+    line = f"{sys.executable} -m tacit predict run/model.json many.csv | head -n 2; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(
         ["bash", "-c", line], cwd=folder, capture_output=True, text=True, check=False, timeout=120
     )

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tacit import Guarantee
+from tacit import Budget, Guarantee, Ledger
 from tacit.cli.model import Model
+from tacit.privacy import Gaussian, Release
+from tacit.vertical import flare
 
 from .processes import Tacit, visits, wait_until, write_csv
 
@@ -275,6 +277,23 @@ def test_audit(tacit: Tacit, folder: Path) -> None:
     assert done.status == 0, done.err
     assert json.loads(done.out)["holds"] is True
     assert "tree-laplace-plain" in (folder / "audit.html").read_text()
+
+
+def test_the_ledger_of_a_party(tacit: Tacit, folder: Path) -> None:
+    kit = folder / "clinic"
+    (kit / "local").mkdir(parents=True)
+    (kit / "private").mkdir()
+    terms = {"data": str(folder / "visits.csv"), "id_column": "who", "epsilon": 1.0, "delta": 1e-6}
+    flare.Settings.of(terms).write(kit / "local")
+    assert "left: room" in tacit("vertical", "ledger", kit).out
+    cost = Guarantee([Release("choice of a column", Gaussian(0.1), 1.0, "gaussian")])
+    Ledger(Budget(1.0, 1e-6), kit / "private" / "ledger").spend(cost, "a run")
+    assert "1  a run" in tacit("vertical", "ledger", kit).out
+    found = json.loads(tacit("vertical", "ledger", kit, "--json").out)
+    assert [entry["what"] for entry in found["entries"]] == ["a run"]
+    assert found["spent"] == cost.to_dict()
+    assert found["left"].startswith("room for Gaussian")
+    assert tacit("vertical", "ledger", folder / "nowhere").status == 2
 
 
 # Bad input ------------------------------------------------------------------------------------------

@@ -198,6 +198,33 @@ def test_sampled_and_unknown_curves() -> None:
     assert any("adaptive=True" in line for line in planned.spent.caveats)
 
 
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_fits_says_what_spend_would_do_and_records_nothing(tmp_path: Path, adaptive: bool) -> None:
+    path = tmp_path / "ledger"
+    budget = Budget(1.0, 1e-6)
+    ledger = Ledger(budget, path, adaptive=adaptive)
+    other = Ledger(budget, path, adaptive=adaptive)
+    size = of(Gaussian(budget.mu / math.sqrt(3.0)))
+    for spender, number in ((ledger, 1), (other, 2), (other, 3)):
+        bytes_before = path.read_bytes()
+        assert ledger.fits(size)
+        assert not ledger.fits(of(Gaussian(1.01 * budget.mu)))
+        assert path.read_bytes() == bytes_before
+        assert len(ledger.entries) == number - 1
+        spender.spend(size, f"number {number}")
+    assert not ledger.fits(size)  # the other object spent the rest
+    with pytest.raises(BudgetExceeded):
+        ledger.spend(size, "one more")
+    memory = Ledger(Budget(1.0), adaptive=adaptive)
+    assert memory.fits(of(Pure(1.0)))
+    assert not memory.fits(of(Pure(1.1)))
+    assert memory.entries == ()
+    with pytest.raises(ValueError, match="neighbours='replace'"):
+        memory.fits(of(Pure(0.1), neighbours="replace"))
+    with pytest.raises(TypeError, match="guarantee"):
+        memory.fits(0.1)
+
+
 def test_active_ledger() -> None:
     fit = of(Gaussian(0.1))
     charge(fit, "no ledger, no charge")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -10,7 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.vertical import MalformedMessage, messages
-from tacit.vertical.messages import Begin, Choice, Fetch, Hello, Refusal, Sketch, Step, Welcome
+from tacit.vertical.messages import (
+    Begin,
+    Choice,
+    Consider,
+    Fetch,
+    Hello,
+    Refusal,
+    Sketch,
+    Step,
+    Welcome,
+)
 from tacit.vertical.plan import Plan
 
 RUN = bytes(range(16))
@@ -125,4 +136,10 @@ def test_a_plan_travels_whole():
     plan = Plan(rows=90, rounds=2, columns=1, clip=2.5, selection_scale=0.5, sketch_scale=3.0,
                 value_scale=0.25, label_scale=4.0, labels="send", own="sketched", sketch_size=40,
                 sketch_spread=3, sketch_seed=2**60, loss="logistic", selection="laplace")  # fmt: skip
-    assert Plan.of(Begin.decode(plan.request(RUN, 1).encode())) == plan
+    begin = plan.request(RUN, 1)
+    assert Plan.of(Begin.decode(begin.encode())) == plan
+    asked = Consider(run=RUN, sequence=1, **asdict(plan))
+    assert Plan.of(Consider.decode(asked.encode())) == plan
+    # they differ in their kind, and in nothing else
+    assert asked.encode()[4:] == begin.encode()[4:]
+    assert asked.encode()[3] != begin.encode()[3]

@@ -6,6 +6,7 @@ import copy
 import logging
 import os
 import pickle
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from tacit.vertical._site import SiteFile
 from tacit.vertical.messages import (
     AskLabels,
     Choice,
+    Consider,
     Done,
     End,
     Fetch,
@@ -42,6 +44,10 @@ def begin(party, plan, run=RUN):
     return answer
 
 
+def consider(plan, run=RUN, **fields):
+    return Consider(run=run, **({"sequence": 0} | asdict(plan) | fields))
+
+
 def step(sequence, run=RUN, **fields):
     return Step(run=run, sequence=sequence, **({"round": 0, "last": False} | fields))
 
@@ -51,6 +57,17 @@ def refused(party, message, reason):
     assert isinstance(answer, Refusal)
     assert answer.reason == reason, answer.text
     return answer.text
+
+
+def restart(make_party, folder, **changes):
+    given = {"folder": folder, "seed": None, "noise_precision": "lattice",
+             "ledger": tacit.Budget(5.0, 1e-6)}  # fmt: skip
+    return make_party(**(given | changes))
+
+
+@pytest.fixture
+def noisy(plan):
+    return plan.with_(selection_scale=400.0, value_scale=400.0, sketch_scale=100.0)
 
 
 # ---------------------------------------------------------------- answers
@@ -225,6 +242,74 @@ def test_a_plan_beyond_the_budget_is_refused_and_costs_nothing(make_party, plan,
     assert isinstance(ask(party, step(2)), Choice)
 
 
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_a_plan_that_is_considered_changes_nothing(make_party, noisy, tmp_path):
+    party = restart(make_party, tmp_path)
+    fresh = contents(tmp_path)
+    asked = consider(noisy)
+    answer = ask(party, asked)
+    assert isinstance(answer, Ready)
+    assert (answer.run, answer.sequence) == (RUN, 0)
+    assert contents(tmp_path) == fresh
+    assert party.spent is None
+    assert begin(party, noisy).guarantee == answer.guarantee
+    # also while a run is open, whose noise it must not touch
+    ask(party, step(2))
+    kept, source = contents(tmp_path), _state.dumps(party._source.state())
+    assert isinstance(ask(party, consider(noisy, run=bytes(16))), Ready)
+    refused(party, consider(noisy, run=bytes(16), selection_scale=1e-3), "budget")
+    assert contents(tmp_path) == kept
+    assert _state.dumps(party._source.state()) == source
+    assert len(party.ledger.entries) == 1
+    assert isinstance(ask(party, step(3)), Choice)
+
+
+def test_considering_says_what_a_beginning_would(make_party, noisy, tmp_path):
+    """Before the run, in it, and after it; the ledger is asked each time, nothing is cached."""
+    cost = promise(noisy, Terms(lattice=True)).epsilon(1e-6)
+    party = restart(make_party, tmp_path, ledger=tacit.Budget(1.2 * cost, 1e-6))
+    first = party.handle(consider(noisy).encode())
+    begin(party, noisy)
+    assert party.handle(consider(noisy).encode()) == first  # it fits no second time, but it is paid
+    assert restart(make_party, tmp_path, ledger=tacit.Budget(1.2 * cost, 1e-6)).handle(
+        consider(noisy).encode()
+    ) == first  # fmt: skip
+    refused(party, consider(noisy.with_(rounds=3)), "sequence")
+    other = bytes(16)
+    refused(party, consider(noisy, run=other), "budget")
+    cheap = noisy.with_(rounds=1, columns=0)
+    assert isinstance(ask(party, consider(cheap, run=other)), Ready)
+    begin(party, cheap, run=other)
+    refused(party, consider(noisy), "sequence")  # that run is over
+
+
+def test_a_plan_that_fitted_may_be_refused_when_the_ledger_was_used_in_between(make_party, noisy):
+    budget = tacit.Budget(1.2 * promise(noisy, Terms()).epsilon(1e-6), 1e-6)
+    party = make_party(ledger=budget)
+    assert isinstance(ask(party, consider(noisy)), Ready)
+    begin(party, noisy, run=bytes(16))
+    refused(party, consider(noisy), "budget")
+    refused(party, noisy.request(RUN, 1), "budget")
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"clip": -1.0}, "plan"), ({"loss": "hinge"}, "plan"), ({"sketch_size": 401}, "plan"),
+        ({"columns": 5}, "plan"), ({"rows": 399}, "data"), ({"sequence": 1}, "sequence"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_considered(make_party, plan, fields, reason):
+    party = make_party()
+    refused(party, consider(plan, **fields), reason)
+    assert messages.decode(party.handle(consider(plan).encode()[:-1])).reason == "malformed"
+    assert party.spent is None
+    assert party._memory.run == ""
+
+
 def test_what_was_not_paid_for_is_refused(make_party, plan):
     party = make_party()
     begin(party, plan.with_(rounds=2, columns=1))
@@ -340,17 +425,6 @@ def test_a_repeated_request_gets_the_same_bytes(make_party, plan):
     text = refused(party, step(3, round=9), "sequence")
     assert "not the same" in text
     assert party._memory.rounds == 3
-
-
-def restart(make_party, folder, **changes):
-    given = {"folder": folder, "seed": None, "noise_precision": "lattice",
-             "ledger": tacit.Budget(5.0, 1e-6)}  # fmt: skip
-    return make_party(**(given | changes))
-
-
-@pytest.fixture
-def noisy(plan):
-    return plan.with_(selection_scale=400.0, value_scale=400.0, sketch_scale=100.0)
 
 
 def test_a_killed_party_goes_on_where_it_was(make_party, noisy, tmp_path):

@@ -102,6 +102,28 @@ class Ledger:
             self._count(entry)
         return entry
 
+    def fits(self, guarantee: Guarantee) -> bool:
+        """Whether :meth:`spend` would accept this release now; nothing is recorded.
+
+        An answer, not a reservation: another thread or process may spend in between. A guarantee
+        of another kind (neighbours, window) than the budget's raises as it does there.
+
+        Examples
+        --------
+        >>> from tacit.privacy import Guarantee, Pure, Release
+        >>> ledger = Ledger(Budget(1.0))
+        >>> fit = Guarantee([Release("a fit", Pure(0.6), 1.0, "laplace")])
+        >>> ledger.fits(fit)
+        True
+        >>> _ = ledger.spend(fit, "first fit")
+        >>> ledger.fits(fit)
+        False
+        """
+        self._check_scope(guarantee)
+        with self._lock:
+            self._refresh()
+            return self._tally.fits(guarantee.curve)
+
     def _check_scope(self, guarantee: Guarantee) -> None:
         if not isinstance(guarantee, Guarantee):
             raise TypeError(f"guarantee must be a Guarantee, got {guarantee!r}")

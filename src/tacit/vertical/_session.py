@@ -27,12 +27,14 @@ from tacit.vertical.messages import (
     AskLabels,
     Begin,
     Choice,
+    Consider,
     Done,
     End,
     Fetch,
     Hello,
     MalformedMessage,
     Message,
+    Proposal,
     Ready,
     Refusal,
     RefusedByParty,
@@ -54,13 +56,13 @@ class Conversation:
         self,
         transport: Transport,
         run: bytes,
-        journal: dict[tuple[str, int], tuple[bytes, bytes]],
+        journal: dict[tuple[str, bytes], bytes],
     ) -> None:
         self.transport = transport
         self.names = transport.names
         self.run = run
         self.journal = journal
-        self.next = dict.fromkeys(self.names, 0)
+        self.next = dict.fromkeys(self.names, 1)
         self.up: list[list[int]] = []
         self.down: list[list[int]] = []
 
@@ -72,33 +74,31 @@ class Conversation:
     def ask(self, requests: Mapping[str, tuple[type[Message], dict[str, Any]]],
             expected: type[Message]) -> dict[str, Any]:  # fmt: skip
         """Ask several parties at once; those whose answers are known already are not asked."""
-        sent, missing = {}, {}
+        sent, numbers = {}, {}
         for name, (kind, fields) in requests.items():
-            number = self.next[name]
-            sent[name] = kind(run=self.run, sequence=number, **fields).encode()
-            known = self.journal.get((name, number))
-            if known is None or known[0] != sent[name]:
-                missing[name] = sent[name]
+            numbers[name] = 0 if kind.before else self.next[name]
+            sent[name] = kind(run=self.run, sequence=numbers[name], **fields).encode()
+        missing = {name: sent[name] for name in sent if (name, sent[name]) not in self.journal}
         if missing:
             answers = self.transport.ask(missing)
             for name in missing:
                 if not isinstance(answers.get(name), bytes):
                     raise MalformedMessage(f"the transport brought no answer of party {name!r}")
-                self._read(name, answers[name], expected)
+                self._read(name, numbers[name], answers[name], expected)
             for name in missing:
-                self.journal[name, self.next[name]] = (sent[name], answers[name])
+                self.journal[name, sent[name]] = answers[name]
         result = {}
         for name in requests:
-            answer = self.journal[name, self.next[name]][1]
-            result[name] = self._read(name, answer, expected)
+            answer = self.journal[name, sent[name]]
+            result[name] = self._read(name, numbers[name], answer, expected)
             place = self.names.index(name)
             self.up[-1][place] += len(answer)
             self.down[-1][place] += len(sent[name])
-        for name in requests:
-            self.next[name] += 1
+        for name, number in numbers.items():
+            self.next[name] = number + 1 if number else self.next[name]
         return result
 
-    def _read(self, name: str, answer: bytes, expected: type[Message]) -> Message:
+    def _read(self, name: str, number: int, answer: bytes, expected: type[Message]) -> Message:
         message = messages.decode(answer)
         if isinstance(message, Refusal):
             raise RefusedByParty(name, message.reason, message.text)
@@ -107,7 +107,7 @@ class Conversation:
                 f"party {name!r} answered with a {type(message).__name__}, a {expected.__name__} "
                 "was due"
             )
-        if (message.run, message.sequence) != (self.run, self.next[name]):
+        if (message.run, message.sequence) != (self.run, number):
             raise MalformedMessage(f"party {name!r} answered another request")
         return message
 
@@ -155,9 +155,11 @@ class Session:
     def play(self) -> Fit:
         rounds = int(self.settings["rounds"])
         schedule = self._schedule(rounds)
-        guarantees = self._open()
-        whole = joined(list(guarantees.values()))
-        whole = self._check(whole)
+        # Nobody pays for what another party refuses, or for what is not private enough together.
+        self._check(self._propose(Consider))
+        guarantees = self._propose(Begin)
+        whole = self._check(guarantees)
+        self._fetch_labels()
         settings = {
             "rounds": rounds, "variant": self.variant, "radius": self.radius,
             "loss": self.settings["loss"], "parties": len(self.names),
@@ -237,22 +239,25 @@ class Session:
         rng = np.random.default_rng([int(self.settings["seed"]), 1])
         return [self.sampling.draw(len(self.names), rng).tolist() for _ in range(rounds)]
 
-    def _open(self) -> dict[str, Guarantee]:
-        fields = {name: (Begin, asdict(plan)) for name, plan in self.plans.items()}
-        ready: dict[str, Ready] = self.talk.ask(fields, Ready)
+    def _propose(self, kind: type[Proposal]) -> dict[str, Guarantee]:
+        requests = {name: (kind, asdict(plan)) for name, plan in self.plans.items()}
+        ready: dict[str, Ready] = self.talk.ask(requests, Ready)
         guarantees = {}
         for name, said in ready.items():
             try:
                 guarantees[name] = Guarantee.from_dict(json.loads(said.guarantee))
             except ValueError as error:
                 raise MalformedMessage(f"party {name!r} sent no guarantee: {error}") from None
+        return guarantees
+
+    def _fetch_labels(self) -> None:
         senders = [name for name, plan in self.plans.items() if plan.labels == "send"]
         if senders:
             sent: dict[str, Sketch] = self.talk.ask({senders[0]: (AskLabels, {})}, Sketch)
             self.label_sketch = self._sized(senders[0], sent[senders[0]].sketch)
-        return guarantees
 
-    def _check(self, whole: Guarantee) -> Guarantee:
+    def _check(self, guarantees: Mapping[str, Guarantee]) -> Guarantee:
+        whole = joined(list(guarantees.values()))
         if self.settings["noise"] is None and self.settings["calibration"] == "exact":
             if not whole.meets(self.budget):
                 raise RuntimeError(

@@ -75,7 +75,7 @@ class Coordinator:
         self.transport = transport
         self.path = None if path is None else Path(path)
         self._settings: dict[str, Any] | None = None
-        self._journal: dict[tuple[str, int], tuple[bytes, bytes]] = {}
+        self._journal: dict[tuple[str, bytes], bytes] = {}
 
     def run(
         self,

@@ -78,10 +78,13 @@ class Message:
     run : bytes
         16 bytes, drawn by the coordinator, that name the run.
     sequence : int
-        0, 1, 2, ... for each party. An answer carries the number of its request.
+        1, 2, ... for each party; 0 for what is asked before the run. An answer carries the
+        number of its request.
     """
 
     code: ClassVar[int] = 0
+    before: ClassVar[bool] = False
+    """Whether it is asked before the run: it binds nobody, and is answered afresh each time."""
 
     run: bytes = field(metadata=_AS["run"])
     sequence: int = field(metadata=_AS["u32"])
@@ -110,6 +113,7 @@ class Hello(Message):
     """First request: who are you? Nothing is spent."""
 
     code = 1
+    before = True
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -134,13 +138,8 @@ class Welcome(Message):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Begin(Message):
-    """Open the run under a plan; the party charges all of it to its own ledger, or refuses.
-
-    The fields are those of :class:`tacit.vertical.Plan`.
-    """
-
-    code = 3
+class Proposal(Message):
+    """What asks for a run under a plan; the fields are those of :class:`tacit.vertical.Plan`."""
 
     loss: str = field(metadata=_AS["text"])
     rows: int = field(metadata=_AS["u64"])
@@ -160,8 +159,26 @@ class Begin(Message):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class Consider(Proposal):
+    """Would you begin such a run? Nothing is spent, and nothing is promised."""
+
+    code = 12
+    before = True
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Begin(Proposal):
+    """Open the run; the party charges all of it to its own ledger, or refuses."""
+
+    code = 3
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Ready(Message):
-    """The plan is paid for; ``guarantee`` is what the party promises its records, as JSON."""
+    """The plan is paid for, or would be if it was only to be considered.
+
+    ``guarantee`` is what the party promises its records, as JSON.
+    """
 
     code = 4
 
@@ -276,10 +293,11 @@ class Refusal(Message):
 KINDS: dict[int, type[Message]] = {
     kind.code: kind
     for kind in (
-        Hello, Welcome, Begin, Ready, AskLabels, Step, Choice, Fetch, Sketch, End, Done, Refusal,
+        Hello, Welcome, Consider, Begin, Ready, AskLabels, Step, Choice, Fetch, Sketch, End, Done,
+        Refusal,
     )
 }  # fmt: skip
-REQUESTS = (Hello, Begin, AskLabels, Step, Fetch, End)
+REQUESTS = (Hello, Consider, Begin, AskLabels, Step, Fetch, End)
 
 
 def _layout(kind: type[Message]) -> list[tuple[str, str]]:

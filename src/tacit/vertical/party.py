@@ -41,12 +41,14 @@ from tacit.vertical.messages import (
     AskLabels,
     Begin,
     Choice,
+    Consider,
     Done,
     End,
     Fetch,
     Hello,
     MalformedMessage,
     Message,
+    Proposal,
     Ready,
     Refusal,
     Sketch,
@@ -242,27 +244,21 @@ class Party:
     def _answer(self, message: Message, request: bytes) -> bytes:
         if isinstance(message, Hello):
             return self._welcome(message).encode()
+        if isinstance(message, Consider):
+            return self._consider(message).encode()
         if not isinstance(message, messages.REQUESTS):
             raise _Refused("malformed", f"a {type(message).__name__} is not a request")
-        run = message.run.hex()
-        memory = self._memory
-        if run in memory.past:
-            raise _Refused("sequence", "this run is over: another one was begun after it")
         digest = hashlib.sha256(request).hexdigest()
-        if run == memory.run and 1 <= message.sequence <= len(memory.answers):
-            if memory.digests[message.sequence - 1] != digest:
-                raise _Refused(
-                    "sequence",
-                    f"request {message.sequence} was answered before, and this is not the same "
-                    "request; go on with the run as it was, or begin another",
-                )
-            return memory.answers[message.sequence - 1]
+        known = self._known(message, digest)
+        if known is not None:
+            return known
+        memory = self._memory
         if isinstance(message, Begin):
             if message.sequence != 1:
                 raise _Refused("sequence", "a run begins with sequence number 1")
             memory, answer = self._begin(message, digest)
         else:
-            if run != memory.run or memory.phase != "open":
+            if message.run.hex() != memory.run or memory.phase != "open":
                 raise _Refused("sequence", "this run is not open here")
             if message.sequence != len(memory.answers) + 1:
                 raise _Refused(
@@ -278,6 +274,21 @@ class Party:
             self._note(memory)
         return data
 
+    def _known(self, message: Message, digest: str) -> bytes | None:
+        """What was answered to the same request before; None if its number is new."""
+        run, number, memory = message.run.hex(), message.sequence, self._memory
+        if run in memory.past:
+            raise _Refused("sequence", "this run is over: another one was begun after it")
+        if run != memory.run or not 1 <= number <= len(memory.answers):
+            return None
+        if memory.digests[number - 1] != digest:
+            raise _Refused(
+                "sequence",
+                f"request {number} was answered before, and this is not the same request; go on "
+                "with the run as it was, or begin another",
+            )
+        return memory.answers[number - 1]
+
     def _welcome(self, message: Hello) -> Welcome:
         digest = alignment_digest(self._ids, self._key, message.run)
         terms = self._terms
@@ -291,23 +302,53 @@ class Party:
 
     # ------------------------------------------------------------ the beginning of a run
 
-    def _begin(self, message: Begin, digest: str) -> tuple[Memory, Message]:
+    def _consider(self, message: Consider) -> Ready:
+        """What the same proposal would be answered as a :class:`Begin` now.
+
+        Also if it was one already, for a coordinator that starts again repeats all its questions.
+        """
+        if message.sequence != 0:
+            raise _Refused("sequence", "a plan is considered before its run, with number 0")
+        request = self._plan(message).request(message.run, 1)
+        digest = hashlib.sha256(request.encode()).hexdigest()
+        known = self._known(request, digest)
+        if known is not None:
+            text = Ready.decode(known).guarantee
+        else:
+            _, guarantee, paid = self._weigh(request, digest)
+            if not paid and not self.ledger.fits(guarantee):
+                raise BudgetExceeded(
+                    f"a plan does not fit in what is left of the budget. It would cost: "
+                    f"{guarantee}. Left: {self.ledger.remaining}"
+                )
+            text = json.dumps(guarantee.to_dict())
+        return Ready(run=message.run, sequence=0, guarantee=text)
+
+    def _plan(self, message: Proposal) -> Plan:
         try:
-            plan = Plan.of(message)
+            return Plan.of(message)
         except (ValueError, TypeError) as error:
             raise _Refused("plan", f"the plan makes no sense: {error}") from None
+
+    def _weigh(self, message: Proposal, digest: str) -> tuple[Plan, Guarantee, bool]:
+        """The plan, what it costs, and whether a crash came after that was paid."""
+        plan = self._plan(message)
         self._check(plan)
-        guarantee = promise(plan, self._terms)
-        run, old = message.run.hex(), self._memory
-        what = f"feature-distributed run {run}"
+        what, old = _entry(message), self._memory
         paid = any(entry.what == what for entry in self.ledger.entries)
-        opening = run == old.run and old.phase == "opening"
+        opening = message.run.hex() == old.run and old.phase == "opening"
         if paid and not (opening and old.digests == (digest,)):
             raise _Refused(
                 "plan",
                 "this run was paid for, but what was answered in it is not known here any more; "
                 "begin another run",
             )
+        return plan, promise(plan, self._terms), paid
+
+    def _begin(self, message: Begin, digest: str) -> tuple[Memory, Message]:
+        plan, guarantee, paid = self._weigh(message, digest)
+        run, old = message.run.hex(), self._memory
+        opening = run == old.run and old.phase == "opening"
         # The intention is on disk before the ledger is charged, so that a crash between the two
         # is told from a lost file, after which the same run must not be answered anew.
         past = old.past if opening else (*old.past, *([old.run] if old.run else []))
@@ -315,7 +356,7 @@ class Party:
         self._keep(fresh.with_(digests=(digest,)))
         if not paid:
             try:
-                self.ledger.spend(guarantee, what)
+                self.ledger.spend(guarantee, _entry(message))
             except BudgetExceeded:
                 self._keep(old if not opening else Memory(past=past))
                 raise
@@ -452,3 +493,8 @@ class Party:
 
     def _noisy(self, vector: FloatArray, scale: float) -> FloatArray:
         return release.noisy(vector, scale, self._source, precision=self._precision)
+
+
+def _entry(message: Proposal) -> str:
+    """How the ledger calls the run."""
+    return f"feature-distributed run {message.run.hex()}"

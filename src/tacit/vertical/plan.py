@@ -19,7 +19,7 @@ from tacit import _checks
 from tacit.erm._sums import UNIT, UNITS
 from tacit.noise import release
 from tacit.privacy import Guarantee, Release, curves
-from tacit.vertical.messages import Begin
+from tacit.vertical.messages import Begin, Proposal
 from tacit.vertical.sketch import SPREAD, SignSketch
 
 LOSSES = ("squared", "logistic")
@@ -112,7 +112,7 @@ class Plan:
         return Begin(run=run, sequence=sequence, **terms)
 
     @classmethod
-    def of(cls, message: Begin) -> Plan:
+    def of(cls, message: Proposal) -> Plan:
         """The plan that a message proposes; a ValueError if it makes no sense."""
         return cls(**{entry.name: getattr(message, entry.name) for entry in fields(cls)})
 

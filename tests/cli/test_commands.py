@@ -276,7 +276,10 @@ def test_audit(tacit: Tacit, folder: Path) -> None:
     done = tacit("audit", "tree-laplace-plain", "--runs", 1000, "--json", "-q", "-o", "audit.html")
     assert done.status == 0, done.err
     assert json.loads(done.out)["holds"] is True
-    assert "tree-laplace-plain" in (folder / "audit.html").read_text()
+    page = (folder / "audit.html").read_text()
+    assert "tree-laplace-plain" in page
+    assert page.count("<svg ") == 1  # one drawing an algorithm, a panel a setting
+    assert page.count(">claimed<") >= 2
 
 
 def test_the_ledger_of_a_party(tacit: Tacit, folder: Path) -> None:

@@ -6,7 +6,10 @@ the proofs are on the pages under docs/algorithms/.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from tacit.cli.console import Console
 from tacit.cli.errors import FAILED, Refused
@@ -39,8 +42,29 @@ def audit(
         )
         page.table(report.columns, report.rows())
         page.text(f"A false alarm anywhere has probability at most {report.false_alarm:g}.")
+        page.heading("What an attacker can tell")
+        page.text(
+            "Misses against false alarms: claimed (no attacker may get below) and measured, with a band for "
+            "the whole curve at once. The closer the measured curve comes to the claimed one, the better the attack."
+        )
+        for name, drawing in _curves(report.lines):
+            page.figure(drawing, name)
         page.command(command)
         page.write(out)
         console.note(f"page: {out}")
     console.result(report.to_dict(), str(report))
     return 0 if report.holds else FAILED
+
+
+def _curves(lines: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+    """The trade-offs of each algorithm, its settings side by side."""
+    from tacit.plots.style import row
+
+    drawn = [line for line in lines if line.finding.roc is not None]
+    for name, group in groupby(drawn, key=lambda line: line.name):
+        several = list(group)
+        panels = row(len(several))
+        for line, ax in zip(several, panels, strict=True):
+            line.finding.plot(ax)
+            ax.set_title(line.setting, fontsize=9)
+        yield name, panels[0].figure

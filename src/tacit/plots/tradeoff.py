@@ -20,7 +20,13 @@ from tacit.plots.style import COLOURS, axes
 FloatArray = NDArray[np.float64]
 
 
-def claimed_misses(delta: Callable[[float], float], false_alarms: ArrayLike) -> FloatArray:
+FINE = np.concatenate([np.linspace(0.0, 4.0, 161), np.geomspace(4.1, 60.0, 60)])
+COARSE = np.concatenate([np.linspace(0.0, 2.0, 21), np.geomspace(2.2, 40.0, 16)])
+
+
+def claimed_misses(
+    delta: Callable[[float], float], false_alarms: ArrayLike, epsilons: ArrayLike = FINE
+) -> FloatArray:
     """The least share of misses that a privacy profile ``delta(epsilon)`` allows.
 
     The upper envelope of the lines that each (epsilon, delta(epsilon)) allows (Dong, Roth and Su,
@@ -33,7 +39,7 @@ def claimed_misses(delta: Callable[[float], float], false_alarms: ArrayLike) -> 
     """
     x = np.asarray(false_alarms, dtype=float)
     best = np.zeros_like(x)
-    for epsilon in np.concatenate([np.linspace(0.0, 4.0, 161), np.geomspace(4.1, 60.0, 60)]):
+    for epsilon in np.asarray(epsilons, dtype=float):
         left = 1.0 - delta(float(epsilon))
         if left <= 0.0:
             continue

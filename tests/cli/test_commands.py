@@ -92,6 +92,33 @@ def test_a_report_without_diagnostics_may_be_read_by_all(tacit: Tacit, folder: P
     page = folder / "plain" / "report.html"
     assert page.stat().st_mode & 0o044
     assert "accuracy" not in page.read_text()
+    assert "records a second" not in page.read_text()  # how long it took depends on the records
+
+
+def test_a_report_that_may_be_read_by_all_tells_no_seed(tacit: Tacit, folder: Path) -> None:
+    words = ["learn", "visits.csv", "-s", "visits.toml", "-e", 1, "--no-diagnostics", "-q"]
+    for name, seed in (("told", ["--seed", 976431]), ("joined", ["--seed=976431"])):
+        assert tacit(*words, *seed, "-o", name).status == 0
+        page = (folder / name / "report.html").read_text()
+        assert "976431" not in page
+        assert "--seed" in page
+        assert "976431" not in (folder / name / "model.json").read_text()
+
+
+def test_a_short_run_counts_odd_cells_for_its_owner_only(tacit: Tacit, folder: Path) -> None:
+    """Without a curve to show, the counts of odd cells and gaps are still read off the records."""
+    rows = visits(300)
+    rows[7][0], rows[9][3] = "", "perhaps"
+    write_csv(folder / "short.csv", rows)
+    done = tacit(
+        "learn", "short.csv", "-s", "visits.toml", "-e", 1, "-o", "short", "-q",
+        "--bad-records", "blank",
+    )  # fmt: skip
+    assert done.status == 0
+    page = folder / "short" / "report.html"
+    assert "1 records counted as gaps" in page.read_text()
+    assert "Do not publish it" in page.read_text()
+    assert page.stat().st_mode & 0o077 == 0
 
 
 def test_learn_says_what_it_did_as_json(tacit: Tacit, folder: Path) -> None:

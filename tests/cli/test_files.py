@@ -146,6 +146,13 @@ def test_a_model_file_holds_no_diagnostic(folder: Path) -> None:
         assert word not in text
 
 
+def test_a_model_file_holds_no_seed(folder: Path) -> None:
+    """Who knows the seed takes the noise off, and the file may leave."""
+    found = json.loads((folder / "run" / "model.json").read_text())
+    assert found["guarantee"]["seeded"]
+    assert "seed" not in found["how"]
+
+
 def test_numbers_are_scaled_as_by_the_domain_scaler(tmp_path: Path) -> None:
     """The estimators' own scaler is too slow to import for a prediction, and it must not differ."""
     from tacit.estimators import DomainScaler
@@ -155,3 +162,27 @@ def test_numbers_are_scaled_as_by_the_domain_scaler(tmp_path: Path) -> None:
     X = encoder.encode({"age": age}, 200, labels=False).X
     scaled = DomainScaler((18, 100), norm=None).fit_transform(age[:, None])
     assert X[:, 0] == pytest.approx(scaled[:, 0], abs=1e-14)
+
+
+def test_a_model_has_the_link_of_its_loss(tmp_path: Path) -> None:
+    """A capped loss's predictors are not log-odds; the file must know."""
+    from tacit.cli.tasks import Settings, build, to_model
+
+    encoder = Encoder(load(tmp_path, SCHEMA), "spent")
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (800, 5))
+    y = np.where(X[:, 0] > 0, "yes", "no")
+    settings = Settings(
+        task="classification", online=False, epsilon=8.0, delta=1e-6, neighbours="zero-out",
+        feature_norm=2.3, seed=0, window=None, horizon=None,
+    )  # fmt: skip
+    estimator = build(settings, encoder).fit(X, y)
+    model = to_model(estimator, settings, encoder, 800)
+    assert model.how["influence"] == 0.5
+    np.testing.assert_allclose(model.probabilities(X), estimator.predict_proba(X), atol=1e-12)
+
+
+def test_a_nested_line_is_a_record_without_cells() -> None:
+    from tacit.cli.sources import _object
+
+    assert _object("[" * 100_000) == {}

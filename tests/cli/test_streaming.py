@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tacit import _state, online
-from tacit.cli import checkpoint, streaming, tasks
+from tacit.cli import checkpoint, learn, streaming, tasks
 from tacit.cli.console import Console
 from tacit.cli.encoding import Encoder
 from tacit.cli.errors import Refused
@@ -185,6 +185,25 @@ def test_two_runs_in_one_folder_are_refused(place: Path) -> None:
     os.close(there)
     os.close(ours)
     assert started.wait().status == 2  # no records came
+
+
+def test_a_run_that_ended_while_another_waited_is_not_forgotten(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = {field.name: None for field in dataclasses.fields(learn.Request)}
+    words = {"data": str(data), "schema": data.parent / "visits.toml", "target": "spent"}
+    there |= words | {"epsilon": 1.0, "out": data.parent / "both", "bad": "stop"}
+    request = learn.Request(**there)  # type: ignore[arg-type]
+    locked = checkpoint.locked
+
+    def late(folder: Path):  # type: ignore[no-untyped-def]
+        (folder / learn.MODEL).write_text("of a run that ended just now")
+        return locked(folder)
+
+    monkeypatch.setattr(checkpoint, "locked", late)
+    with pytest.raises(Refused, match="already holds a run"):
+        learn.learn(request, Console(quiet=True))
+    assert (data.parent / "both" / learn.MODEL).read_text() == "of a run that ended just now"
 
 
 def test_other_records_in_place_of_those_seen_are_refused(data: Path) -> None:

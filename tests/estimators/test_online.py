@@ -341,3 +341,15 @@ def test_parameters_that_change_after_a_fit_do_not_change_predictions(regression
     before = model.predict(X)
     model.set_params(feature_norm=0.01, label_bounds=(0, 1))
     np.testing.assert_array_equal(model.predict(X), before)
+
+
+def test_the_ledger_hears_that_the_classes_were_read_off_the_labels():
+    X = np.random.default_rng(0).uniform(-0.5, 0.5, (50, 2))
+    y = (X[:, 0] > 0).astype(int)
+    with tacit.Ledger(tacit.Budget(2.0, 1e-5)) as ledger:
+        with pytest.warns(tacit.PrivacyLeakWarning):
+            OnlineLogisticRegression(random_state=0).fit(X, y)
+        OnlineLogisticRegression(epsilon=0.5, random_state=0, classes=[0, 1]).fit(X, y)
+    first, second = ledger.entries
+    assert any("read off the labels" in line for line in first.guarantee.caveats)
+    assert not any("read off the labels" in line for line in second.guarantee.caveats)

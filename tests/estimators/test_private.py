@@ -183,6 +183,8 @@ def test_classes(binary, kind):
         alone = kind(classes=["no", "yes"], random_state=0).fit(X[:50], ["no"] * 50)
         assert alone.classes_.tolist() == ["no", "yes"]
         assert not alone.guarantee_.caveats
+        # nor a word on how many of the classes are there
+        kind(classes=list(range(20)), random_state=0).fit(X[:30], np.arange(30) % 20)
     with pytest.raises(ValueError, match="not one of the classes"):
         kind(classes=["no", "maybe"]).fit(X, y)
 
@@ -221,6 +223,19 @@ def test_a_ledger_is_charged_once_and_refuses_before_anything_is_released(severa
             PrivateScaler((-3, 3), epsilon=1.0).fit(X)
         PrivateScaler((-3, 3), epsilon=0.02, random_state=0).fit(X)
         assert len(ledger.entries) == 2
+
+
+@pytest.mark.parametrize("solver", ["auto", "gradient-descent", "output-perturbation"])
+def test_a_ledger_hears_of_classes_that_were_read_off_the_labels(binary, solver):
+    X, y = binary
+    with tacit.Ledger(tacit.Budget(4.0, 1e-5)) as ledger:
+        with pytest.warns(tacit.PrivacyLeakWarning):
+            model = PrivateLogisticRegression(solver=solver, random_state=0).fit(X, y)
+        PrivateLogisticRegression(classes=np.unique(y), random_state=0).fit(X, y)
+    first, second = ledger.entries
+    assert any("classes" in line for line in first.guarantee.caveats)
+    assert model.guarantee_.caveats == first.guarantee.caveats
+    assert not second.guarantee.caveats
 
 
 SPOILT = [
@@ -392,6 +407,22 @@ def test_private_scaler_by_hand():
     assert (few.scale_ > 0).all()
 
 
+@pytest.mark.parametrize("bounds", [(0, 5e-324), (-1e308, 1e308), ([0, -1e308], [1, 1e308])])
+@pytest.mark.parametrize("kind", [DomainScaler, PrivateScaler])
+def test_bounds_between_which_nothing_can_be_placed_are_refused(kind, bounds):
+    X = np.random.default_rng(0).uniform(0, 1, (50, 2))
+    scaler = kind((0, 1)).fit(X)
+    before = dict(vars(scaler))
+    with (
+        tacit.Ledger(tacit.Budget(4.0, 1e-5)) as ledger,
+        pytest.raises(ValueError, match="bounds must be"),
+    ):
+        scaler.set_params(bounds=bounds).fit(X)
+    assert not ledger.entries
+    if kind is PrivateScaler:
+        assert vars(scaler) == before | {"bounds": bounds}
+
+
 def test_worst_records_move_the_moments_as_far_as_stated():
     rng = np.random.default_rng(0)
     V = rng.uniform(-1, 1, (2000, 5))
@@ -401,3 +432,40 @@ def test_worst_records_move_the_moments_as_far_as_stated():
     other = np.c_[W, W**2]
     assert np.linalg.norm(joint, axis=1).max() <= np.sqrt(10) + 1e-12
     assert np.linalg.norm(joint - other, axis=1).max() <= np.sqrt(25)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_lasso_searches_no_more_than_the_records_allow(sparse):
+    # n epsilon = 8: one corner of a ball of radius 0.1, which costs at most 0.005 of a scaled
+    # label's square above the middle of the labels, in the mean. 60 seeds; the mean's standard
+    # deviation is below 0.001, and a tenth of zero's excess is 0.02: a false alarm is below 1e-6.
+    rng = np.random.default_rng(2)
+    X = rng.choice([-1.0, 1.0], size=(80, 400))
+    y = 5.0 + 2.0 * np.clip(0.6 * X[:, 7] - 0.4 * X[:, 9], -1, 1)
+    rows = sp.csr_matrix(X) if sparse else X
+    fits = [
+        PrivateLasso(0.1, label_bounds=(3, 7), fit_intercept=False, random_state=seed).fit(rows, y)
+        for seed in range(60)
+    ]
+    losses = [0.5 * np.mean(((y - model.predict(X)) / 2.0) ** 2) for model in fits]
+    zero = 0.5 * np.mean(((y - 5.0) / 2.0) ** 2)
+    assert zero > 0.2  # and the best decision loses nothing
+    assert np.mean(losses) <= 1.1 * zero
+    model = fits[0]
+    assert model.solver_ == "frank-wolfe"
+    assert np.abs(model.coef_).sum() / 2.0 == pytest.approx(0.1)
+    # labels within 1 and predictions within 0.1, in a ball of radius 0.1
+    assert model.guarantee_.releases[0].sensitivity == pytest.approx(0.1 * 1.1, rel=1e-9)
+    assert model.guarantee_.meets(tacit.Budget(0.1, 1e-6))
+
+
+def test_lasso_radius_and_steps_can_be_forced():
+    rng = np.random.default_rng(2)
+    X = rng.choice([-1.0, 1.0], size=(80, 400))
+    y = np.clip(X[:, 7], -1, 1)
+    for fields, radius in (({"radius": 1.0}, 1.0), ({"steps": 9}, 1.0), ({"radius": 0.5}, 0.5)):
+        model = PrivateLasso(0.1, fit_intercept=False, random_state=0, **fields).fit(X, y)
+        moved = radius * (1.0 + radius)
+        assert model.guarantee_.releases[0].sensitivity == pytest.approx(moved, rel=1e-9)
+    with pytest.raises(ValueError, match="radius"):
+        PrivateLasso(radius=-1.0).fit(X, y)

@@ -276,7 +276,7 @@ def _solver(question: Question, word: str) -> Answer:
     square = losses.Squared(feature_norm=q.norm)
     if word == "frank-wolfe":
         corners = sets.L1Ball(q.dim, radius=q.radius)
-        fit = erm.frank_wolfe(square, corners, X, y, budget=q.budget)
+        fit = erm.frank_wolfe(square, corners, X, y, budget=q.budget, radius=q.radius)
     else:
         solve = getattr(erm, word.replace("-", "_"))
         fit = solve(losses.Logistic(feature_norm=q.norm), None, X, y, budget=q.budget)

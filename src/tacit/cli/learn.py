@@ -74,6 +74,7 @@ def learn(request: Request, console: Console) -> int:
     settings, size = _settings(request, encoder, task, online)
     folder.mkdir(parents=True, exist_ok=True)
     with checkpoint.locked(folder):
+        _check_folder(request)  # again: another run may have come and gone before the lock
         _forget(request)
         if not online:
             return _offline(request, console, settings, encoder)

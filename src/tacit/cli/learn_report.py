@@ -6,6 +6,7 @@ curve of accuracy beside them is not, and makes the whole page as secret as the 
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -35,15 +36,17 @@ def write(
         f"{model.target}, learnt privately",
         f"{how['estimator']}, {verb}, from {model.records:,} records with {len(model.features)} features",
     )
-    page.facts(
-        {
-            "records": f"{model.records:,}",
-            "epsilon": f"{how['epsilon']:g}",
-            "delta": f"{how['delta']:g}",
-            "protected for": "ever" if how["window"] is None else f"{how['window']:,} outputs",
-            "records a second": f"{model.records / seconds:,.0f}",
-        }
-    )
+    facts = {
+        "records": f"{model.records:,}",
+        "epsilon": f"{how['epsilon']:g}",
+        "delta": f"{how['delta']:g}",
+        "protected for": "ever" if how["window"] is None else f"{how['window']:,} outputs",
+    }
+    if diagnostics is not None:
+        # Counts below are read off the records even where there is no curve; how long it took is too.
+        page.shows_diagnostics = True
+        facts["records a second"] = f"{model.records / seconds:,.0f}"
+    page.facts(facts)
     page.heading("What is promised")
     page.guarantee(guarantee)
     if diagnostics is not None and len(diagnostics.curve) > 1:
@@ -62,17 +65,27 @@ def write(
             odd += f", {diagnostics.blanked:,} records counted as gaps"
         page.privacy(
             released,
-            [f"the {diagnostics.name} and its picture", odd, "a saved state, while there is one"],
+            [
+                f"the {diagnostics.name} and its picture",
+                odd,
+                "the records a second",
+                "a saved state, while there is one",
+            ],
         )
     page.text(
         "The schema (bounds, categories) is public and not covered by the guarantee: it must be "
         "known without looking at the records."
     )
     page.heading("How to repeat it")
-    page.command(command)
+    page.command(command if diagnostics is not None else _without_seed(command))
     if not guarantee.seeded:
         page.text("A run without a seed has fresh noise: a repetition is a second release.")
     return page.write(path)
+
+
+def _without_seed(command: str) -> str:
+    """Who knows the seed takes the noise off."""
+    return re.sub(r"(--seed[= ])\S+", r"\1SEED", command)
 
 
 def _curve(page: Page, model: Model, diagnostics: Any) -> None:

@@ -86,11 +86,18 @@ class Model:
 
     def probabilities(self, X: FloatArray) -> FloatArray:
         """Of the classes, in their order."""
-        p = 0.5 * np.tanh(0.5 * self.outputs(X)) + 0.5
+        p = self._chances(self.outputs(X))
         if p.shape[1] == 1:
             return np.hstack([1.0 - p, p])
         p = np.maximum(p, np.finfo(float).tiny)
         return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+    def _chances(self, z: FloatArray) -> FloatArray:
+        """By the link of the loss that was minimised; see `tacit.erm.CappedLogistic.probability`."""
+        q = 0.5 - 0.5 * np.tanh(0.5 * np.abs(z))  # of the other side, by the logistic link
+        cap = float(self.how.get("influence", 1.0))
+        certain = np.where(q < 1.0 - cap, cap / (cap + q), 1.0 - q)
+        return np.where(z >= 0.0, certain, 1.0 - certain)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data; a checksum goes with it in the file."""
@@ -111,7 +118,8 @@ class Model:
             "label_bounds": None if self.label_bounds is None else list(self.label_bounds),
             "guarantee": dict(self.guarantee),
             "records": self.records,
-            "how": dict(self.how),
+            # who knows the seed takes the noise off, and this file may leave
+            "how": {name: value for name, value in self.how.items() if name != "seed"},
         }
 
     def save(self, path: Path) -> None:

@@ -202,7 +202,8 @@ class Run:
             raise Refused(
                 f"record {self._position.read + 1}: column {self.encoder.target.name!r} is "
                 f"{records.bad[first]}; the {self.seen} records before it are learnt: mend it and "
-                "--resume, or count such records as gaps with --bad-records blank"
+                "--resume, or count such records as gaps with --bad-records blank. That the run "
+                "stopped here tells about this record, and no guarantee covers it"
             )
         self._absorb_all(records, rows)
         self._take_note(records)

@@ -89,6 +89,8 @@ def to_model(estimator: Any, settings: Settings, encoder: Encoder, records: int)
     for name in ("solver", "solver_reason"):
         if hasattr(estimator, f"{name}_"):
             how[name] = str(getattr(estimator, f"{name}_"))
+    if hasattr(estimator, "influence_"):
+        how["influence"] = float(estimator.influence_)
     return Model(
         task="classification" if classes else "regression",
         target=encoder.target.name,

@@ -36,7 +36,9 @@ _FEW = 2048
 """A run over more than four times so many records begins with about so many."""
 _SURE = 1e-4
 """Where a step promises no more of the summed loss, nobody looks whether it keeps its promise."""
-_STEPS = 500
+_STEPS = 1000
+_PATIENCE = 40
+"""So many steps without progress, and the run gives up."""
 _INNER = 20_000
 
 
@@ -101,7 +103,7 @@ def minimise(problem: Problem, linear: FloatArray, ridge: float, tolerance: floa
     x = _start(objective)
     z = problem.predictors(x)
     f = objective.value(x, z)
-    best, stalled = math.inf, 0
+    best, stalled, careful = math.inf, 0, False
     for step in range(_STEPS):
         g = objective.gradient(x, z)
         point, residual = _certify(objective, x, z, g)
@@ -110,7 +112,12 @@ def minimise(problem: Problem, linear: FloatArray, ridge: float, tolerance: floa
         d = model(x, z, g) - x
         before, gain = f, float(g @ d)
         length = 1.0
-        if gain < -_SURE:
+        if careful:
+            # Values may be too coarse to tell why a step was no good; slopes along it are not.
+            dz = problem.predictors(d)
+            length = _along(objective, x, z, d, dz)
+            f = objective.value(x + length * d, z + length * dz)
+        elif gain < -_SURE:
             length, f = _length(objective, x, z, d, problem.predictors(d), f, gain)
         x = x + length * d
         z = problem.predictors(x)
@@ -118,12 +125,14 @@ def minimise(problem: Problem, linear: FloatArray, ridge: float, tolerance: floa
         better = residual < 0.9 * best or f < before - 1e-12 * abs(before)
         stalled = 0 if better else stalled + 1
         best = min(best, residual)
-        if stalled > 15:
+        careful = careful or stalled > 0
+        if stalled > _PATIENCE:
             break
     raise ArithmeticError(
         f"the minimiser could not be certified: the gradient's norm is known to be below {best:.3g} "
         f"only, not below {tolerance:.3g}. Nothing was released, though the budget was charged; "
-        "regularise more, or rescale the records"
+        "regularise more, or rescale the records. That it failed may depend on the records, which "
+        "no guarantee covers: do not publish it"
     )
 
 
@@ -140,6 +149,16 @@ def _length(
     trial = objective.value(x + d, z + dz)
     if trial <= f + 0.25 * slope + 1e-13 * abs(f):
         return 1.0, trial
+    length = _along(objective, x, z, d, dz)
+    if length < 1.0:
+        trial = objective.value(x + length * d, z + length * dz)
+    return length, trial
+
+
+def _along(
+    objective: Objective, x: FloatArray, z: FloatArray, d: FloatArray, dz: FloatArray
+) -> float:
+    """About where the objective is least between x and x + d, by its slopes alone."""
     problem = objective.problem
 
     def derivative(t: float) -> float:
@@ -149,13 +168,13 @@ def _length(
 
     low, high = 0.0, 1.0
     if derivative(high) <= 0.0:
-        return 1.0, trial
-    for _ in range(30):
+        return high
+    for _ in range(200):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if derivative(middle) < 0.0 else (low, middle)
         if high - low <= 0.05 * high:
             break
-    return high, objective.value(x + high * d, z + high * dz)
+    return high
 
 
 def _start(objective: Objective) -> FloatArray:
@@ -178,7 +197,7 @@ def _start(objective: Objective) -> FloatArray:
     f = some.value(x, z)
     for _ in range(12):
         g = some.gradient(x, z)
-        d = -_solve(_hessian(some, z), g)
+        d = -scipy.linalg.cho_solve(_factor(some, z), g)
         length, f = _length(some, x, z, d, part.predictors(d), f, float(g @ d))
         x = x + length * d
         z = part.predictors(x)
@@ -193,7 +212,9 @@ def _certify(
 ) -> tuple[Any, float]:
     """A point of the set and a bound on the norm of gradient plus normal there."""
     problem = objective.problem
-    norm = float(np.linalg.norm(g))
+    # what the norm of a vector of floats may be off by itself
+    room = 1.0 + (problem.dim + 16.0) * 2.0 * UNIT
+    norm = float(np.linalg.norm(g)) * room
     if isinstance(problem.set, WholeSpace):
         return x, norm + objective.doubt(x)
     smoothness = objective.smoothness
@@ -202,7 +223,7 @@ def _certify(
     loose = objective.projection_doubt(size)
     moved = objective.gradient(point, problem.predictors(point))
     rest = moved - g + smoothness * (x - point)
-    return point, float(np.linalg.norm(rest)) + 2.0 * objective.doubt(point) + loose
+    return point, float(np.linalg.norm(rest)) * room + 2.0 * objective.doubt(point) + loose
 
 
 Model = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
@@ -241,14 +262,35 @@ class _Kept:
     def __call__(self, x: FloatArray, z: FloatArray, g: FloatArray) -> FloatArray:
         size = float(np.linalg.norm(g))
         if self.factor is None or size > 0.02 * self.last:
-            self.factor = scipy.linalg.cho_factor(_hessian(self.objective, z), lower=True)
+            self.factor = _factor(self.objective, z)
         self.last = size
         return np.asarray(x - scipy.linalg.cho_solve(self.factor, g))
 
 
-def _hessian(objective: Objective, z: FloatArray) -> FloatArray:
+def _factor(objective: Objective, z: FloatArray) -> Any:
+    """Cholesky's factor of the second derivatives.
+
+    Whether rounding leaves them positive depends on the records, and a run must not end by that:
+    a model that is off costs time only.
+    """
+    try:
+        return scipy.linalg.cho_factor(_hessian(objective, z), lower=True)
+    except np.linalg.LinAlgError:
+        H = _hessian(objective, z, exact=True)
+    shift = 0.0
+    while True:
+        try:
+            return scipy.linalg.cho_factor(H + shift * np.eye(len(H)), lower=True)
+        except np.linalg.LinAlgError:
+            shift = max(4.0 * shift, objective.ridge)
+            if not shift < 4.0 * objective.smoothness * len(H):
+                raise ArithmeticError("second derivatives are not finite numbers") from None
+
+
+def _hessian(objective: Objective, z: FloatArray, *, exact: bool = False) -> FloatArray:
     # A model need not be exact where the ridge is far above single precision's rounding.
-    kind = np.float32 if objective.smoothness < 2.0**16 * objective.ridge else np.float64
+    single = not exact and objective.smoothness < 2.0**16 * objective.ridge
+    kind = np.float32 if single else np.float64
     H = weighted_gram(objective.problem.A, objective.bends(z), kind)
     H[np.diag_indices_from(H)] += objective.ridge
     return H

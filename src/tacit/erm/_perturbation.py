@@ -46,6 +46,10 @@ _TYPICAL = {Logistic: math.pi / math.sqrt(3.0), CappedLogistic: math.pi / math.s
             SmoothHinge: 1.0}  # fmt: skip
 """Standard deviation of the best predictors in units of the loss: that of logistic noise, and the
 margin of a hinge."""
+_CHEAP = 0.05
+"""Decisions may be as large as lets the noise cost this share of what the zero decision loses."""
+_LARGE = 10.0
+"""But no more than so many times the size at which the loss bends."""
 _TAIL = 0.99
 """Of delta, for the linear term; the rest is for that noise."""
 
@@ -188,8 +192,9 @@ def _risk(problem: Problem, ridge: float, own: float, scale: float) -> float:
 
     In general ``E||b||^2 / (2 ridge) + (ridge - own) R^2 / 2`` for the best decision in the ball of
     radius R. For a loss of a margin there is no radius that everybody would agree on; there the best
-    decision is taken to give predictors of the size at which the loss bends, and the bound is the
-    worst over the spectra that the second derivatives can have.
+    decision is taken to give predictors of the size at which the loss bends, or larger where so many
+    records are there that noise would cost next to nothing, and the bound is the worst over the
+    spectra that the second derivatives can have.
     """
     p = problem.dim
     variance = scale**2 if problem.noise == "gaussian" else scale**2 * (p + 1.0)
@@ -199,6 +204,8 @@ def _risk(problem: Problem, ridge: float, own: float, scale: float) -> float:
         radius = bound if math.isfinite(bound) else default_radius(problem, NAME)
         return 0.5 * p * variance / ridge + 0.5 * extra * radius**2
     spread = _TYPICAL[type(problem.loss)] / problem.feature_norm
+    worth = _CHEAP * problem.count * value_at_zero(problem.loss)
+    spread *= min(max(1.0, 4.0 * worth / (p * math.sqrt(variance) * spread)), _LARGE)
     spread = min(spread, float(problem.set.norm_bound) / math.sqrt(p))
     unit = variance + (extra * spread) ** 2
     mean = max(problem.count * _bend(problem) / (problem.weight_bound * p), own)

@@ -27,7 +27,7 @@ from tacit.erm._sums import UNIT, UNITS, weighted_rows
 from tacit.erm.capped_logistic import CappedLogistic
 from tacit.losses import ClipCounts, GeneralizedLinear, Loss, kernels, records
 from tacit.noise import Source, release
-from tacit.privacy import Budget, Guarantee, Release, curves
+from tacit.privacy import Budget, Guarantee, Release, curves, with_remarks
 from tacit.privacy.published import Published
 from tacit.sets import WholeSpace
 
@@ -37,6 +37,8 @@ IGNORANCE = 0.25
 """The default radius lets the noise cost at most this share of what the zero decision loses."""
 FAR = 128.0
 """And under no decision within it can a record lose more than so many times what it loses there."""
+LEAST_NORM = 2.0**-300
+"""Squares of smaller features vanish, and with them the norm that a record is clipped to."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,7 +216,7 @@ class Problem:
                 f"calibration gave {guarantee}, which does not meet the budget ({self.budget}); "
                 "nothing was released. This is a bug in tacit"
             )
-        return guarantee
+        return with_remarks(guarantee)
 
     # One vector with noise, by the kind of noise that the budget allows.
 
@@ -298,6 +300,11 @@ def read(
     if isinstance(loss, CappedLogistic) and not capped:
         raise TypeError(
             "erm.CappedLogistic is for erm.objective_perturbation; use losses.Logistic here"
+        )
+    if isinstance(loss, GeneralizedLinear) and loss.feature_norm < LEAST_NORM:
+        raise ValueError(
+            f"loss.feature_norm must be at least {LEAST_NORM:.3g}, got {loss.feature_norm:g}: the "
+            "squares of such features vanish; rescale the records"
         )
     _checks.choice(noise_precision, "noise_precision", PRECISIONS)
     _checks.choice(calibration, "calibration", CALIBRATIONS)

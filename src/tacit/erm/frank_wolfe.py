@@ -6,7 +6,8 @@ Zhang, *Nearly optimal private LASSO*; with the steps 2/(t+1) that converge (a c
 choices. See docs/algorithms/frank-wolfe.md.
 
 The one thing a reader would get wrong: over an l1 ball only the largest *entry* of a record matters,
-so records are clipped entry by entry to ``loss.feature_norm``, not to that Euclidean norm.
+so records are clipped entry by entry to ``loss.feature_norm``, not to that Euclidean norm. And with
+few records it searches a smaller ball than it was given, unless it is told ``radius`` or ``steps``.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from tacit.erm._oracles import (
     corners_of,
 )
 from tacit.erm._pause import Pause, take_up
-from tacit.erm._problem import Problem, label_range, need_lipschitz, read
+from tacit.erm._problem import Problem, label_range, need_lipschitz, read, value_at_zero
 from tacit.erm._sparse import SquaredGradient, rounding
 from tacit.erm._sums import weighted_rows
 from tacit.erm.fit import Fit
@@ -43,6 +44,10 @@ ORACLES = ("auto", "vertices", "gradient")
 MOST_STEPS = 5000
 LISTED = 20_000
 """Sets with more vertices than this are not enumerated by default."""
+HARM = 0.05
+"""The default radius lets corners that noise chose cost at most this share of what zero can lose."""
+LEAST = 0.01
+"""And it is never smaller than where one such corner costs this share."""
 
 
 def frank_wolfe(
@@ -53,6 +58,7 @@ def frank_wolfe(
     *,
     budget: Any,
     steps: int | None = None,
+    radius: float | None = None,
     oracle: str = "auto",
     record_loss: bool = False,
     seed: int | None = None,
@@ -77,7 +83,12 @@ def frank_wolfe(
     budget : Budget or None
         None runs without privacy, and the guarantee says so.
     steps : int, optional
-        How many; by default as many as balance the two parts of the excess risk.
+        How many; by default as many as balance the parts of the bound on the excess risk.
+    radius : float, optional
+        Of the l1 ball that is searched, at most the set's own. By default it is the set's if
+        ``steps`` are given, and otherwise what the number of records, the budget and the bounds
+        allow: where noise would choose the corners, a small ball keeps them from doing harm.
+        Nothing of that is read from the records.
     oracle : {"auto", "vertices", "gradient"}
         Choose a vertex by noisy scores, or put noise on the gradient and ask the set. "auto"
         chooses vertices where the set lists at most 20,000 of them (or is an l1 ball).
@@ -121,12 +132,21 @@ def frank_wolfe(
                    noise_precision=noise_precision, calibration=calibration,
                    by_entries=by_entries)  # fmt: skip
     _checks.choice(oracle, "oracle", ORACLES)
+    given = problem.set
+    problem = _within(problem, radius)
     if not private:
         return _without_privacy(problem, steps, callback, progress)
     need_lipschitz(problem, NAME)
     wanted = None if steps is None else _checks.integer(steps, "steps", low=1)
     chooser = _oracle(problem, oracle)
-    count = wanted or _steps(problem, chooser)
+    count = wanted
+    if count is None and _can_shrink(problem):
+        is_free = radius is None and calibration == "exact"
+        count, size = _default(problem, chooser, is_free)
+        problem = problem if size == problem.set.radius else _within(problem, size)
+        chooser = _oracle(problem, oracle)
+    elif count is None:
+        count = _steps(problem, chooser)
     incremental = _is_incremental(problem, chooser)
     if incremental:
         label = max(abs(bound) for bound in label_range(problem.loss))  # type: ignore[arg-type]
@@ -150,6 +170,7 @@ def frank_wolfe(
         "oracle": chooser.name,
         "noise": release.noise,
         "set": repr(problem.set),
+        "set given": repr(given),
         "incremental gradient": incremental,
     }
     recorder = Recorder(NAME, steps=count, settings=settings, callback=callback, progress=progress)
@@ -179,6 +200,69 @@ def _oracle(problem: Problem, oracle: str) -> Oracle:
             if oracle == "vertices":
                 raise
     return GradientOracle(problem)
+
+
+def _within(problem: Problem, radius: float | None) -> Problem:
+    """The same problem on a smaller l1 ball."""
+    if radius is None:
+        return problem
+    if not isinstance(problem.set, L1Ball):
+        raise ValueError(
+            f"radius is for an l1 ball, got {radius!r} with {problem.set!r}; give a smaller set"
+        )
+    size = _checks.number(radius, "radius", low=0.0, open_low=True, high=problem.set.radius)
+    return problem.with_set(L1Ball(problem.dim, size))
+
+
+def _can_shrink(problem: Problem) -> bool:
+    """Whether the default rule of docs/algorithms/frank-wolfe.md has what it needs."""
+    if not (problem.by_entries and isinstance(problem.set, L1Ball)):
+        return False
+    return math.isfinite(_curvature(problem)) and value_at_zero(problem.loss) > 0.0
+
+
+def _default(problem: Problem, chooser: Oracle, is_free: bool) -> tuple[int, float]:
+    """The number of steps and the radius of the least predicted excess risk; all of it public.
+
+    With ``s`` the radius over the set's, ``(1 - s) zero + s^2 bend path(T) + shortfall(s, T) / n``,
+    where the harm that T corners at random do is at most a share of what zero can lose.
+    """
+    full = float(problem.set.radius)
+    zero = value_at_zero(problem.loss)
+    # of the mean loss along one corner; (2 size)^2 in the curvature is between opposite ones
+    bend = _curvature(problem) / 4.0
+    steps = np.unique(np.geomspace(1, MOST_STEPS, 80).astype(int))
+    least = min(1.0, math.sqrt(2.0 * LEAST * zero / bend)) if bend > 0.0 else 1.0
+    shares = np.geomspace(least, 1.0, 60) if is_free and least < 1.0 else np.ones(1)
+    shares[-1] = 1.0
+    choices = [
+        _oracle(_within(problem, share * full), "auto") if share < 1.0 else chooser
+        for share in shares
+    ]
+    once = np.array([choice.shortfall(1) for choice in choices])
+    growth = np.array([chooser.shortfall(int(t)) for t in steps]) / chooser.shortfall(1)
+    noise = once[:, None] * growth / problem.count
+    s = shares[:, None]
+    predicted = (1.0 - s) * zero + s**2 * bend * _path(steps) + noise
+    harm = 0.5 * s**2 * bend * _spread(steps)
+    if (harm <= HARM * zero).any():  # not so in a large ball that was asked for
+        predicted[harm > HARM * zero] = math.inf
+    row, column = np.unravel_index(int(np.argmin(predicted)), predicted.shape)
+    return int(steps[column]), float(shares[row]) * full
+
+
+def _spread(steps: Any) -> Any:
+    """The sum of the squared weights that T corners have in the end."""
+    return 2.0 * (2.0 * steps + 1.0) / (3.0 * steps * (steps + 1.0))
+
+
+def _path(steps: Any) -> Any:
+    """What the steps' curvature adds up to, in units of one corner's, for uncorrelated columns."""
+    t = np.arange(1.0, float(np.max(steps)) + 1.0)
+    length = np.ones(len(t))
+    length[1:] += _spread(t[:-1])
+    sums = np.cumsum(t / (t + 1.0) * length)
+    return 2.0 * sums[np.asarray(steps) - 1] / (steps * (steps + 1.0))
 
 
 def _curvature(problem: Problem) -> float:

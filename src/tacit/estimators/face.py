@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -94,7 +95,10 @@ class Classes:
     def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
         X, y = self._features(X, y, reset=reset, numeric=False)  # type: ignore[attr-defined]
         y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
+        with warnings.catch_warnings():
+            # It may warn of how many classes there are among the labels, which is theirs to know.
+            warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+            check_classification_targets(y)
         return X, y
 
     def _set_classes(self, labels: Any) -> None:

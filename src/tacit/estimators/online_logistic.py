@@ -21,7 +21,7 @@ from tacit.estimators import parameters
 from tacit.estimators.face import LEAK, Classes, FloatArray, shares, with_caveat
 from tacit.estimators.online import OnlineEstimator
 from tacit.estimators.stream import Plan, Stream
-from tacit.privacy import Guarantee, PrivacyLeakWarning
+from tacit.privacy import Guarantee, PrivacyLeakWarning, remarked
 
 
 class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
@@ -132,7 +132,8 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
             self._set_classes(y if declared is None else declared)
             if self._leaky:
                 warnings.warn(LEAK, PrivacyLeakWarning, stacklevel=2)
-            return self._learn(X, y, fresh=True, whole=True)
+            with remarked(*((LEAK,) if self._leaky else ())):
+                return self._learn(X, y, fresh=True, whole=True)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Learn from more records; refused, with nothing changed, if any of them is bad.

@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from tacit import _checks
 from tacit.erm import Fit
 from tacit.estimators import parameters
-from tacit.estimators.face import ROOM, Face, FloatArray, with_caveat, with_details
+from tacit.estimators.face import ROOM, Face, FloatArray, with_details
 from tacit.losses import ClipCounts
 from tacit.losses.records import clip_rows
 from tacit.privacy import Budget, Guarantee
@@ -121,12 +121,9 @@ class PrivateEstimator(Face):
             )
         return tuple(lines)
 
-    def _publish(self, fit: Fit, table: Table, caveats: tuple[str, ...] = ()) -> FloatArray:
+    def _publish(self, fit: Fit, table: Table) -> FloatArray:
         """Everything but the coefficients; returns one row of weights for each output."""
-        guarantee = with_details(fit.guarantee, self._facts(table))
-        for line in caveats:
-            guarantee = with_caveat(guarantee, line)
-        self.guarantee_ = guarantee
+        self.guarantee_ = with_details(fit.guarantee, self._facts(table))
         self.settings_ = dict(fit.trace.settings)
         return np.atleast_2d(np.asarray(fit.point))
 

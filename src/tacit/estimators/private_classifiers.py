@@ -25,7 +25,7 @@ from tacit.estimators import parameters
 from tacit.estimators.face import LEAK, Classes, FloatArray, shares
 from tacit.estimators.private import PrivateEstimator, Table, class_factors
 from tacit.losses import ClipCounts, Logistic, SmoothHinge
-from tacit.privacy import PrivacyLeakWarning
+from tacit.privacy import PrivacyLeakWarning, remarked
 
 OBJECTIVE = "objective-perturbation"
 _OTHERS: dict[str, Callable[..., erm.Fit]] = {
@@ -62,8 +62,9 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
             factors, most = class_factors(self.class_weight, self.classes_, numbers)  # type: ignore[attr-defined]
             common = self._common()
             table = self._table(X, sample_weight, factors, most)
-            fit = self._solve(table, numbers, common)
-            weights = self._publish(fit, table, (LEAK,) if declared is None else ())
+            with remarked(*((LEAK,) if declared is None else ())):
+                fit = self._solve(table, numbers, common)
+            weights = self._publish(fit, table)
             self.coef_, self.intercept_ = self._coefficients(weights, table)
             self.clipped_ = ClipCounts(table.scaled, 0, table.count)
             return self
@@ -213,15 +214,17 @@ class PrivateLogisticRegression(PrivateClassifier):
 
     def _loss(self, norm: float, plain: bool) -> Any:
         cap = check_cap(self.influence, "influence")
-        self._cap = 1.0 if plain else cap
-        if self._cap == 1.0:
+        self.influence_ = 1.0 if plain else cap
+        if self.influence_ == 1.0:
             return Logistic(feature_norm=norm)
         return CappedLogistic(cap, feature_norm=norm)
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Probabilities of the classes; those of several classifiers are divided by their sum."""
         z = self._predictors(X)
-        return shares(expit(z) if self._cap == 1.0 else CappedLogistic(self._cap).probability(z))
+        return shares(
+            expit(z) if self.influence_ == 1.0 else CappedLogistic(self.influence_).probability(z)
+        )
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         return np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny))

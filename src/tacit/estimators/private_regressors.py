@@ -238,9 +238,10 @@ class PrivateLasso(PrivateRegressor):
 
     Parameters
     ----------
-    radius : float
+    radius : float, optional
         The largest sum of absolute coefficients, with labels scaled to [-1, 1] and features in
-        units of ``feature_norm``.
+        units of ``feature_norm``. By default 1, or less where the number of records and the budget
+        say that noise would choose the coefficients of a larger one.
     feature_norm : float
         The largest absolute value of any *single* feature; larger ones are clipped. Over an l1 ball
         nothing else about a record matters.
@@ -275,7 +276,7 @@ class PrivateLasso(PrivateRegressor):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         *,
-        radius: float = 1.0,
+        radius: float | None = None,
         neighbours: str = "zero-out",
         feature_norm: float = 1.0,
         label_bounds: tuple[float, float] = (-1, 1),
@@ -327,7 +328,9 @@ class PrivateLasso(PrivateRegressor):
 
     def _solve(self, table: Table, labels: FloatArray, common: dict[str, Any]) -> erm.Fit:
         asked = _checks.choice(self.solver, "solver", LASSO_SOLVERS)
-        ball = L1Ball(table.columns, parameters.CHECKS["radius"](self.radius, "radius"))
+        given = self.radius
+        radius = None if given is None else parameters.CHECKS["radius"](given, "radius")
+        ball = L1Ball(table.columns, 1.0 if radius is None else radius)
         loss, rows, targets = self._squared(table, labels)
         self.solver_, self.solver_reason_ = asked, "asked for"
         if asked == "auto":
@@ -336,7 +339,9 @@ class PrivateLasso(PrivateRegressor):
             self.solver_ = STATISTICS if fine else "frank-wolfe"
             self.solver_reason_ = words
         if self.solver_ == "frank-wolfe":
-            return erm.frank_wolfe(loss, ball, rows, targets, steps=self.steps, **common)
+            return erm.frank_wolfe(
+                loss, ball, rows, targets, steps=self.steps, radius=radius, **common
+            )
         wide = Squared(feature_norm=loss.feature_norm * math.sqrt(table.columns),
                        label_bounds=loss.label_bounds)  # fmt: skip
         return erm.sufficient_statistics(wide, ball, rows, targets, **common)

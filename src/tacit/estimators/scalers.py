@@ -41,6 +41,13 @@ def _limits(bounds: Any, columns: int) -> tuple[FloatArray, FloatArray]:
         ) from None
     if not (np.isfinite(lows).all() and np.isfinite(highs).all() and (lows < highs).all()):
         raise ValueError(f"bounds must be finite and rise in every feature, got {bounds!r}")
+    with np.errstate(over="ignore"):
+        halves = 0.5 * (highs - lows)
+    # else a feature's place between its bounds is not a number, which would depend on the record
+    if not (np.isfinite(halves).all() and (halves > np.finfo(float).tiny).all()):
+        raise ValueError(
+            f"bounds must be neither farther apart nor closer than a float can hold, got {bounds!r}"
+        )
     return lows.astype(np.float64), highs.astype(np.float64)
 
 
@@ -157,6 +164,10 @@ class PrivateScaler(_Scaler):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release the moments. Each call spends the budget."""
+        with Face._all_or_nothing(self):  # type: ignore[arg-type]
+            return self._fit(X)
+
+    def _fit(self, X: Any) -> Self:
         names = ("epsilon", "delta", "neighbours")
         values = parameters.checked({name: getattr(self, name) for name in names})
         budget = Budget(values["epsilon"], values["delta"], values["neighbours"])

@@ -16,7 +16,7 @@ from tacit.privacy.curves import (
 )
 from tacit.privacy.errors import BudgetExceeded, ForkError, PrivacyLeakWarning
 from tacit.privacy.guarantee import Guarantee, Release
-from tacit.privacy.ledger import Entry, Ledger, charge
+from tacit.privacy.ledger import Entry, Ledger, charge, remarked, with_remarks
 from tacit.privacy.objective import ObjectivePerturbation
 from tacit.privacy.subsampled import SubsampledGaussian
 
@@ -48,4 +48,6 @@ __all__ = [
     "curves",
     "gaussian",
     "parallel",
+    "remarked",
+    "with_remarks",
 ]

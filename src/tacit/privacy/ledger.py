@@ -11,11 +11,13 @@ a budget that can be spent twice: do not delete it, nor restore it from an old c
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import threading
+from collections.abc import Iterator
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from types import TracebackType
 
@@ -32,6 +34,28 @@ PLANNED = (
 )
 
 _active: ContextVar[tuple[Ledger, ...]] = ContextVar("active_ledgers", default=())
+_remarks: ContextVar[tuple[str, ...]] = ContextVar("remarks", default=())
+
+
+@contextlib.contextmanager
+def remarked(*lines: str) -> Iterator[None]:
+    """Caveats of every promise made inside: what the caller did to the records before.
+
+    They must be in the guarantee that a ledger is charged with, not only in what is handed out.
+    """
+    token = _remarks.set((*_remarks.get(), *lines))
+    try:
+        yield
+    finally:
+        _remarks.reset(token)
+
+
+def with_remarks(guarantee: Guarantee) -> Guarantee:
+    """The guarantee with the caveats of :func:`remarked`."""
+    lines = _remarks.get()
+    if not lines:
+        return guarantee
+    return replace(guarantee, caveats=tuple(dict.fromkeys((*guarantee.caveats, *lines))))
 
 
 @dataclass(frozen=True)
@@ -241,6 +265,7 @@ def charge(guarantee: Guarantee, what: str) -> None:
     another one charges both.
     """
     ledgers = _active.get()
+    guarantee = with_remarks(guarantee)
     for ledger in ledgers:
         ledger._check_scope(guarantee)
     for ledger in ledgers:

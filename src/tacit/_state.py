@@ -53,9 +53,10 @@ def resume(identity: str, step: int) -> Lease | None:
     if lease is None:
         lease = Lease(identity, step)
         lease.publish()
-    elif lease.furthest > step:
-        return None
-    lease.furthest = step
+    with lease.lock:  # else a twin that is taking a step right now could be set back
+        if lease.furthest > step:
+            return None
+        lease.furthest = step
     return lease
 
 

@@ -72,7 +72,7 @@ def drawn(learner, steps):
         count = learner._ready()
         scale = noise.grid[noise.row :, None] if learner.noise_precision == "lattice" else 1.0
         rows.append(noise.rows[noise.row :] * scale)
-        learner._went(count)
+        learner.run(np.zeros((count, learner.dim)), np.ones(count), present=np.zeros(count, bool))
     return np.concatenate(rows)[:steps]
 
 

@@ -616,3 +616,20 @@ def test_the_guarantee_says_what_is_for_experiments_only(make_party, noisy):
     assert '"seeded": true' in answer.guarantee
     assert '"lattice": false' in answer.guarantee
     assert party.spent.seeded
+
+
+def test_a_forked_party_without_a_folder_refuses():
+    """Two processes with one memory each would answer one request with different noise."""
+    party = Party(
+        "one", np.eye(6), ids=range(6), ledger=tacit.Budget(1.0, 1e-6), key=bytes(16), seed=0
+    )
+    hello = messages.Hello(run=bytes(16), sequence=0).encode()
+    assert isinstance(messages.decode(party.handle(hello)), messages.Welcome)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:  # pragma: no cover - the child's coverage is not collected
+        os.write(writer, type(messages.decode(party.handle(hello))).__name__.encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(reader, 100) == b"Refusal"
+    assert isinstance(messages.decode(party.handle(hello)), messages.Welcome)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import threading
 import warnings
 from abc import abstractmethod
 from typing import Any, Self
@@ -42,7 +41,6 @@ class Bandit(Frame):
     """Base of the bandit learners; see `ProjectionFreeBandit` for the arguments."""
 
     def __init__(self, set: ConvexSet, **arguments: Any) -> None:
-        self._lock = threading.RLock()
         super().__init__(set, **arguments)
         self._shape = None if len(set.shape) == 1 else set.shape
         charge(self._guarantee, f"{type(self).__name__} on {set!r}")
@@ -57,6 +55,11 @@ class Bandit(Frame):
         self.clipped = 0
         self._asked = self._answered = self._moves = 0
         self._waiting = False
+
+    @property
+    def _lock(self) -> Any:
+        """The lease's, which all twins share; held while a step is taken, and by no one twice."""
+        return self._lease.lock
 
     @abstractmethod
     def _arguments(self) -> dict[str, Any]:
@@ -123,13 +126,18 @@ class Bandit(Frame):
             if self._lease.furthest != self._moves or self._generation != generation():
                 self._check_turn()
             number = self._asked if ticket is None else _number(ticket)
-            newest = number == self._asked and self._waiting
-            if newest:
+            # The ticket is closed before its value is taken: told again after an interrupt, the same
+            # record would count twice.
+            if number == self._asked and self._waiting:
                 direction, factor = self._direction, self._factor
+                self._waiting = False
             elif number in self._desk:
                 direction, factor = self._desk.get(number)
+                self._desk.close(number)
             else:
                 raise ValueError(self._no_ticket(number))
+            self._moves += 1
+            self._lease.furthest = self._moves
             if value is not None:
                 centring = self._centring
                 w = (value - centring.baseline) / centring.clip
@@ -137,13 +145,7 @@ class Bandit(Frame):
                     w = math.copysign(1.0, w)
                     self.clipped += 1
                 kernels.take(direction, w, factor, self._plan.watch, self._pending, *self._gauge)
-            if newest:
-                self._waiting = False
-            else:
-                self._desk.close(number)
             self._answered += 1
-            self._moves += 1
-            self._lease.furthest = self._moves
 
     def _no_ticket(self, number: int) -> str:
         if self._asked == 0:
@@ -181,8 +183,7 @@ class Bandit(Frame):
         Play
             The points, and diagnostics that read private data.
         """
-        with self._lock:
-            return playing.run(self, losses, count, loss, keep)
+        return playing.run(self, losses, count, loss, keep)
 
     @property
     def decision(self) -> FloatArray:

@@ -104,7 +104,7 @@ class Frame(ABC):
             self._total = None
             self._enter_epoch(0, 0.0, None)
         self._sum_of_gradients = np.zeros(self._geometry.dim)
-        self._start_epoch(self._plan, self._total)
+        self._start_epoch(self._epoch, self._plan, self._total, self._error)
         self._response.reset()
         self._point = self._geometry.center.copy()
         self._rebase()
@@ -149,20 +149,20 @@ class Frame(ABC):
         total = self._build(sums, plays, made.norm, seed)
         if self._total is not None:
             total.go_on_from(self._total)
-        error = total.error(sums)
-        # nothing is changed before all of it is there
-        self._epoch, self._plan, self._total, self._error = epoch, made, total, error
-        self._start_epoch(made, total)
+        self._start_epoch(epoch, made, total, total.error(sums))
 
-    def _start_epoch(self, made: plan.Plan, total: Any) -> None:
+    def _start_epoch(self, epoch: int, made: plan.Plan, total: Any, error: float) -> None:
         before = None
-        if self._epoch > 0 and self._watches:
+        if epoch > 0 and self._watches:
             before = self._centring.baseline, self._centring.clip
-        self._centring = Centring(made, self._error, before)
-        self._pending, self._gauge = total.blank(), total.gauge
-        self._last = np.zeros(self._width)
-        self._sums_in_total = 0
-        self._set_round(1, 0)
+        centring = Centring(made, error, before)
+        pending, gauge, last = total.blank(), total.gauge, np.zeros(self._width)
+        length = min(made.batch, made.plays)
+        # From here on nothing is called: an interrupt must not leave records clipped to the norm of
+        # one epoch on their way into the total of another.
+        self._epoch, self._plan, self._total, self._error = epoch, made, total, error
+        self._centring, self._pending, self._gauge, self._last = centring, pending, gauge, last
+        self._sums_in_total, self._round, self._in_round, self._length = 0, 1, 0, length
 
     @property
     def _width(self) -> int:
@@ -252,7 +252,6 @@ class Frame(ABC):
         made = self._plan
         if self._round <= made.sums and self._sums_in_total < self._round:
             self._read(self._total.absorb(self._pending))
-            self._pending[...] = 0
             self._sums_in_total = self._round
         if self._round < made.rounds:
             self._set_round(self._round + 1, 0)

@@ -80,7 +80,8 @@ def run(learner: Bandit, losses: Any, count: int | None, loss: Any, keep: int) -
             len(rows) if count is None else _checks.integer(count, "count", low=0, high=len(rows))
         )
         rows = rows[:count]
-    learner._check_turn()
+    with learner._lock:
+        learner._check_turn()
     if learner.horizon is not None and learner.steps + count > learner.horizon:
         raise ValueError(
             f"{count} plays do not fit: {learner.horizon - learner.steps} of the horizon of {learner.horizon} "
@@ -93,7 +94,9 @@ def run(learner: Bandit, losses: Any, count: int | None, loss: Any, keep: int) -
         for first in range(0, count, _CHUNK):
             some = rows[first : first + _CHUNK]
             pages, values = diary.pages(len(some)), np.empty(len(some))
-            _compiled(learner, form, some, diary.wait, diary.every, pages, values)
+            with learner._lock:
+                learner._check_turn()
+                _compiled(learner, form, some, diary.wait, diary.every, pages, values)
             diary.write(pages, values)
     else:
         for t in range(count):
@@ -203,7 +206,6 @@ def _swift(
         np.array(plan.schedule), float(learner._round), learner._pending, *learner._gauge,
         total, noise, step, point, released, wait, every, pages, values,
     )  # fmt: skip
-    learner._total.repay(count)
     learner._sum_of_gradients, learner._last = released, released - before
     learner._sums_in_total = learner._round + count - 1
     learner._set_round(learner._round + count, 0)

@@ -51,25 +51,28 @@ class Batched(RunningTotal):
         return np.zeros_like(self._total)
 
     def absorb(self, batch: NDArray[Any]) -> FloatArray:
-        """Add a batch in lattice steps, and return the noisy total."""
+        """Move a batch, in lattice steps, into the total, and return that with noise.
+
+        The batch is empty afterwards, also if an interrupt comes: it must not be added again.
+        """
         with self._lock:
             self._ready()
-            self._total = self._total + batch
-            out = self._base + self._noise.step * (self._total + self._block[self._row])
+            noise = self._block[self._row]
             self._advance(1)
+            moved = self._total + batch
+            self._total = moved
+            batch[...] = 0
+            out = self._base + self._noise.step * (moved + noise)
         return np.asarray(out, np.float64)
 
     def lend(self, most: int) -> tuple[NDArray[Any], NDArray[Any], float, FloatArray]:
         """Exact total, noise of the next batches, lattice step and offset, for a compiled loop.
 
-        The loop adds to the exact total in place; `repay` says how many batches it added.
+        The loop adds to the exact total in place, one batch for each row of noise.
         """
         with self._lock:
-            return self._total, self._take(most), self._noise.step, self._base
-
-    def repay(self, batches: int) -> None:
-        with self._lock:
-            self._advance(batches)
+            noise = self._take(most)
+            return self._total, noise, self._noise.step, self._base
 
     def go_on_from(self, earlier: Batched) -> None:
         """Draw from the same stream of randomness, so that a restored learner repeats itself."""
@@ -158,14 +161,13 @@ class Clean:
 
     def absorb(self, batch: FloatArray) -> FloatArray:
         self._total = self._total + batch
+        batch[...] = 0
         self.steps += 1
         return self._total.copy()
 
     def lend(self, most: int) -> tuple[FloatArray, FloatArray, float, FloatArray]:
+        self.steps += most
         return self._total, np.zeros((most, self.dim)), 1.0, np.zeros(self.dim)
-
-    def repay(self, batches: int) -> None:
-        self.steps += batches
 
     def go_on_from(self, earlier: Any) -> None:
         """There is no randomness to go on with."""

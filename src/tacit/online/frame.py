@@ -184,14 +184,14 @@ class Learner(TotalLearner):
             total._ready()
             if total._block is not self._tuned_to:
                 self._tune()
-            code = kernel(
-                *what, self._knobs, total._total, total._block, total._row, self._memory
-            )  # fmt: skip
-            if code >= 0:
-                total._advance(1)
-                if code & 1:
-                    total.clipped += 1
-                    self.clipped += 1
+            row = total._row
+            total._advance(1)
+            code = kernel(*what, self._knobs, total._total, total._block, row, self._memory)
+            if code < 0:
+                total._advance(-1)
+            elif code & 1:
+                total.clipped += 1
+                self.clipped += 1
             return code, self._x.copy()
 
     def _plain(self, vector: Any) -> bool:
@@ -303,13 +303,14 @@ class Learner(TotalLearner):
             end = min(count, done + total._ready())
             if total._block is not self._tuned_to:
                 self._tune()
+            row = total._row
+            total._advance(end - done)
             k.play(
                 chunk.A[done:end], chunk.labels[done:end], chunk.gaps[done:end], loss_kind,
                 loss_params, self.rule.kernel, self._knobs, self._set_kind, self._set_params,
-                total._total, total._block[total._row :], self._memory, wait, every,
-                pages[written:], losses[done:end],
+                total._total, total._block[row:], self._memory, wait, every, pages[written:],
+                losses[done:end],
             )  # fmt: skip
-            total._advance(end - done)
             clipped = int(self._knobs[k.CLIPPED])
             self._knobs[k.CLIPPED] = 0.0
             total.clipped += clipped

@@ -240,19 +240,36 @@ class PerturbedIterates(OnlineLearner):
 
     def _ready(self) -> int:
         """Check that this object may go on, and return how many records there is noise for."""
-        self._check_process()
+        if self._generation != generation():
+            self._check_process()
+        if self._knobs[k.T] != self._steps:
+            self._settle()
         if self._lease.furthest != self._steps:
             raise ForkError(
                 f"this learner stands at step {self._steps}, but its stream was already continued to "
                 f"step {self._lease.furthest} by a copy or a restored state; go on with that one"
             )
-        return self._noise.ready(self._steps)
+        noise = self._noise
+        if noise.row == len(noise.rows):
+            # the same number, unless a draw was interrupted after it had counted its steps
+            noise._strength = float(self._knobs[k.STRENGTH])
+        return noise.ready(self._steps)
+
+    def _settle(self) -> None:
+        """Count the steps that were taken, also by a piece that an interrupt or an error cut short.
+
+        The clean iterate's own clock moves together with it: noise up to there has been played.
+        """
+        t = int(self._knobs[k.T])
+        furthest = max(t, self._lease.furthest)
+        self._noise.row += t - self._steps
+        self._steps, self._lease.furthest = t, furthest
 
     # ------------------------------------------------------------------ the learner's face
 
     @property
     def steps(self) -> int:
-        return self._steps
+        return int(self._knobs[k.T])
 
     @property
     def guarantee(self) -> Guarantee:
@@ -308,21 +325,19 @@ class PerturbedIterates(OnlineLearner):
                     with self._lease.lock:
                         self._check_room(1)
                         self._ready()
-                        if k.observe(
-                            a, label, self._longest, *self._loss_kernel, self._inner, self._knobs,
-                            *self._set_kernel, self._noise.rows, self._noise.grid, self._noise.row,
-                            self._memory,
-                        ):  # fmt: skip
-                            self._went(1)
+                        try:
+                            taken = k.observe(
+                                a, label, self._longest, *self._loss_kernel, self._inner,
+                                self._knobs, *self._set_kernel, self._noise.rows, self._noise.grid,
+                                self._noise.row, self._memory,
+                            )  # fmt: skip
+                        finally:
+                            self._settle()
+                        if taken:
                             return self.decision
         return super().observe(loss)
 
     observe.__doc__ = OnlineLearner.observe.__doc__
-
-    def _went(self, records: int) -> None:
-        self._steps += records
-        self._noise.row += records
-        self._lease.furthest = self._steps
 
     def _observe_record(self, a: FloatArray, label: float | None) -> None:
         chunk = records.Chunk(a.reshape(1, -1), np.array([label]), records.NO_GAPS)
@@ -346,15 +361,17 @@ class PerturbedIterates(OnlineLearner):
             end = min(len(chunk), done + self._ready())
             some = chunk.rows(done, end)
             noise, grid = self._noise.rows[self._noise.row :], self._noise.grid[self._noise.row :]
-            if self._set_kernel is not None:
-                k.play(
-                    some.A, some.labels, some.gaps, *self._loss_kernel, self._inner, self._knobs,
-                    *self._set_kernel, noise, grid, self._memory, wait, every, pages[written:],
-                    losses[done:end],
-                )  # fmt: skip
-            else:
-                self._play_slowly(some, wait, every, pages[written:], losses[done:end])
-            self._went(end - done)
+            try:
+                if self._set_kernel is not None:
+                    k.play(
+                        some.A, some.labels, some.gaps, *self._loss_kernel, self._inner,
+                        self._knobs, *self._set_kernel, noise, grid, self._memory, wait, every,
+                        pages[written:], losses[done:end],
+                    )  # fmt: skip
+                else:
+                    self._play_slowly(some, wait, every, pages[written:], losses[done:end])
+            finally:
+                self._settle()
             written += max(0, -(-(end - done - wait) // every))
             wait = (wait - (end - done)) % every
             done = end
@@ -377,13 +394,16 @@ class PerturbedIterates(OnlineLearner):
             gap = bool(chunk.gaps.size and chunk.gaps[r])
             if losses.size:
                 losses[r] = 0.0 if gap else loss.value(memory[k.DECISION].copy(), a, label)
-            memory[k.ITERATE] = slow_step(
+            iterate = slow_step(
                 self._inner, self._loss_kernel, self.set.project, knobs, memory, a, label, gap
             )
-            knobs[k.T] += 1.0
-            knobs[k.STRENGTH] = k.next_strength(
-                self._inner, knobs[k.STRENGTH], knobs[k.RIDGE], knobs[k.ADDED], knobs[k.T]
+            strength = k.next_strength(
+                self._inner, knobs[k.STRENGTH], knobs[k.RIDGE], knobs[k.ADDED], knobs[k.T] + 1.0
             )
+            # Together, before the noise is played: it is then never played again (see _settle).
+            memory[k.ITERATE] = iterate
+            knobs[k.T] += 1.0
+            knobs[k.STRENGTH] = strength
             at = self._noise.row + r
             step, noise = self._noise.grid[at], self._noise.rows[at]
             x = memory[k.ITERATE]
@@ -394,6 +414,8 @@ class PerturbedIterates(OnlineLearner):
 
     def _facts(self) -> dict[str, Any]:
         self._check_process()  # else a copy in the child, made of this state, would go on
+        if self._knobs[k.T] != self._steps:
+            self._settle()
         self._lease.publish()
         budget = self.budget
         return {

@@ -275,14 +275,15 @@ class QuadraticLeader(TotalLearner):
             end = min(len(chunk), done + len(total._block) - total._row)
             if one_by_one:
                 end = done + 1
+            row = total._row
+            total._advance(end - done)
             k.play(
                 chunk.A[done:end], chunk.labels[done:end], chunk.gaps[done:end],
                 loss_kind, loss_params, knobs, *self._set_kernel, total._total,
-                total._block[total._row :], total._base, self._noisy, self._decision,
+                total._block[row:], total._base, self._noisy, self._decision,
                 self._matrix, self._vector, self._work, wait, every, pages[written:],
                 losses[done:end],
             )  # fmt: skip
-            total._advance(end - done)
             if one_by_one:
                 self._decision[:] = self.set.project(self._decision)
             written += max(0, -(-(end - done - wait) // every))

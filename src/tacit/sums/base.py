@@ -125,12 +125,10 @@ class RunningTotal(ABC):
     def _begin(self) -> None:
         self.steps = 0
         self.clipped = 0
-        self._base = np.zeros(self.dim)
         self._snapshot: NDArray[Any] | None = None  # with a window: a total that will have expired
-        self._epoch_start = 0
-        self._epoch_steps = _FIRST_EPOCH if self._has_epochs else self.horizon
         self._generation = generation()
-        self._enter(self._process(self._epoch_steps))
+        first = _FIRST_EPOCH if self._has_epochs else self.horizon
+        self._enter(self._process(first), np.zeros(self.dim), 0, first)
 
     @property
     def _has_epochs(self) -> bool:
@@ -140,18 +138,21 @@ class RunningTotal(ABC):
     def _is_endless(self) -> bool:
         return self._forgets and self.budget.window is not None
 
-    def _enter(self, process: Process) -> None:
-        self._noise = process
-        self._total = np.zeros(self.dim, np.int64 if process.lattice else np.float64)
-        self._block: NDArray[Any] = np.empty((0, self.dim), self._total.dtype)
-        self._row = 0
-        self._per_step = 1.0 / process.step
-        self._long = kernels.shortening(self.dim, self._per_step)
+    def _enter(
+        self, process: Process, base: NDArray[np.float64], start: int, steps: int | None
+    ) -> None:
+        """Begin a stretch of steps with nothing in its total."""
+        total = np.zeros(self.dim, np.int64 if process.lattice else np.float64)
+        block: NDArray[Any] = np.empty((0, self.dim), total.dtype)
+        per_step = 1.0 / process.step
+        long = kernels.shortening(self.dim, per_step)
         # A float norm is within (dim + 16) units of the true one, so a vector clipped to this is
         # not above `norm`.
-        self._limit = (
-            self.norm * (1.0 - (self.dim + 16) * 2.0**-52) if process.lattice else self.norm
-        )
+        limit = self.norm * (1.0 - (self.dim + 16) * 2.0**-52) if process.lattice else self.norm
+        # From here on nothing is called, so that an interrupt finds the old stretch or the new one.
+        self._noise, self._total, self._block, self._row = process, total, block, 0
+        self._per_step, self._long, self._limit = per_step, long, limit
+        self._base, self._epoch_start, self._epoch_steps = base, start, steps
 
     def _lattice_step(self, scale: float, steps: float) -> float:
         """A power of two: fine against the noise, coarse enough that the total stays exact (1.0 in floating point)."""
@@ -200,18 +201,21 @@ class RunningTotal(ABC):
             rows = min(rows, self._epoch_steps - t)
         else:
             rows = min(rows, self._rebase_every - t % self._rebase_every)
+        process = self._noise
+        block = process.block(self._source, t, rows, self.dim)
+        if self._epoch_steps is None:
             self._rebase(t)
-        self._block = self._noise.block(self._source, t, rows, self.dim)
-        self._row = 0
+        self._block, self._row, process.torn = block, 0, False
         return rows
 
     def _next_epoch(self) -> None:
         """The old epoch enters only through its last released total, so the new one costs no privacy."""
         released = self._total + (self._block[self._row - 1] if self._row else 0)
-        self._base = self._base + self._noise.step * released
-        self._epoch_start = self.steps
-        self._epoch_steps = 2 * self._epoch_steps  # type: ignore[operator]
-        self._enter(self._process(self._epoch_steps))
+        steps = 2 * self._epoch_steps  # type: ignore[operator]
+        base = self._base + self._noise.step * released
+        # The process first, which may take seconds: an interrupt there must not leave a longer epoch
+        # with the noise of a shorter one.
+        self._enter(self._process(steps), base, self.steps, steps)
 
     def _rebase(self, t: int) -> None:
         """Move what has expired out of the exact total, so that it never overflows on an endless stream."""
@@ -225,6 +229,7 @@ class RunningTotal(ABC):
         self._snapshot = self._total.copy()
 
     def _advance(self, rows: int) -> None:
+        """Count noise as used. Before it is: an interrupt may lose it, but never have it used twice."""
         self.steps += rows
         self._row += rows
         self._lease.furthest = self.steps
@@ -254,13 +259,15 @@ class RunningTotal(ABC):
         if self._row == len(self._block):
             _checks.vector(v, "contribution", self.dim)  # a refusal must come before a draw
         self._ready()
+        row = self._row
+        self._advance(1)
         factor = kernels.add(
-            v, self._total, self._block, self._row, self._limit, self._per_step,
-            self._noise.step, self._base, out,
+            v, self._total, self._block, row, self._limit, self._per_step, self._noise.step,
+            self._base, out,
         )  # fmt: skip
         if factor < 0.0:
+            self._advance(-1)
             _checks.vector(v, "contribution", self.dim)
-        self._advance(1)
         if factor < self._long:
             self.clipped += 1
         return out
@@ -290,14 +297,16 @@ class RunningTotal(ABC):
                     rows[done:end], factors[done:end] * (self._per_step / unit), self._total, noise,
                     self._noise.step, self._base, out[done:end],
                 )  # fmt: skip
-                self._advance(len(noise))
                 done = end
             self.clipped += clipped
         return out
 
     def _take(self, most: int) -> NDArray[Any]:
-        """Noise for the next steps, at most ``most``; the caller uses all of it, then calls ``_advance``."""
-        return self._block[self._row : self._row + min(most, self._ready())]
+        """Noise for the next steps, at most ``most``, which counts as used from here on."""
+        rows = min(most, self._ready())
+        noise = self._block[self._row : self._row + rows]
+        self._advance(rows)
+        return noise
 
     def error(self, t: int) -> float:
         """Standard deviation of one coordinate of the noise in the t-th total (t = 1, 2, ...), exactly."""
@@ -327,6 +336,7 @@ class RunningTotal(ABC):
     def _facts(self) -> dict[str, Any]:
         """`state`, for whoever holds the lock already."""
         self._check_process()  # else a copy in the child, made of this state, would go on
+        self._noise.check()
         self._lease.publish()
         return {
             "version": _STATE_VERSION,
@@ -375,10 +385,9 @@ class RunningTotal(ABC):
         self._source = Source.from_state(state["source"])
         self._guarantee = self._promise()
         self.steps, self.clipped = int(state["steps"]), int(state["clipped"])
-        self._epoch_start, self._epoch_steps = state["epoch"]
-        self._enter(self._process(self._epoch_steps))
+        start, length = state["epoch"]
+        self._enter(self._process(length), state["base"].copy(), start, length)
         self._total = state["total"].copy()
-        self._base = state["base"].copy()
         self._snapshot = None if state["snapshot"] is None else state["snapshot"].copy()
         for name, array in state["process"].items():
             self._noise.arrays[name][...] = array

@@ -24,7 +24,9 @@ class Process(ABC):
     """A noise process for a stretch of steps: fresh draws in, noise of the running total out.
 
     ``arrays`` is all it remembers; the kernels update it in place. ``scale`` is the noise scale of
-    one draw in the units of the data, ``step`` the lattice step (1.0 in floating point).
+    one draw in the units of the data, ``step`` the lattice step (1.0 in floating point). ``torn``
+    from when it begins to remember a block until its owner holds that block: an interrupt between
+    the two leaves it with draws that no output has seen, and later noise would be too small.
     """
 
     noise: str
@@ -32,6 +34,7 @@ class Process(ABC):
     step: float
     lattice: bool
     arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
+    torn: bool = field(default=False, init=False, repr=False, compare=False)
     _room: NDArray[Any] | None = field(default=None, init=False, repr=False, compare=False)
 
     @abstractmethod
@@ -48,6 +51,7 @@ class Process(ABC):
 
     def block(self, source: Source, t: int, rows: int, dim: int) -> NDArray[Any]:
         """The noise of the totals t+1, ..., t+rows; good until the next block takes its memory."""
+        self.check()
         draws = self.draws(t, rows)
         relative = self.relative_scales(t, rows)
         scales = np.full(draws, self.scale / self.step)
@@ -61,7 +65,16 @@ class Process(ABC):
             SAMPLERS[self.noise](source, scales, fresh)
         else:
             _float_draws(self.noise, source, scales, fresh, varied=relative is not None)
+        self.torn = True
         return self.mix(fresh, t, rows)
+
+    def check(self) -> None:
+        """Refuse to go on after an interrupt in the middle of a block."""
+        if self.torn:
+            raise RuntimeError(
+                "this total was interrupted while it made noise, and its memory of earlier noise is not "
+                "whole: later totals would protect too little; go on from a saved state, or build a new one"
+            )
 
 
 def _float_draws(

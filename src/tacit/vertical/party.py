@@ -32,6 +32,7 @@ from tacit._checks import FloatArray
 from tacit.erm._selection import Corners
 from tacit.losses import records
 from tacit.noise import Source, release, select
+from tacit.noise.source import generation
 from tacit.privacy import Budget, BudgetExceeded, Guarantee, Ledger
 from tacit.vertical import messages
 from tacit.vertical._columns import Columns, slopes
@@ -173,6 +174,8 @@ class Party:
             path = None if self._file.folder is None else self._file.folder / "ledger"
             ledger = Ledger(ledger, path)
         self.ledger = ledger
+        self._paid = ""
+        self._generation = generation()
         with self._file.locked():
             self._refresh()
 
@@ -207,6 +210,12 @@ class Party:
             message = messages.decode(request)
             run, sequence = message.run, message.sequence
             with self._lock, self._file.locked():
+                if self._file.folder is None and self._generation != generation():
+                    raise _Refused(
+                        "sequence",
+                        "this process is a copy of the site's; two answers would carry different "
+                        "noise. Give the site a folder, which all its processes share",
+                    )
                 self._refresh()
                 return self._answer(message, bytes(request))
         except MalformedMessage as error:
@@ -260,6 +269,10 @@ class Party:
         else:
             if message.run.hex() != memory.run or memory.phase != "open":
                 raise _Refused("sequence", "this run is not open here")
+            if not self._is_paid(memory.run):
+                raise _Refused(
+                    "budget", "this run is open here, but the site's ledger does not know it"
+                )
             if message.sequence != len(memory.answers) + 1:
                 raise _Refused(
                     "sequence",
@@ -357,13 +370,19 @@ class Party:
         if not paid:
             try:
                 self.ledger.spend(guarantee, _entry(message))
-            except BudgetExceeded:
+            except Exception:
                 self._keep(old if not opening else Memory(past=past))
                 raise
         answer = Ready(
             run=message.run, sequence=message.sequence, guarantee=json.dumps(guarantee.to_dict())
         )
         return fresh.with_(phase="open"), answer
+
+    def _is_paid(self, run: str) -> bool:
+        """Whether the ledger holds the run; one kept in memory forgets, when the site restarts."""
+        if self._paid != run and any(entry.what == _what(run) for entry in self.ledger.entries):
+            self._paid = run
+        return self._paid == run
 
     def _check(self, plan: Plan) -> None:
         if plan.rows != self.rows:
@@ -496,5 +515,9 @@ class Party:
 
 
 def _entry(message: Proposal) -> str:
-    """How the ledger calls the run."""
-    return f"feature-distributed run {message.run.hex()}"
+    return _what(message.run.hex())
+
+
+def _what(run: str) -> str:
+    """How the ledger calls a run."""
+    return f"feature-distributed run {run}"

@@ -26,6 +26,8 @@ LOSSES = ("squared", "logistic")
 SELECTIONS = ("gumbel", "laplace")
 LABELS = ("own", "sketched", "send")
 OWN = ("clear", "sketched")
+SMALLEST = 1e-100
+"""Clips and noise scales lie between this and one over it."""
 
 
 @dataclass(frozen=True)
@@ -83,11 +85,12 @@ class Plan:
             _checks.integer(getattr(self, name), name, low=low, high=2**31)
         _checks.integer(self.sketch_spread, "sketch_spread", low=1, high=64)
         _checks.integer(self.sketch_seed, "sketch_seed", low=0, high=2**64 - 1)
-        _checks.number(self.clip, "clip", low=0.0, high=1e100, open_low=True)
-        for name in ("selection_scale", "sketch_scale"):
-            _checks.number(getattr(self, name), name, low=0.0, high=1e100, open_low=True)
-        for name in ("value_scale", "label_scale"):
-            _checks.number(getattr(self, name), name, low=0.0, high=1e100)
+        # far from where a product is rounded by more than its share, which no account includes
+        _checks.number(self.clip, "clip", low=SMALLEST, high=1.0 / SMALLEST)
+        for name in ("selection_scale", "sketch_scale", "value_scale", "label_scale"):
+            may_be_zero = name in ("value_scale", "label_scale") and getattr(self, name) == 0.0
+            if not may_be_zero:
+                _checks.number(getattr(self, name), name, low=SMALLEST, high=1.0 / SMALLEST)
         _checks.choice(self.loss, "loss", LOSSES)
         _checks.choice(self.selection, "selection", SELECTIONS)
         _checks.choice(self.labels, "labels", LABELS)

@@ -1,0 +1,148 @@
+"""A learner that was interrupted, or whose set failed, never plays two decisions with the same noise."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tacit
+from tacit import losses, online, sets
+from tacit.online import iterate_kernels, kernels, quadratic_kernels
+from tacit.privacy import ForkError
+
+BUDGET = tacit.Budget(1.0, 1e-6)
+A = np.eye(3) * 0.9
+Y = np.array([1.0, -1.0, 1.0])
+
+
+def leader() -> Any:
+    return online.FollowTheRegularizedLeader(
+        sets.L2Ball(3), losses.Logistic(), budget=BUDGET, horizon=50, seed=0
+    )
+
+
+def quadratic() -> Any:
+    return online.QuadraticLeader(
+        sets.L2Ball(3), losses.Squared(), budget=BUDGET, horizon=50, seed=0
+    )
+
+
+def iterates() -> Any:
+    return online.PerturbedIterates(
+        sets.L2Ball(3), losses.Logistic(ridge=0.5), budget=BUDGET, horizon=50, seed=0
+    )
+
+
+def interrupted(monkeypatch: pytest.MonkeyPatch, where: Any, name: str, act: Any) -> None:
+    """Do something whose compiled call finishes, and is interrupted as it returns."""
+    real = getattr(where, name)
+
+    def call(*arguments: Any) -> Any:
+        real(*arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(where, name, call)
+        with pytest.raises(KeyboardInterrupt):
+            act()
+
+
+@pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.parametrize(
+    ("build", "where"),
+    [(leader, kernels), (quadratic, quadratic_kernels), (iterates, iterate_kernels)],
+)
+def test_what_was_played_is_counted(
+    monkeypatch: pytest.MonkeyPatch, build: Any, where: Any, alone: bool
+) -> None:
+    calm, learner = build(), build()
+    start = learner.state()
+    if alone:
+        name = "play" if where is quadratic_kernels else "observe"
+        interrupted(monkeypatch, where, name, lambda: learner.observe((A[0], Y[0])))
+        calm.run(A[:1], Y[:1])
+    else:
+        interrupted(monkeypatch, where, "play", lambda: learner.run(A, Y))
+        calm.run(A, Y)
+    assert learner.steps == calm.steps == (1 if alone else 3)
+    np.testing.assert_array_equal(learner.decision, calm.decision)
+    with pytest.raises(ForkError):  # the noise of the first decisions has been seen
+        type(learner).from_state(start)
+    np.testing.assert_array_equal(learner.observe((A[2], 1.0)), calm.observe((A[2], 1.0)))
+    np.testing.assert_array_equal(
+        copy.copy(learner).observe((A[1], 1.0)), copy.copy(calm).observe((A[1], 1.0))
+    )
+
+
+class Flaky(sets.ConvexSet):
+    """All points are inside, so decisions show their noise; one projection fails."""
+
+    dim = 3
+    diameter = 2e9
+
+    def __init__(self) -> None:
+        self.left = -1
+
+    def linear_minimizer(self, g: Any) -> Any:
+        return -1e9 * np.asarray(g) / np.linalg.norm(g)
+
+    def project(self, x: Any) -> Any:
+        self.left -= 1
+        if self.left == 0:
+            raise RuntimeError("the solver failed")
+        return np.array(x)
+
+    @property
+    def center(self) -> Any:
+        return np.zeros(3)
+
+    @property
+    def norm_bound(self) -> float:
+        return 1e9
+
+
+@pytest.mark.parametrize("failing", [1, 2, 3, 4, 5, 6])
+def test_a_set_that_fails_does_not_make_noise_be_played_again(failing: int) -> None:
+    convex = Flaky()
+    learner = online.PerturbedIterates(
+        convex,
+        losses.Logistic(ridge=0.5),
+        inner=online.GradientDescent(),
+        budget=BUDGET,
+        horizon=50,
+        lipschitz=1.0,
+        seed=0,
+    )
+    learner._ready()
+    noise = learner._noise.rows * learner._noise.grid[:, None]
+    convex.left = failing
+    with pytest.raises(RuntimeError, match="solver"):
+        learner.run(A, Y)
+    seen = [learner.decision] if failing > 2 else []
+    assert learner.steps == failing // 2
+    seen += [learner.observe((A[k % 3], 1.0)) for k in range(4)]
+    rows = [int(np.argmin(np.linalg.norm(noise - point, axis=1))) for point in seen]
+    assert len(set(rows)) == len(rows)
+    # the clean iterate's own clock is that of the noise: its steps are as long as was accounted for
+    assert learner.steps == learner._steps == learner._noise.row == failing // 2 + 4
+
+
+def test_an_interrupted_draw_does_not_make_later_noise_smaller(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from tacit.online import schedules
+
+    calm, learner = iterates(), iterates()
+
+    def stop(*arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(schedules.lattice, "gaussian", stop)
+        with pytest.raises(KeyboardInterrupt):
+            learner.observe((A[0], 1.0))
+    np.testing.assert_array_equal(learner.observe((A[0], 1.0)), calm.observe((A[0], 1.0)))
+    np.testing.assert_array_equal(learner._noise.grid, calm._noise.grid)

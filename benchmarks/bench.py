@@ -5,6 +5,8 @@
     python benchmarks/bench.py --question 3      # the tables of one question
     python benchmarks/bench.py --table fits      # one table
     python benchmarks/bench.py --page            # only write the page from the data that is there
+    python benchmarks/bench.py --into DIR        # a run apart: its data go to DIR, and the page stays
+    python benchmarks/bench.py --compare DIR     # whether the data in DIR agree with those of the page
 
 Peers are installed from the package index into environments of their own on first use. A table that was made is
 written to ``benchmarks/results/tables`` at once; the page ``docs/benchmarks.md`` is made of these files and of
@@ -22,10 +24,12 @@ import sys
 import time
 import traceback
 from importlib.metadata import version
+from pathlib import Path
 
 for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
+import compare  # noqa: E402
 import page  # noqa: E402
 import table  # noqa: E402
 from questions import TITLES, Run, maker, makers  # noqa: E402
@@ -69,7 +73,13 @@ def main() -> int:
     parser.add_argument("--table", action="append", help="by name; --list shows the names")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--page", action="store_true")
+    parser.add_argument("--into", type=Path, default=table.RESULTS, metavar="DIR")
+    parser.add_argument("--compare", type=Path, metavar="DIR", help="status 1 if a ratio differs")
     options = parser.parse_args()
+    if options.compare:
+        if not options.compare.is_dir():
+            parser.error(f"--compare: there is no folder {options.compare}; --into makes one")
+        return not compare.report(options.compare, options.into)
     known = makers()
     if options.list:
         print("\n".join(f"{question}  {name}" for name, (question, _) in known.items()))
@@ -96,13 +106,13 @@ def main() -> int:
             failed.append(name)
             continue
         made.facts = facts(run, before, time.perf_counter() - begun) | made.facts
-        made.save()
+        made.save(options.into)
         print(table.render(made), flush=True)
         if made.loose:
             print(f"{made.loose} ratios did not settle within the limit: marked (!)")
     run.close()
-    path = page.write()
-    print(f"wrote {path}")
+    if options.into == table.RESULTS:
+        print(f"wrote {page.write()}")
     if failed:
         print(f"FAILED: {', '.join(failed)}")
     return len(failed) > 0

@@ -34,6 +34,8 @@ How to read it:
 - Everything runs on one thread, ours and theirs, and is timed by the processor time it takes, which is what the
   clock on the wall would show on an idle machine. The start of fresh processes has both clocks.
 - Each table is followed by the command that made it and by the circumstances, the load of the machine among them.
+- `python benchmarks/bench.py --into again` makes a second run beside this one, and `--compare again` says of every
+  ratio whether the two agree within their spreads.
 """
 
 

@@ -3,8 +3,12 @@
 The published formula divides by the number of records n although its scores are of the summed loss, so that what is
 printed does not keep its promise. Repaired, without the n, it does, and that is what ours is compared with.
 
-The one thing a reader would get wrong: all take the same number of steps, the one that ours chooses, so that only the
-noise differs; and what is printed is more accurate only because it hardly protects.
+Ours is the estimator at its defaults, whose intercept is one more coordinate within the ball; the solver beneath it,
+without one, stands beside it.
+
+The one thing a reader would get wrong: the published algorithm takes the number of steps that suits these very
+records best, which costs it no privacy here and would in earnest; and what is printed is more accurate only because it
+hardly protects.
 """
 
 from __future__ import annotations
@@ -22,6 +26,8 @@ from tacit import erm, losses, sets
 
 QUESTION = 2
 EPSILONS = (0.1, 1.0, 8.0)
+STEPS = (4, 16, 64, 256)
+TUNED_ON = 2
 
 
 def drawn(count: int = 2000, columns: int = 2000) -> tuple[np.ndarray, np.ndarray]:
@@ -35,12 +41,15 @@ def drawn(count: int = 2000, columns: int = 2000) -> tuple[np.ndarray, np.ndarra
 def lasso(run: Run) -> Table:
     table = Table(
         "lasso", QUESTION, "LASSO with more columns than records",
-        ["data", "records", "columns", "ε", "excess of 0", "ours", "published, repaired",
-         "its true ε", "published, as printed", "its true ε ", "repaired / ours"],
+        ["data", "records", "columns", "ε", "excess of 0", "ours", "our solver", "published, repaired",
+         "its true ε", "published, as printed", "its true ε ", "repaired / ours", "repaired / our solver"],
         "Excess of the mean squared loss on the l1 ball of radius 1 over the best there, entries and labels "
-        "within 1; δ = 10⁻⁶, zero-out. The last column compares equal promises: above 1 ours is better. "
+        "within 1; δ = 10⁻⁶, zero-out. Ours is `PrivateLasso` at its defaults, with an intercept, and our "
+        "solver `erm.frank_wolfe` without. The last columns compare equal promises: above 1 ours is better. "
         "What is printed keeps no such promise: see its true ε. 'Excess of 0' is what predicting nothing "
         "costs; above it, nothing has been learnt.",
+        settings=[f"Published: the best of {', '.join(map(str, STEPS))} steps by the excess itself over "
+                  f"{TUNED_ON} seeds, in each cell."],
     )  # fmt: skip
     sources: dict[str, Callable[[], tuple[Any, np.ndarray]]] = {"drawn": drawn}
     real = erm_accuracy.lasso_sets()
@@ -66,11 +75,10 @@ def lasso(run: Run) -> Table:
         zero = float(loss.mean_value(np.zeros(p), X, y) - least)
         for epsilon in EPSILONS:
             common = {"budget": tacit.Budget(epsilon, 1e-6)}
-            first = erm.frank_wolfe(loss, where, X, y, seed=0, **common)
-            paper = {"steps": first.trace.settings["steps"], "calibration": "published"}
+            paper = {"calibration": "published"}
             # The formula at epsilon / n is the formula at epsilon without its 1/n.
             ways = {
-                "ours": common,
+                "solver": common,
                 "repaired": paper | {"budget": tacit.Budget(epsilon / n, 1e-6)},
                 "printed": paper | common,
             }
@@ -80,16 +88,37 @@ def lasso(run: Run) -> Table:
             ) -> Any:
                 return erm.frank_wolfe(losses.Squared(), where, X, y, seed=seed, **ways[way])
 
-            def sample(seed: int, fit: Any = fit, ways: Any = ways, excess: Any = excess) -> Any:
-                return {way: excess(fit(way, seed)) for way in ways}
+            for way in ("repaired", "printed"):
 
-            pairs = [("repaired", "ours")]
-            found = repeat(sample, pairs, least=4, most=100, seconds=run.choose(40, 300))
+                def cost(steps: int, way: str = way, fit: Any = fit, ways: Any = ways) -> float:
+                    ways[way]["steps"] = steps
+                    return float(np.mean([excess(fit(way, seed)) for seed in range(TUNED_ON)]))
+
+                ways[way]["steps"] = min(STEPS, key=cost)
+
+            def estimate(
+                seed: int, X: Any = X, y: Any = y, epsilon: float = epsilon, least: float = least
+            ) -> float:
+                model = tacit.PrivateLasso(epsilon, 1e-6, random_state=seed).fit(X, y)
+                return float(0.5 * np.mean((model.predict(X) - y) ** 2) - least)
+
+            def sample(
+                seed: int,
+                fit: Any = fit,
+                ways: Any = ways,
+                excess: Any = excess,
+                estimate: Any = estimate,
+            ) -> dict[str, float]:
+                return {"ours": estimate(seed)} | {way: excess(fit(way, seed)) for way in ways}
+
+            pairs = [("repaired", "ours"), ("repaired", "solver")]
+            found = repeat(sample, pairs, least=4, most=100, seconds=run.choose(90, 300))
             means = {way: Mean.of(values) for way, values in found.items()}
             truth = {way: fit(way, 0).guarantee.epsilon(1e-6) for way in ("repaired", "printed")}
             table.add(
-                name, n, p, epsilon, zero, means["ours"], means["repaired"], truth["repaired"],
-                means["printed"], truth["printed"], of_means(found["repaired"], found["ours"]),
+                name, n, p, epsilon, zero, means["ours"], means["solver"], means["repaired"],
+                truth["repaired"], means["printed"], truth["printed"],
+                *(of_means(found[a], found[b]) for a, b in pairs),
             )  # fmt: skip
     return table
 

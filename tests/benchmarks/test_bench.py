@@ -13,7 +13,16 @@ import numpy as np
 import pytest
 
 HOME = Path(__file__).resolve().parents[2] / "benchmarks"
-NAMES = ("page", "table", "timing", "questions", "peers", "peers.environments", "peers.wire")
+NAMES = (
+    "compare",
+    "page",
+    "table",
+    "timing",
+    "questions",
+    "peers",
+    "peers.environments",
+    "peers.wire",
+)
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +31,7 @@ def bench() -> Iterator[SimpleNamespace]:
     before = set(sys.modules)
     sys.path.insert(0, str(HOME))
     try:
+        import compare
         import page
         import questions
         import table
@@ -29,8 +39,9 @@ def bench() -> Iterator[SimpleNamespace]:
         from peers import environments
 
         yield SimpleNamespace(
-            page=page, table=table, timing=timing, questions=questions, environments=environments
-        )
+            compare=compare, page=page, table=table, timing=timing, questions=questions,
+            environments=environments,
+        )  # fmt: skip
     finally:
         sys.path.remove(str(HOME))
         for name in set(sys.modules) - before:
@@ -210,6 +221,63 @@ class TestResults:
     def test_page_is_what_the_results_say(self, bench):
         """Nobody types a number: run ``python benchmarks/bench.py --page`` after a change of wording."""
         assert bench.page.PAGE.read_text() == bench.page.text(bench.table.load())
+
+
+class TestCompare:
+    def pair(self, bench, old, new):
+        return bench.compare.Pair("somewhere", bench.timing.Ratio(*old), bench.timing.Ratio(*new))
+
+    def test_agree_where_the_intervals_touch(self, bench):
+        # 1 +- 0.05 reaches 1.05; b - 0.05 b reaches down to it from b = 1.05 / 0.95
+        assert self.pair(bench, (1.0, 0.05, 9), (1.105, 0.05, 9)).agree
+        assert not self.pair(bench, (1.0, 0.05, 9), (1.106, 0.05, 9)).agree
+        assert self.pair(bench, (1.0, 0.05, 9), (0.9, 0.06, 9)).apart == pytest.approx(0.1 / 0.104)
+
+    def test_no_spread_allows_nothing(self, bench):
+        assert self.pair(bench, (1.5, 0.0, 0), (1.5, 0.0, 0)).agree
+        assert not self.pair(bench, (1.5, 0.0, 0), (1.501, 0.0, 0)).agree
+        assert not self.pair(bench, (1.5, 0.0, 5), (1.6, 0.0, 5)).agree
+        assert not self.pair(bench, (1.5, math.nan, 1), (1.6, math.nan, 1)).agree
+
+    def test_finds_what_differs_and_where(self, bench, tmp_path, capsys):
+        made(bench).save(tmp_path / "old")
+        made(bench).save(tmp_path / "new")
+        assert bench.compare.report(tmp_path / "old", tmp_path / "new")
+        other = made(bench)
+        other.rows[0][2] = bench.timing.Ratio(3.0, 0.04, 9)
+        other.save(tmp_path / "new")
+        assert not bench.compare.report(tmp_path / "old", tmp_path / "new")
+        (line,) = (row for row in capsys.readouterr().out.splitlines() if "DIFFER" in row)
+        assert "example: a, 12345: share: 2 × ± 4 %, 3 × ± 4 %" in line
+
+    def test_refuses_other_work(self, bench, tmp_path):
+        full = made(bench)
+        full.facts["mode"] = "full"
+        full.save(tmp_path / "old")
+        made(bench).save(tmp_path / "new")
+        with pytest.raises(ValueError, match="another mode"):
+            bench.compare.report(tmp_path / "old", tmp_path / "new")
+        shorter = made(bench)
+        del shorter.rows[-1]
+        shorter.save(tmp_path / "old")
+        with pytest.raises(ValueError, match="2 rows and 3"):
+            bench.compare.report(tmp_path / "old", tmp_path / "new")
+        with pytest.raises(ValueError, match="no table in both"):
+            bench.compare.report(tmp_path / "nothing", tmp_path / "new")
+
+    @pytest.mark.parametrize(("value", "status"), [(2.0, 0), (3.0, 1)])
+    def test_command_says_so_by_its_status(self, bench, tmp_path, value, status):
+        import subprocess
+
+        made(bench).save(tmp_path / "old")
+        other = made(bench)
+        other.rows[0][2] = bench.timing.Ratio(value, 0.04, 9)
+        other.save(tmp_path / "new")
+        command = [sys.executable, str(HOME / "bench.py"), "--compare", str(tmp_path / "old")]
+        done = subprocess.run(
+            [*command, "--into", str(tmp_path / "new")], capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == status, done.stderr
 
 
 class TestPeers:

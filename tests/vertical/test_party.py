@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 import tacit
 from tacit import _state
-from tacit.vertical import Party, SignSketch, messages
+from tacit.vertical import Party, Plan, SignSketch, messages
 from tacit.vertical._site import SiteFile
 from tacit.vertical.messages import (
     AskLabels,
@@ -218,8 +218,6 @@ def test_the_cost_of_a_plan_by_another_road(neighbours):
 
 
 def messages_plan():
-    from tacit.vertical import Plan
-
     return Plan(rows=1000, rounds=12, columns=3, clip=3.0, selection_scale=40.0, value_scale=30.0,
                 sketch_scale=9.0, label_scale=80.0, labels="send", sketch_size=64)  # fmt: skip
 
@@ -633,3 +631,18 @@ def test_a_forked_party_without_a_folder_refuses():
     os.waitpid(child, 0)
     assert os.read(reader, 100) == b"Refusal"
     assert isinstance(messages.decode(party.handle(hello)), messages.Welcome)
+
+
+def test_a_ledger_that_forgot_an_open_run_stops_it(tmp_path):
+    """A folder remembers the run; a ledger in memory does not outlive the process."""
+    about = {"ids": range(6), "key": bytes(16), "seed": 0, "folder": tmp_path, "labels": np.ones(6)}
+    plan = Plan(
+        rows=6, rounds=2, columns=0, clip=2.0, selection_scale=50.0, sketch_scale=1.0, sketch_size=6
+    )
+    budget = tacit.Budget(5.0, 1e-6)
+    party = Party("one", np.eye(6), ledger=tacit.Ledger(budget), **about)
+    assert isinstance(messages.decode(party.handle(plan.request(bytes(16), 1).encode())), Ready)
+    again = Party("one", np.eye(6), ledger=tacit.Ledger(budget), **about)
+    answer = messages.decode(again.handle(messages.End(run=bytes(16), sequence=2).encode()))
+    assert answer.reason == "budget"
+    assert not again.ledger.entries

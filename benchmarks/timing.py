@@ -22,6 +22,7 @@ SPREAD = 0.15  # no ratio is printed with more, unless its time ran out
 # rounds within one can show: two runs of the same command were up to 8 % apart.
 ANOTHER_PROCESS = 0.05
 MOST_ROUNDS = 201
+SHORTEST = 0.02  # seconds: a shorter task is called several times in its turn
 
 
 class Clocked(float):
@@ -69,11 +70,20 @@ def _rank(count: int) -> int:
     return max(outside, 0)
 
 
-def clock(task: Callable[[], object]) -> float:
+def clock(task: Callable[[], object], calls: int = 1) -> float:
+    """Seconds of one call, as the mean of several."""
     start = time.process_time()
-    answer = task()
-    seconds = time.process_time() - start
+    for _ in range(calls):
+        answer = task()
+    seconds = (time.process_time() - start) / calls
     return float(answer) if isinstance(answer, Clocked) else seconds
+
+
+def _calls(task: Callable[[], object]) -> int:
+    """How many calls make a turn that the clock can tell, found after one to warm up."""
+    if isinstance(task(), Clocked):
+        return 1
+    return max(1, math.ceil(SHORTEST / max(clock(task), 1e-6)))
 
 
 def interleaved(tasks: dict[str, Callable[[], object]], rounds: int = 15) -> dict[str, np.ndarray]:
@@ -92,26 +102,29 @@ def measure(
     pairs: Sequence[tuple[str, str]],
     *,
     rounds: int = 9,
+    least: float = 4.0,
     seconds: float = 30.0,
     spread: float = SPREAD,
 ) -> dict[str, np.ndarray]:
     """Seconds of each task in each round, with more rounds until the ratios of all pairs have settled.
 
-    Every second round runs backwards, so that nobody always comes after the same neighbour.
+    It takes ``least`` seconds or more, since what the neighbours on a machine do changes by the second, and
+    rounds that all fell into one such moment would agree with each other and not with another run. Every
+    second round runs backwards, so that nobody always comes after the same neighbour.
     """
     begun = time.perf_counter()
-    for task in tasks.values():
-        task()
+    calls = {name: _calls(task) for name, task in tasks.items()}
     found: dict[str, list[float]] = {name: [] for name in tasks}
     for done in range(1, MOST_ROUNDS + 1):
         for name in list(tasks) if done % 2 else reversed(list(tasks)):
-            found[name].append(clock(tasks[name]))
+            found[name].append(clock(tasks[name], calls[name]))
         if done < rounds:
             continue
         ratios = [Ratio.of(np.array(found[a]), np.array(found[b])) for a, b in pairs]
-        late = time.perf_counter() - begun > seconds
+        spent = time.perf_counter() - begun
         # Half the limit, so that another run of the same command stays below it too.
-        if late or all(each.spread <= spread / 2 for each in ratios):
+        settled = spent >= least and all(each.spread <= spread / 2 for each in ratios)
+        if settled or spent > seconds:
             break
     return {name: np.array(values) for name, values in found.items()}
 

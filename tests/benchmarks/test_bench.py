@@ -112,9 +112,17 @@ class TestMeasure:
             return call
 
         tasks = {"a": task("a", 3.0), "b": task("b", 1.5)}
-        found = bench.timing.measure(tasks, [("a", "b")], rounds=4)
+        found = bench.timing.measure(tasks, [("a", "b")], rounds=4, least=0.0)
         assert calls == ["a", "b"] + ["a", "b", "b", "a"] * 2
         assert bench.timing.Ratio.of(found["a"], found["b"]) == bench.timing.Ratio(2.0, 0.05, 4)
+
+    def test_short_tasks_are_called_several_times_a_turn(self, bench):
+        calls = []
+        tasks = {"a": lambda: calls.append(0), "b": lambda: None}
+        found = bench.timing.measure(tasks, [("a", "b")], rounds=3, least=0.0, seconds=0.0)
+        assert len(found["a"]) == 3
+        assert len(calls) > 3 * 10
+        assert (found["a"] < bench.timing.SHORTEST).all()
 
     def test_goes_on_while_unsettled(self, bench):
         values = iter([1.0] * 4 + [9.0, 1.0] * 3 + [1.0] * 300)
@@ -122,7 +130,7 @@ class TestMeasure:
             "a": lambda: bench.timing.Clocked(next(values)),
             "b": lambda: bench.timing.Clocked(1.0),
         }
-        assert len(bench.timing.measure(tasks, [("a", "b")], rounds=6)["a"]) > 6
+        assert len(bench.timing.measure(tasks, [("a", "b")], rounds=6, least=0.0)["a"]) > 6
 
     def test_time_runs_out(self, bench):
         values = iter(np.random.default_rng(0).random(10_000) + 1e-3)

@@ -228,3 +228,16 @@ def test_delta_is_never_rounded_down_to_zero() -> None:
     curve = compose([Gaussian(1e-6), Pure(0.4)])
     assert curve.delta(1.0) > 0.0
     assert curve.epsilon() == math.inf
+
+
+@pytest.mark.parametrize("large", [700.0, 3500.0, 1e5, 9.9e6])
+@pytest.mark.parametrize("kind", [Pure, BoundedRange])
+def test_huge_pure_releases_are_not_sold_as_gaussian_ones(kind, large):
+    """A mu whose quantile underflows used to stop at 75, and claimed 6064 where 9,904,000 is true."""
+    together = compose([kind(large), kind(3.0)])
+    # randomised response keeps both truths with probability near 1; a choice among two candidates
+    # whose odds differ by e^epsilon leaks at least half of its epsilon that way
+    least = (large + 3.0) * (1.0 if kind is Pure else 0.5) - 1.0
+    assert least <= together.epsilon(1e-6) <= large + 3.0
+    assert together.delta(0.99 * least) > 1e-6
+    assert kind(large).gdp_bound ** 2 > 1.9 * least  # about mu^2/2 >= epsilon for that mu

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtri_exp
 
 from tacit._checks import FloatArray, number
 from tacit.privacy import gaussian
@@ -71,7 +71,7 @@ class Pure(Curve):
     def gdp_bound(self) -> float:
         # The trade-off function of randomised response is two chords that meet where both errors
         # are 1/(1 + e^epsilon); a Gaussian one through that point lies below its own chords.
-        return -2.0 * float(ndtri(1.0 / (1.0 + math.exp(min(self.value, 700.0)))))
+        return _quantile_gap(self.value)
 
     def _rdp(self, alpha: float) -> float:
         x = (alpha - 1.0) * self.value
@@ -118,6 +118,12 @@ class Laplace(Pure):
 
     def _epsilon(self, delta: float) -> float:
         return max(0.0, self.value + 2.0 * math.log1p(-delta))
+
+
+def _quantile_gap(epsilon: float) -> float:
+    """The mu at which both errors may be 1/(1 + e^epsilon), rounded up; in logarithms, for they underflow."""
+    mu = -2.0 * float(ndtri_exp(-np.logaddexp(0.0, epsilon)))
+    return mu * (1.0 + 2.0**-40) + 2.0**-50
 
 
 def _beyond_linear(y: float) -> float:
@@ -197,7 +203,7 @@ class BoundedRange(Pure):
         # The worst pairs are two-point ones whose odds differ by the factor e^epsilon. The gap of
         # their normal quantiles is largest in the symmetric case, because the normal quantile of a
         # logistic variable is concave above its median (van Zwet's ordering by kurtosis).
-        return -2.0 * float(ndtri(1.0 / (1.0 + math.exp(min(0.5 * self.value, 700.0)))))
+        return _quantile_gap(0.5 * self.value)
 
     def _rdp(self, alpha: float) -> float:
         # The supremum over the position of the range has a closed form. With a = alpha and

@@ -102,7 +102,7 @@ def test_membership_of_a_ball_near_its_surface():
 @pytest.mark.parametrize("loss", [
     losses.Logistic(), losses.Squared(), losses.Hinge(), losses.SmoothHinge(0.5), losses.Huber(0.6),
     losses.Quantile(0.3), losses.Poisson(predictor_bound=1.0, label_bounds=(0.0, 2.0)),
-    losses.Linear(),
+    losses.Linear(), losses.CappedLogistic(0.6),
 ])  # fmt: skip
 def test_interval_losses_hold_the_floats(loss):
     context = MPIntervalContext()
@@ -110,7 +110,7 @@ def test_interval_losses_hold_the_floats(loss):
     rng = np.random.default_rng(0)
     kind, params = loss.kernel
     for z in rng.uniform(-2, 2, 40):
-        labels = (-1.0, 1.0) if kind in (kernels.LOGISTIC, kernels.HINGE) else (0.0, 1.0)
+        labels = (-1.0, 1.0) if kind in kernels.MARGIN else (0.0, 1.0)
         for label in labels:
             found = _interval_loss.phi(context, kind, params, context.mpf(float(z)), label)
             value = kernels.phi(kind, params, float(z), label)

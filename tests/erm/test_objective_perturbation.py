@@ -231,9 +231,9 @@ def test_several_columns_share_the_budget(budget):
 def test_weights_are_bounded_and_zero_is_the_null_record():
     A, y = records()
     w = np.linspace(-1.0, 4.0, len(y))
-    loss, where = erm.CappedLogistic(0.7), sets.WholeSpace(4)
+    loss, where = losses.CappedLogistic(0.7), sets.WholeSpace(4)
     problem = read(loss, where, A, y, PURE, noise_precision="lattice", weights=w,
-                   weight_bound=2.0, capped=True)  # fmt: skip
+                   weight_bound=2.0)  # fmt: skip
     b = np.array([3.0, -20.0, 1.0, 0.0])
     found = minimise(problem, b, 2.0, 1e-8).point
     kept, border = np.clip(w, 0.0, 2.0), math.log(0.7 / 0.3)
@@ -249,28 +249,10 @@ def test_weights_are_bounded_and_zero_is_the_null_record():
     assert null.any()
     blank = np.where(null[:, None], 0.0, A)
     same = read(loss, where, blank, y, PURE, noise_precision="lattice", weights=w,
-                weight_bound=2.0, capped=True)  # fmt: skip
+                weight_bound=2.0)  # fmt: skip
     np.testing.assert_allclose(minimise(same, b, 2.0, 1e-8).point, found, atol=1e-8)
     assert problem.norm == pytest.approx(2.0 * 0.7, rel=1e-12)
     assert np.abs(problem.slopes(A @ found)).max() <= 1.4
-
-
-def test_capped_logistic_is_convex_and_its_link_is_right():
-    loss = erm.CappedLogistic(0.6)
-    z, h = np.linspace(-6, 6, 400), 1e-5
-    for y in (-1.0, 1.0):
-        labels = np.full_like(z, y)
-        slope = (loss.phi(z + h, labels) - loss.phi(z - h, labels)) / (2 * h)
-        np.testing.assert_allclose(loss.dphi(z, labels), slope, atol=1e-6)
-        assert (np.diff(loss.dphi(z, labels)) >= -1e-15).all()
-        assert np.abs(slope).max() <= 0.6 + 1e-9
-    p = loss.probability(z)
-    ones = np.ones_like(z)
-    np.testing.assert_allclose(
-        p * loss.dphi(z, ones) + (1 - p) * loss.dphi(z, -ones), 0, atol=1e-12
-    )
-    with pytest.raises(TypeError, match="CappedLogistic"):
-        erm.gradient_descent(loss, None, *records(), budget=GAUSSIAN)
 
 
 def test_output_perturbation():

@@ -54,6 +54,20 @@ def _huber(threshold, where):
     return phi
 
 
+def _capped(cap, numbers):
+    """The tangent where the slope 1/(1 + e^m) is the cap, from there on down."""
+    where = _mp_where if numbers is mp else np.where
+    border = numbers.log(cap / (1 - cap))
+
+    def phi(z, y):
+        m = y * z
+        kept = where(m < -border, -border + 0 * m, m)
+        small = numbers.log(1 + numbers.exp(-abs(kept))) + where(kept < 0, -kept, 0 * kept)
+        return small - cap * (m - kept)
+
+    return phi
+
+
 def _mp_where(condition, yes, no):
     return yes if condition else no
 
@@ -76,6 +90,12 @@ def cases(ridge: float = 0.0, feature_norm: float = 1.0) -> list[Case]:
             losses.Logistic(**common),
             lambda z, y: np.logaddexp(0, -y * z),
             lambda z, y: mp.log(1 + mp.exp(-y * z)),
+            _signs,
+        ),
+        Case(
+            losses.CappedLogistic(0.6, **common),
+            _capped(0.6, np),
+            _capped(mp.mpf(0.6), mp),
             _signs,
         ),
         Case(

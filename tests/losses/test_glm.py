@@ -262,6 +262,8 @@ def test_losses_are_values():
         (lambda: losses.Huber(threshold=0.0), "threshold"),
         (lambda: losses.Quantile(level=1.0), "level"),
         (lambda: losses.SmoothHinge(width=-1.0), "width"),
+        (lambda: losses.CappedLogistic(0.4), "cap"),
+        (lambda: losses.CappedLogistic(1.0), "cap"),
         (lambda: losses.Poisson(label_bounds=(-1.0, 2.0)), "counts"),
         (lambda: losses.Poisson(1.0, label_bounds=(0.0, 10.0)), "predictor_bound >= 2.303"),
         (lambda: losses.Quadratic(0.0), "scale"),
@@ -270,6 +272,15 @@ def test_losses_are_values():
 def test_parameters_that_make_no_sense(make, words):
     with pytest.raises(ValueError, match=words):
         make()
+
+
+def test_the_link_of_the_capped_loss_makes_the_predictor_best():
+    for cap in (0.5, 0.6, 0.95):
+        loss = losses.CappedLogistic(cap)
+        for z in np.linspace(-6, 6, 61):
+            p = float(loss.probability(np.array([z]))[0])
+            slopes = [loss.gradient(np.array([z]), np.ones(1), y)[0] for y in (1.0, -1.0)]
+            assert p * slopes[0] + (1 - p) * slopes[1] == pytest.approx(0.0, abs=1e-12)
 
 
 def test_arguments_that_do_not_fit():

@@ -60,6 +60,10 @@ def plain(loss, z, y):
     name = type(loss).__name__
     if name == "Logistic":
         return cp.logistic(-cp.multiply(y, z))
+    if name == "CappedLogistic":
+        # The least over margins that may be bought at a price of the cap.
+        bought = cp.Variable(len(y), nonneg=True)
+        return cp.logistic(-cp.multiply(y, z) - bought) + loss.cap * bought
     if name == "Squared":
         return cp.square(z - y) / 2
     if name == "Hinge":
@@ -93,6 +97,7 @@ def records(loss, n=60, dim=DIM, seed=0):
 LOSSES = [
     losses.Logistic(),
     losses.Logistic(ridge=0.05),
+    losses.CappedLogistic(0.7, ridge=0.05),
     losses.Squared(),
     losses.Hinge(),
     losses.Hinge(ridge=0.05),

@@ -93,7 +93,7 @@ class Model:
         return np.asarray(p / p.sum(axis=1, keepdims=True))
 
     def _chances(self, z: FloatArray) -> FloatArray:
-        """By the link of the loss that was minimised; see `tacit.erm.CappedLogistic.probability`."""
+        """By the link of the loss that was minimised; see `tacit.losses.CappedLogistic.probability`."""
         q = 0.5 - 0.5 * np.tanh(0.5 * np.abs(z))  # of the other side, by the logistic link
         cap = float(self.how.get("influence", 1.0))
         certain = np.where(q < 1.0 - cap, cap / (cap + q), 1.0 - q)

@@ -1,7 +1,6 @@
 """Solvers that see all the data."""
 
 from tacit.erm.averaged_iterate import averaged_iterate
-from tacit.erm.capped_logistic import CappedLogistic
 from tacit.erm.exponential_mechanism import exponential_mechanism
 from tacit.erm.fit import Fit
 from tacit.erm.frank_wolfe import frank_wolfe
@@ -13,7 +12,6 @@ from tacit.erm.output_perturbation import output_perturbation
 from tacit.erm.sufficient_statistics import sufficient_statistics
 
 __all__ = [
-    "CappedLogistic",
     "Fit",
     "averaged_iterate",
     "exponential_mechanism",

@@ -35,6 +35,14 @@ def phi(context: Any, kind: int, params: FloatArray, z: Any, y: float) -> Any:
     label = context.mpf(y)
     if kind == kernels.LOGISTIC:
         return context.log(1 + context.exp(-label * z))
+    if kind == kernels.CAPPED_LOGISTIC:
+        # Computed where it bends; the border need not be exact, both parts hold beside it.
+        cap = context.mpf(float(params[0]))
+        border = context.log(cap / (1 - cap))
+        m = label * z
+        tail = context.log(1 + context.exp(border)) - cap * (m + border)
+        bent = context.log(1 + context.exp(-m))
+        return _piecewise(context, m + border, lambda: tail, lambda: bent)
     if kind == kernels.SQUARED:
         return (z - label) ** 2 / 2
     if kind == kernels.LINEAR:

@@ -24,8 +24,7 @@ from tacit.erm._problem import (
     doubts,
     value_at_zero,
 )
-from tacit.erm.capped_logistic import CappedLogistic
-from tacit.losses import Logistic, SmoothHinge
+from tacit.losses import CappedLogistic, Logistic, SmoothHinge
 from tacit.noise import lattice
 from tacit.privacy import (
     Budget,

@@ -24,7 +24,6 @@ import scipy.sparse as sp
 from tacit import _checks
 from tacit._checks import FloatArray
 from tacit.erm._sums import UNIT, UNITS, weighted_rows
-from tacit.erm.capped_logistic import CappedLogistic
 from tacit.losses import ClipCounts, GeneralizedLinear, Loss, kernels, records
 from tacit.noise import Source, release
 from tacit.privacy import Budget, Guarantee, Release, curves, with_remarks
@@ -121,34 +120,22 @@ class Problem:
     def slopes(self, z: FloatArray, rows: Any = slice(None)) -> FloatArray:
         bound = self.slope_bound
         labels = np.ascontiguousarray(self.y[rows])
-        if isinstance(self.loss, CappedLogistic):
-            found = self.loss.dphi(z, labels)
-        else:
-            kind, params = self.loss.kernel  # type: ignore[misc]
-            found = kernels.dphi_all(kind, params, z, labels)
-        found = np.clip(found, -bound, bound)
+        kind, params = self.loss.kernel  # type: ignore[misc]
+        found = np.clip(kernels.dphi_all(kind, params, z, labels), -bound, bound)
         return found if self.weights is None else found * self.weights[rows]
 
     def bends(self, z: FloatArray) -> FloatArray:
         """Second derivatives of the scalar loss of every record."""
-        if isinstance(self.loss, CappedLogistic):
-            found = self.loss.d2phi(z, self.y)
-        else:
-            kind, params = self.loss.kernel  # type: ignore[misc]
-            found = kernels.d2phi_all(kind, params, z, self.y)
+        kind, params = self.loss.kernel  # type: ignore[misc]
+        found = kernels.d2phi_all(kind, params, z, self.y)
         return found if self.weights is None else found * self.weights
 
     def total_value(self, z: FloatArray) -> float:
         """The summed scalar loss, ridge left out."""
-        if self.weights is None and not isinstance(self.loss, CappedLogistic):
-            kind, params = self.loss.kernel  # type: ignore[misc]
+        kind, params = self.loss.kernel  # type: ignore[misc]
+        if self.weights is None:
             return self.count * float(kernels.phi_mean(kind, params, z, self.y))
-        if isinstance(self.loss, CappedLogistic):
-            found = self.loss.phi(z, self.y)
-        else:
-            kind, params = self.loss.kernel  # type: ignore[misc]
-            found = kernels.phi_all(kind, params, z, self.y)
-        return float(np.sum(found if self.weights is None else found * self.weights))
+        return float(np.sum(kernels.phi_all(kind, params, z, self.y) * self.weights))
 
     def thinned(self, every: int) -> Problem:
         """Every so-many-th record; to begin a run with, never to end it."""
@@ -283,7 +270,6 @@ def read(
     by_entries: bool = False,
     weights: Any = None,
     weight_bound: float = 1.0,
-    capped: bool = False,
 ) -> Problem:
     """Check everything and clip the records; nothing is spent and nothing is drawn."""
     if not isinstance(budget, Budget):
@@ -296,10 +282,6 @@ def read(
     if not isinstance(loss, Loss):
         raise TypeError(
             f"loss must be a tacit.losses.Loss, got {loss!r}; wrap callables in losses.CustomLoss"
-        )
-    if isinstance(loss, CappedLogistic) and not capped:
-        raise TypeError(
-            "erm.CappedLogistic is for erm.objective_perturbation; use losses.Logistic here"
         )
     if isinstance(loss, GeneralizedLinear) and loss.feature_norm < LEAST_NORM:
         raise ValueError(
@@ -398,8 +380,6 @@ def value_at_zero(loss: Any) -> float:
     """The largest loss of the zero decision, over all labels that the loss allows."""
     if not isinstance(loss, GeneralizedLinear):
         return 0.0
-    if isinstance(loss, CappedLogistic):
-        return math.log(2.0)
     kind, params = loss.kernel
     if kind == kernels.LINEAR:
         return 0.0

@@ -162,7 +162,7 @@ def spread(problem: Problem) -> float:
         ends = [kernels.phi(kind, params, end, label) for end in (-z, z)]
         # phi is convex: largest at an end; smallest at an end, or at a label within reach
         inner = [kernels.phi(kind, params, min(max(label, -z), z), label)]
-        if kind in (kernels.LOGISTIC, kernels.HINGE, kernels.SMOOTH_HINGE):
+        if kind in kernels.MARGIN:
             inner = ends
         if kind == kernels.POISSON:
             inner = [0.0]

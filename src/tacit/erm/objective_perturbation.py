@@ -121,7 +121,7 @@ def objective_perturbation(
     columns, several = _columns(y)
     problem = read(
         loss, set, X, columns[0], budget, noise_precision=noise_precision, calibration=calibration,
-        weights=weights, weight_bound=weight_bound, capped=True,
+        weights=weights, weight_bound=weight_bound,
     )  # fmt: skip
     targets = [problem.y, *(_labels(problem, column) for column in columns[1:])]
     _check_loss(problem)

@@ -20,11 +20,10 @@ from scipy.special import expit
 from sklearn.base import ClassifierMixin
 
 from tacit import _checks, erm
-from tacit.erm.capped_logistic import CappedLogistic, check_cap
 from tacit.estimators import parameters
 from tacit.estimators.face import LEAK, Classes, FloatArray, shares
 from tacit.estimators.private import PrivateEstimator, Table, class_factors
-from tacit.losses import ClipCounts, Logistic, SmoothHinge
+from tacit.losses import CappedLogistic, ClipCounts, Logistic, SmoothHinge
 from tacit.privacy import PrivacyLeakWarning, remarked
 
 OBJECTIVE = "objective-perturbation"
@@ -130,7 +129,7 @@ class PrivateLogisticRegression(PrivateClassifier):
     influence : float
         In [1/2, 1]: the largest pull of a record, which the noise is proportional to. 1 is the
         logistic loss; at the default, 1/2, a record on the wrong side pulls no harder than one at
-        the border (`tacit.erm.CappedLogistic`).
+        the border (`tacit.losses.CappedLogistic`).
     regularizer : float, optional
         The weight of half the squared coefficients in the *summed* loss, with features in units of
         ``feature_norm``. By default chosen by theory from the number of records, the number of
@@ -213,7 +212,7 @@ class PrivateLogisticRegression(PrivateClassifier):
         self.random_state = random_state
 
     def _loss(self, norm: float, plain: bool) -> Any:
-        cap = check_cap(self.influence, "influence")
+        cap = _checks.number(self.influence, "influence", low=0.5, high=1.0)
         self.influence_ = 1.0 if plain else cap
         if self.influence_ == 1.0:
             return Logistic(feature_norm=norm)

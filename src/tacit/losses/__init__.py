@@ -6,6 +6,7 @@ from tacit.losses.comparator import cumulative, regret, regret_curve
 from tacit.losses.custom import CustomLoss
 from tacit.losses.generalized_linear import GeneralizedLinear
 from tacit.losses.glm import (
+    CappedLogistic,
     Hinge,
     Huber,
     Logistic,
@@ -20,6 +21,7 @@ from tacit.losses.quadratic import Quadratic
 
 __all__ = [
     "BestFixed",
+    "CappedLogistic",
     "CheckReport",
     "ClipCounts",
     "CustomLoss",

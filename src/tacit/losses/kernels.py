@@ -29,6 +29,11 @@ HUBER = 4  # params[0] is the residual where the loss turns linear
 QUANTILE = 5  # params[0] is the level
 POISSON = 6  # params[0] is the largest linear predictor; beyond it the tangent
 LINEAR = 7  # params[0] is the slope; the "label" is an offset
+CAPPED_LOGISTIC = (
+    8  # y in {-1, 1}; params[0] is the largest slope, reached at the margin -params[1]
+)
+
+MARGIN = (LOGISTIC, HINGE, SMOOTH_HINGE, CAPPED_LOGISTIC)  # functions of y z alone, which fall
 
 _NEWTON_STEPS = 100
 
@@ -42,13 +47,22 @@ def _sigmoid(u: float) -> float:
 
 
 @njit(cache=True, nogil=True)
+def _softplus(m: float) -> float:
+    """log(1 + exp(-m))."""
+    if m > 0.0:
+        return math.log1p(math.exp(-m))
+    return math.log1p(math.exp(m)) - m
+
+
+@njit(cache=True, nogil=True)
 def phi(kind: int, params: FloatArray, z: float, y: float) -> float:
     """The loss of predicting z when the label is y."""
     if kind == LOGISTIC:
+        return _softplus(y * z)
+    if kind == CAPPED_LOGISTIC:
         m = y * z
-        if m > 0.0:
-            return math.log1p(math.exp(-m))
-        return math.log1p(math.exp(m)) - m
+        kept = max(m, -params[1])
+        return _softplus(kept) + params[0] * (kept - m)
     if kind == SQUARED:
         return 0.5 * (z - y) * (z - y)
     if kind == HINGE:
@@ -85,6 +99,8 @@ def dphi(kind: int, params: FloatArray, z: float, y: float) -> float:
     """The derivative in z; at a kink, one of its subgradients."""
     if kind == LOGISTIC:
         return -y * _sigmoid(-y * z)
+    if kind == CAPPED_LOGISTIC:
+        return -y * min(params[0], _sigmoid(-y * z))
     if kind == SQUARED:
         return z - y
     if kind == HINGE:
@@ -108,6 +124,9 @@ def d2phi(kind: int, params: FloatArray, z: float, y: float) -> float:
     if kind == LOGISTIC:
         s = _sigmoid(-abs(z))
         return s * (1.0 - s)
+    if kind == CAPPED_LOGISTIC:
+        s = _sigmoid(-y * z)
+        return s * (1.0 - s) if s < params[0] else 0.0
     if kind == SQUARED:
         return 1.0
     if kind == SMOOTH_HINGE:
@@ -181,6 +200,11 @@ def implicit_scalar(kind: int, params: FloatArray, z: float, y: float, c: float)
     if c <= 0.0:
         return dphi(kind, params, z, y)
     if kind == LOGISTIC:
+        return _implicit_logistic(z, y, c)
+    if kind == CAPPED_LOGISTIC:
+        # On the straight part after the step, or the cap is nowhere to be felt.
+        if y * z + c * params[0] <= -params[1]:
+            return -y * params[0]
         return _implicit_logistic(z, y, c)
     if kind == SQUARED:
         return (z - y) / (1.0 + c)

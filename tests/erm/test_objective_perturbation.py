@@ -12,10 +12,11 @@ from scipy.stats import kstest
 
 import tacit
 from tacit import erm, losses, sets
-from tacit.erm import _minimise
+from tacit.erm import _newton
 from tacit.erm._minimise import minimise
 from tacit.erm._perturbation import apart
 from tacit.erm._problem import read
+from tacit.losses import kernels
 from tacit.noise import Source
 from tacit.noise.release import noisy
 from tacit.privacy import ObjectivePerturbation
@@ -331,7 +332,7 @@ def test_second_derivatives_that_rounding_spoils_cost_time_only(monkeypatch):
     problem = read(LOSS, None, A, y, GAUSSIAN, noise_precision="lattice")
     b = np.array([3.0, -20.0, 1.0, 0.0])
     want = minimise(problem, b, 2.0, 1e-6)
-    true, spoilt = _minimise.weighted_gram, []
+    true, spoilt = _newton.weighted_gram, []
 
     def spoil(A, weights, kind=np.float64):
         H = true(A, weights, kind)
@@ -340,11 +341,57 @@ def test_second_derivatives_that_rounding_spoils_cost_time_only(monkeypatch):
             H[0, 0] = -5.0
         return H
 
-    monkeypatch.setattr(_minimise, "weighted_gram", spoil)
+    monkeypatch.setattr(_newton, "weighted_gram", spoil)
     found = minimise(problem, b, 2.0, 1e-6)
     assert np.float32 in spoilt
     assert np.float64 in spoilt
     assert np.linalg.norm(found.point - want.point) <= found.distance + want.distance
+
+
+@pytest.mark.parametrize(
+    "where", [sets.WholeSpace(18), sets.L2Ball(18), sets.Box([-1.0] * 18, [1.0] * 18)]
+)
+@pytest.mark.parametrize("loss", [LOSS, losses.CappedLogistic(0.5), losses.SmoothHinge(0.01)])
+def test_records_that_are_all_the_same(where, loss):
+    # Second derivatives of rank one: not every routine for eigenvalues gets along with them.
+    rng = np.random.default_rng(0)
+    A = np.tile(rng.standard_normal(18), (9000, 1))
+    A /= np.linalg.norm(A, axis=1)[:, None]
+    y = rng.choice([-1.0, 1.0], 9000)
+    problem = read(loss, where, A, y, PURE, noise_precision="lattice")
+    b = rng.standard_normal(18)
+    tolerance, _ = apart(problem, 1.0, 3.0)
+    found = minimise(problem, b, 3.0, tolerance)
+    kind, params = loss.kernel
+    slopes = np.array(
+        [kernels.dphi(kind, params, z, label) for z, label in zip(A @ found.point, y, strict=True)]
+    )
+    gradient = A.T @ slopes + 3.0 * found.point + b
+    away = where.project(found.point - gradient / 3.0) - found.point
+    assert np.linalg.norm(away) <= 4.0 * tolerance
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_certificate_is_reached_whatever_the_records(seed):
+    # That a run fails would tell something of the records, so it must not: columns of all sizes,
+    # equal rows, more columns than records, kinks, and borders where rounding hides a good step.
+    rng = np.random.default_rng(seed)
+    for _ in range(25):
+        n, p = int(10 ** rng.uniform(0, 2)), int(10 ** rng.uniform(0, 1.6))
+        A = rng.standard_normal((n, p)) * np.exp(rng.normal(0, rng.choice([0, 3]), p))
+        A = [A, np.abs(A), A[:1] + 0 * A, A * (rng.random((n, p)) < 0.1)][rng.integers(4)]
+        y = rng.choice([-1.0, 1.0], n)
+        loss = [LOSS, losses.CappedLogistic(0.5), losses.SmoothHinge(0.01), losses.Huber(0.1)]
+        where = [
+            None,
+            sets.L2Ball(p, float(10 ** rng.uniform(-2, 2))),
+            sets.Box([-1.0] * p, [1.0] * p),
+        ]
+        budget = tacit.Budget(float(10 ** rng.uniform(-2, 4)), float(rng.choice([0.0, 1e-6])))
+        fit = erm.objective_perturbation(
+            loss[rng.integers(4)], where[rng.integers(3)], A, y, budget=budget, seed=seed
+        )
+        assert np.isfinite(fit.point).all()
 
 
 def test_a_norm_whose_square_vanishes_is_refused():

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tacit.erm._sums import UNIT, UNITS, gram, weighted_rows
+from tacit import losses
+from tacit.erm._sums import UNIT, UNITS, gram, summed_slopes, weighted_rows
 from tacit.trace import Recorder
 
 
@@ -27,6 +28,32 @@ def test_weighted_rows_within_the_bound(count):
     bound = UNITS * UNIT * (np.abs(w) @ np.abs(A))
     for data in (A, sp.csr_array(A)):
         assert (np.abs(weighted_rows(data, w) - exact_sum(A, w)) <= bound).all()
+
+
+@pytest.mark.parametrize("count", [1, 127, 128, 129, 1000])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_summed_slopes_within_the_bound(count, weighted):
+    # Squared losses have slopes that rational numbers can say: <a, x> - y, clipped.
+    rng = np.random.default_rng(count)
+    A = rng.standard_normal((count, 7)) * 10.0 ** rng.integers(-6, 3, (count, 1))
+    y, x, limit = rng.standard_normal(count), rng.standard_normal(7), 1.5
+    weights = rng.uniform(0, 2, count) if weighted else None
+    z, total = summed_slopes(A, y, weights, x, *losses.Squared().kernel, limit)
+    exact_x, size = [Fraction(float(v)) for v in x], float(np.linalg.norm(x))
+    slopes, unsure = [], []
+    for i, row in enumerate(A):
+        exact_z = sum(Fraction(float(a)) * v for a, v in zip(row, exact_x, strict=True))
+        off = 9 * UNIT * float(np.linalg.norm(row)) * size
+        assert abs(float(Fraction(float(z[i])) - exact_z)) <= off
+        factor = Fraction(float(weights[i])) if weighted else Fraction(1)
+        slope = max(min(exact_z - Fraction(float(y[i])), Fraction(limit)), -Fraction(limit))
+        slopes.append(factor * slope)
+        unsure.append(float(factor) * (off + 2 * UNIT * (limit + abs(y[i]))))
+    sizes = np.abs([float(slope) for slope in slopes]) + np.array(unsure)
+    for j in range(7):
+        exact = sum(s * Fraction(float(a)) for s, a in zip(slopes, A[:, j], strict=True))
+        bound = (UNITS * UNIT * sizes + unsure) @ np.abs(A[:, j])
+        assert abs(float(Fraction(float(total[j])) - exact)) <= bound
 
 
 def test_gram_within_the_bound():

@@ -14,15 +14,13 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from scipy.optimize import minimize_scalar
 
-from tacit.erm._minimise import Objective
+from tacit.erm._objective import Doubt
 from tacit.erm._problem import (
     Problem,
     default_radius,
     doubts,
-    value_at_zero,
 )
 from tacit.losses import CappedLogistic, Logistic, SmoothHinge
 from tacit.noise import lattice
@@ -36,7 +34,6 @@ from tacit.privacy import (
 )
 from tacit.privacy import calibration as calibrations
 from tacit.privacy.curve import Curve
-from tacit.sets import WholeSpace
 
 NAME = "objective perturbation"
 _SHARES = (1e-3, 1e-2, 5e-2)
@@ -81,13 +78,8 @@ def apart(problem: Problem, scale: float, ridge: float) -> tuple[float, float]:
     # Half a lattice step in each coordinate is what rounding takes from the linear term.
     steps = lattice.STEPS if problem.noise == "gaussian" else lattice.GAMMA_STEPS
     rounding = 0.5 * math.sqrt(problem.dim) * lattice.step(scale, steps)
-    radius = reach_bound(problem, scale, ridge)
-    spread = _spread(problem, scale)
-    objective = Objective(problem, np.full(1, spread), ridge)
-    doubt = objective.doubt(np.full(1, radius))
-    if not isinstance(problem.set, WholeSpace):
-        doubt = 2.0 * doubt + objective.projection_doubt(radius)
-    tolerance = rounding + 4.0 * doubt
+    doubt = Doubt(problem, _spread(problem, scale), ridge)
+    tolerance = rounding + doubt.reachable(reach_bound(problem, scale, ridge))
     # Two neighbours' points may be off in opposite directions.
     return tolerance, 2.0 * (tolerance + rounding) / ridge
 
@@ -109,13 +101,13 @@ def reach_bound(problem: Problem, scale: float, ridge: float) -> float:
     if math.isfinite(bound):
         return bound
     pull = _spread(problem, scale) / ridge
-    worst = problem.weight_bound * problem.count * value_at_zero(problem.loss)
+    worst = problem.weight_bound * problem.count * problem.loss_at_zero
     return pull + math.sqrt(pull * pull + 2.0 * worst / ridge)
 
 
 def _bend(problem: Problem) -> float:
     """A bound on the Hessian of one record."""
-    bend = problem.loss.scalar_bounds(problem.set)[1]  # type: ignore[attr-defined]
+    bend = problem.scalar_bounds[1]
     return problem.weight_bound * float(bend) * problem.feature_norm**2
 
 
@@ -203,7 +195,7 @@ def _risk(problem: Problem, ridge: float, own: float, scale: float) -> float:
         radius = bound if math.isfinite(bound) else default_radius(problem, NAME)
         return 0.5 * p * variance / ridge + 0.5 * extra * radius**2
     spread = _TYPICAL[type(problem.loss)] / problem.feature_norm
-    worth = _CHEAP * problem.count * value_at_zero(problem.loss)
+    worth = _CHEAP * problem.count * problem.loss_at_zero
     spread *= min(max(1.0, 4.0 * worth / (p * math.sqrt(variance) * spread)), _LARGE)
     spread = min(spread, float(problem.set.norm_bound) / math.sqrt(p))
     unit = variance + (extra * spread) ** 2

@@ -23,7 +23,7 @@ import scipy.sparse as sp
 
 from tacit import _checks
 from tacit._checks import FloatArray
-from tacit.erm._sums import UNIT, UNITS, weighted_rows
+from tacit.erm._sums import UNIT, UNITS, summed_slopes, weighted_rows
 from tacit.losses import ClipCounts, GeneralizedLinear, Loss, kernels, records
 from tacit.noise import Source, release
 from tacit.privacy import Budget, Guarantee, Release, curves, with_remarks
@@ -68,19 +68,33 @@ class Problem:
     def is_linear_model(self) -> bool:
         return isinstance(self.loss, GeneralizedLinear)
 
-    @property
-    def slope_bound(self) -> float:
-        """The largest |phi'| on the set."""
+    @functools.cached_property
+    def scalar_bounds(self) -> tuple[float, float]:
+        """The largest |phi'| and the largest phi'' on the set, of a record with weight 1."""
         assert isinstance(self.loss, GeneralizedLinear)
-        return self.loss.scalar_bounds(self.set)[0]
+        return self.loss.scalar_bounds(self.set)
 
     @property
+    def slope_bound(self) -> float:
+        return self.scalar_bounds[0]
+
+    @functools.cached_property
+    def loss_at_zero(self) -> float:
+        """The largest loss of the zero decision, over all labels that the loss allows."""
+        if not isinstance(self.loss, GeneralizedLinear):
+            return 0.0
+        kind, params = self.loss.kernel
+        if kind == kernels.LINEAR:
+            return 0.0
+        return max(kernels.phi(kind, params, 0.0, label) for label in label_range(self.loss))
+
+    @functools.cached_property
     def feature_norm(self) -> float:
         assert isinstance(self.loss, GeneralizedLinear)
         # a float norm is within (dim + 16) units of the true one
         return self.loss.feature_norm * (1.0 + (self.dim + 16) * 2.0**-52)
 
-    @property
+    @functools.cached_property
     def norm(self) -> float:
         """A bound on the norm of one record's gradient, as it is computed, without the ridge."""
         if self.is_linear_model:
@@ -106,8 +120,7 @@ class Problem:
     def smoothness(self) -> float:
         """Of the mean loss, on the set."""
         if self.is_linear_model:
-            bend = self.loss.scalar_bounds(self.set)[1]  # type: ignore[attr-defined]
-            bend *= self.weight_bound
+            bend = self.scalar_bounds[1] * self.weight_bound
             return bend * self.loss.feature_norm**2 + self.loss.ridge  # type: ignore[attr-defined]
         return self.loss.smoothness
 
@@ -151,9 +164,18 @@ class Problem:
         """The sum of all (or some) records' clipped gradients, without the ridge."""
         if not self.is_linear_model:
             return self._loop(x, rows)
-        A = self.A if rows is None else self.A[rows]
-        z = np.ascontiguousarray(A @ x)
-        return weighted_rows(A, self.slopes(z, slice(None) if rows is None else rows))
+        if rows is None:
+            return self.predictors_and_sum(x)[1]
+        A = self.A[rows]
+        return weighted_rows(A, self.slopes(np.ascontiguousarray(A @ x), rows))
+
+    def predictors_and_sum(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Every record's linear predictor, and the sum of their clipped gradients."""
+        if sp.issparse(self.A):
+            z = self.predictors(x)
+            return z, weighted_rows(self.A, self.slopes(z))
+        kind, params = self.loss.kernel  # type: ignore[misc]
+        return summed_slopes(self.A, self.y, self.weights, x, kind, params, self.slope_bound)
 
     def _loop(self, x: FloatArray, rows: Any) -> FloatArray:
         # A loss of the user's own: its Lipschitz constant is a claim, so every gradient is clipped.
@@ -376,16 +398,6 @@ def reach(set: Any) -> float:
     return float(set.diameter)
 
 
-def value_at_zero(loss: Any) -> float:
-    """The largest loss of the zero decision, over all labels that the loss allows."""
-    if not isinstance(loss, GeneralizedLinear):
-        return 0.0
-    kind, params = loss.kernel
-    if kind == kernels.LINEAR:
-        return 0.0
-    return max(kernels.phi(kind, params, 0.0, label) for label in label_range(loss))
-
-
 def label_range(loss: GeneralizedLinear) -> tuple[float, float]:
     low, high = getattr(loss, "label_bounds", (-1.0, 1.0))
     return float(low), float(high)
@@ -402,7 +414,7 @@ def default_radius(problem: Problem, solver: str, noise_norm: Any = None) -> flo
     """
     from tacit.sets import L2Ball
 
-    worth = IGNORANCE * value_at_zero(problem.loss)
+    worth = IGNORANCE * problem.loss_at_zero
     if worth == 0.0:
         raise ValueError(
             f"{solver} cannot choose a radius for {problem.loss!r}; give a bounded set such as "
@@ -418,7 +430,7 @@ def default_radius(problem: Problem, solver: str, noise_norm: Any = None) -> flo
         return radius * float(noise_norm(L2Ball(problem.dim, radius))) / problem.count
 
     kind, params = problem.loss.kernel  # type: ignore[misc]
-    limit = FAR * value_at_zero(problem.loss)
+    limit = FAR * problem.loss_at_zero
 
     def is_small(radius: float) -> bool:
         z = radius * problem.loss.feature_norm  # type: ignore[attr-defined]

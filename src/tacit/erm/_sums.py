@@ -23,11 +23,13 @@ import scipy.sparse as sp
 from numba import njit
 
 from tacit._checks import FloatArray
+from tacit.losses import kernels
 
 UNITS = 160.0
 UNIT = 2.0**-53
 
 _BLOCK = 128
+_NONE = np.empty(0)
 _CHUNK = 2**22  # numbers of partial sums held at a time
 
 
@@ -48,6 +50,55 @@ def _add(total, lost, value):  # type: ignore[no-untyped-def]
 def _add_rows(total, lost, rows):  # type: ignore[no-untyped-def]
     for i in range(rows.shape[0]):
         _add(total, lost, rows[i])
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _product(row, x):  # type: ignore[no-untyped-def]
+    # The bounds hold for any order of the additions, fused or not.
+    total = 0.0
+    for j in range(x.size):
+        total += row[j] * x[j]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _slopes(A, y, weights, x, kind, params, bound, z):  # type: ignore[no-untyped-def]
+    dim = A.shape[1]
+    total, lost, part = np.zeros(dim), np.zeros(dim), np.empty(dim)
+    slopes = np.empty(_BLOCK)
+    for start in range(0, z.size, _BLOCK):
+        stop = min(z.size, start + _BLOCK)
+        for i in range(start, stop):
+            z[i] = _product(A[i], x)
+        for i in range(start, stop):
+            slope = min(bound, max(-bound, kernels.dphi(kind, params, z[i], y[i])))
+            slopes[i - start] = slope * weights[i] if weights.size else slope
+        part[:] = 0.0
+        for i in range(start, stop):
+            slope = slopes[i - start]
+            for j in range(dim):
+                part[j] += slope * A[i, j]
+        _add(total, lost, part)
+    for j in range(dim):
+        total[j] += lost[j]
+    return total
+
+
+def summed_slopes(
+    A: FloatArray,
+    y: FloatArray,
+    weights: FloatArray | None,
+    x: FloatArray,
+    kind: int,
+    params: FloatArray,
+    bound: float,
+) -> tuple[FloatArray, FloatArray]:
+    """``A x``, and the sum of the rows by their slopes, clipped to the bound and weighted.
+
+    A block of rows is read once and stays in the cache for both.
+    """
+    z = np.empty(len(y))
+    return z, _slopes(A, y, _NONE if weights is None else weights, x, kind, params, bound, z)
 
 
 @njit(cache=True, nogil=True)

@@ -28,7 +28,7 @@ from tacit.erm._oracles import (
     corners_of,
 )
 from tacit.erm._pause import Pause, take_up
-from tacit.erm._problem import Problem, label_range, need_lipschitz, read, value_at_zero
+from tacit.erm._problem import Problem, label_range, need_lipschitz, read
 from tacit.erm._sparse import SquaredGradient, rounding
 from tacit.erm._sums import weighted_rows
 from tacit.erm.fit import Fit
@@ -218,7 +218,7 @@ def _can_shrink(problem: Problem) -> bool:
     """Whether the default rule of docs/algorithms/frank-wolfe.md has what it needs."""
     if not (problem.by_entries and isinstance(problem.set, L1Ball)):
         return False
-    return math.isfinite(_curvature(problem)) and value_at_zero(problem.loss) > 0.0
+    return math.isfinite(_curvature(problem)) and problem.loss_at_zero > 0.0
 
 
 def _default(problem: Problem, chooser: Oracle, is_free: bool) -> tuple[int, float]:
@@ -228,7 +228,7 @@ def _default(problem: Problem, chooser: Oracle, is_free: bool) -> tuple[int, flo
     where the harm that T corners at random do is at most a share of what zero can lose.
     """
     full = float(problem.set.radius)
-    zero = value_at_zero(problem.loss)
+    zero = problem.loss_at_zero
     # of the mean loss along one corner; (2 size)^2 in the curvature is between opposite ones
     bend = _curvature(problem) / 4.0
     steps = np.unique(np.geomspace(1, MOST_STEPS, 80).astype(int))
@@ -271,7 +271,7 @@ def _curvature(problem: Problem) -> float:
         return float(problem.loss.curvature(problem.set))
     bound = problem.loss.feature_norm  # type: ignore[attr-defined]
     size = float(problem.set.norm_bound)
-    bend = problem.loss.scalar_bounds(problem.set)[1]  # type: ignore[attr-defined]
+    bend = problem.scalar_bounds[1]
     return float(bend * (2.0 * bound * size) ** 2 + problem.loss.ridge * (2.0 * size) ** 2)
 
 

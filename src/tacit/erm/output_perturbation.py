@@ -19,7 +19,8 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from tacit import _checks
-from tacit.erm._minimise import Objective, minimise
+from tacit.erm._minimise import minimise
+from tacit.erm._objective import Doubt
 from tacit.erm._problem import (
     Problem,
     default_radius,
@@ -31,7 +32,7 @@ from tacit.erm.fit import Fit
 from tacit.noise import Source
 from tacit.noise.release import noisy
 from tacit.privacy import charge
-from tacit.sets import L2Ball, WholeSpace
+from tacit.sets import L2Ball
 from tacit.trace import Callback, Recorder
 
 NAME = "output perturbation"
@@ -154,11 +155,7 @@ def reachable(problem: Problem, ridge: float) -> float:
     radius = float(problem.set.norm_bound)
     if not math.isfinite(radius):
         radius = 100.0 * default_radius(problem, NAME)
-    objective = Objective(problem, np.zeros(1), ridge)
-    doubt = objective.doubt(np.full(1, radius))
-    if not isinstance(problem.set, WholeSpace):
-        doubt = 2.0 * doubt + objective.projection_doubt(radius)
-    return 4.0 * doubt + 1e-12 * problem.norm
+    return Doubt(problem, 0.0, ridge).reachable(radius) + 1e-12 * problem.norm
 
 
 def ridge_for(problem: Problem, regularizer: Any) -> float:

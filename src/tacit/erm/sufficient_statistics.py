@@ -249,11 +249,11 @@ def _solve(problem: Problem, V: FloatArray, u: FloatArray, ridge: float) -> Floa
     if isinstance(problem.set, WholeSpace):
         return problem.shaped(vectors @ (c / values))
     if isinstance(problem.set, L2Ball):
-        from tacit.erm._minimise import _multiplier
+        from tacit.erm._proximal import multiplier
 
         s = c / values
         if np.linalg.norm(s) > problem.set.radius:
-            shift = _multiplier(lambda t: c / (values + t), c, values[0], problem.set.radius)
+            shift = multiplier(lambda t: c / (values + t), c, values[0], problem.set.radius)
             s = c / (values + shift)
         return problem.set.project(problem.shaped(vectors @ s))
     x = np.array(problem.set.project(problem.shaped(vectors @ (c / values)))).ravel()

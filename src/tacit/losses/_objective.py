@@ -9,11 +9,13 @@ it is reduced once to its Gram matrix, and the data is read again for the certif
 
 from __future__ import annotations
 
+import math
 from copy import copy
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numba import njit
 
 from tacit.losses import kernels
 from tacit.losses.base import FloatArray
@@ -106,12 +108,18 @@ def weighted_gram(A: Any, weights: FloatArray, kind: Any = np.float64) -> FloatA
     if sp.issparse(A):
         return np.asarray((A.T @ sp.diags_array(weights) @ A).toarray())
     total = np.zeros((dim, dim))
-    roots = np.sqrt(weights)
+    # Blocks stay in the cache; scaling the whole matrix at once would copy it through memory.
+    block = np.empty((min(_BLOCK, len(weights)), dim), dtype=kind)
     for start in range(0, len(weights), _BLOCK):
-        # Blocks stay in the cache; scaling the whole matrix at once would copy it through memory.
-        block = np.multiply(
-            A[start : start + _BLOCK], roots[start : start + _BLOCK, None], dtype=kind,
-            casting="same_kind",
-        )  # fmt: skip
-        total += block.T @ block
+        part = block[: len(weights) - start]
+        _scale(A, weights, start, part)
+        total += part.T @ part
     return total
+
+
+@njit(cache=True, nogil=True)
+def _scale(A, weights, start, out):  # type: ignore[no-untyped-def]
+    for i in range(out.shape[0]):
+        root = math.sqrt(weights[start + i])
+        for j in range(out.shape[1]):
+            out[i, j] = root * A[start + i, j]

@@ -120,13 +120,13 @@ def dphi(kind: int, params: FloatArray, z: float, y: float) -> float:
 
 @njit(cache=True, nogil=True)
 def d2phi(kind: int, params: FloatArray, z: float, y: float) -> float:
-    """The second derivative in z where there is one; 0 at a kink and on straight parts."""
+    """The second derivative in z where there is one; at a kink, that of one of its sides."""
     if kind == LOGISTIC:
         s = _sigmoid(-abs(z))
         return s * (1.0 - s)
     if kind == CAPPED_LOGISTIC:
         s = _sigmoid(-y * z)
-        return s * (1.0 - s) if s < params[0] else 0.0
+        return s * (1.0 - s) if s <= params[0] else 0.0
     if kind == SQUARED:
         return 1.0
     if kind == SMOOTH_HINGE:

@@ -72,22 +72,28 @@ def row_norms(A: Any) -> FloatArray:
     return norms
 
 
-def clip_rows(A: Any, bound: float) -> tuple[Any, int]:
-    """Rows longer than the bound scaled down to it, and how many; A itself if there are none."""
+def clip_factors(A: Any, bound: float) -> tuple[FloatArray, int]:
+    """What to multiply each row with so that none is longer than the bound, and how many are."""
     norms = row_norms(A)
     beyond = norms > bound
-    count = int(np.count_nonzero(beyond))
-    if count == 0:
-        return A, 0
     factors = np.ones(len(norms))
     factors[beyond] = bound / norms[beyond] * _SHRINK
+    return factors, int(np.count_nonzero(beyond))
+
+
+def clip_rows(A: Any, bound: float) -> tuple[Any, int]:
+    """Rows longer than the bound scaled down to it, and how many; A itself if there are none."""
+    factors, count = clip_factors(A, bound)
+    return (scale_rows(A, factors) if count else A), count
+
+
+def scale_rows(A: Any, factors: FloatArray) -> Any:
+    """A copy with every row multiplied by its factor."""
     if sp.issparse(A):
         A = A.copy()
         A.data *= np.repeat(factors, np.diff(A.indptr))
-    else:
-        A = A.copy()
-        A[beyond] *= factors[beyond, None]
-    return A, count
+        return A
+    return A * factors[:, None]
 
 
 def labels(y: Any, count: int, name: str = "y") -> FloatArray:
@@ -122,4 +128,14 @@ def clip_labels(y: FloatArray, low: float, high: float) -> tuple[FloatArray, int
     return (np.clip(y, low, high), count) if count else (y, 0)
 
 
-__all__ = ["ClipCounts", "clip_labels", "clip_rows", "features", "labels", "row_norms", "signs"]
+__all__ = [
+    "ClipCounts",
+    "clip_factors",
+    "clip_labels",
+    "clip_rows",
+    "features",
+    "labels",
+    "row_norms",
+    "scale_rows",
+    "signs",
+]

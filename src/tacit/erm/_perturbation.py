@@ -43,7 +43,7 @@ _TYPICAL = {Logistic: math.pi / math.sqrt(3.0), CappedLogistic: math.pi / math.s
 """Standard deviation of the best predictors in units of the loss: that of logistic noise, and the
 margin of a hinge."""
 _CHEAP = 0.05
-"""Decisions may be as large as lets the noise cost this share of what the zero decision loses."""
+"""Decisions may be as large as lets noise and chance cost this share of what the zero decision loses."""
 _LARGE = 10.0
 """But no more than so many times the size at which the loss bends."""
 _TAIL = 0.99
@@ -195,7 +195,8 @@ def _risk(problem: Problem, ridge: float, own: float, scale: float) -> float:
         radius = bound if math.isfinite(bound) else default_radius(problem, NAME)
         return 0.5 * p * variance / ridge + 0.5 * extra * radius**2
     spread = _TYPICAL[type(problem.loss)] / problem.feature_norm
-    worth = _CHEAP * problem.count * problem.loss_at_zero
+    # fitting p numbers to records loses about p/2 by chance alone (Wilks), noise or not
+    worth = max(0.0, _CHEAP * problem.count * problem.loss_at_zero - 0.5 * p)
     spread *= min(max(1.0, 4.0 * worth / (p * math.sqrt(variance) * spread)), _LARGE)
     spread = min(spread, float(problem.set.norm_bound) / math.sqrt(p))
     unit = variance + (extra * spread) ** 2

@@ -12,6 +12,7 @@ import argparse
 import math
 import os
 import time
+import warnings
 from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -20,9 +21,7 @@ import numpy as np
 
 import tacit
 from tacit import losses, online, sets
-from tacit.privacy import Guarantee, NoPrivacy, Release
-from tacit.sums.base import RunningTotal
-from tacit.sums.process import Process
+from tacit.cli.reproduce.no_noise import NoNoise
 
 DELTA = 1e-6
 
@@ -34,46 +33,6 @@ def data(name: str) -> Path | None:
         print(f"{name} is not in {folder}: this part is skipped")
         return None
     return path
-
-
-class Nothing(Process):
-    def draws(self, t, rows):
-        return rows
-
-    def block(self, source, t, rows, dim):
-        return np.zeros((rows, dim))
-
-    def mix(self, fresh, t, rows):
-        return fresh
-
-
-class NoNoise(RunningTotal):
-    """A total that adds nothing, for what a learner does without privacy. It promises nothing."""
-
-    _forgets = True
-
-    def __init__(self, dim, horizon, *, budget, norm=1.0, seed=None, noise_precision="float"):
-        super().__init__(
-            dim,
-            horizon,
-            budget=budget,
-            norm=norm,
-            noise="gaussian",
-            seed=0,
-            noise_precision="float",
-        )
-
-    def _process(self, steps):
-        return Nothing("gaussian", 1.0, 1.0, False)
-
-    def _promise(self):
-        return Guarantee([Release("a total without noise", NoPrivacy(), None, "no")])
-
-    def _variance(self, t, steps):
-        return 0.0
-
-    def _check_budget(self):
-        pass
 
 
 # ------------------------------------------------------------------------------------------------ growth
@@ -490,6 +449,8 @@ PARTS = {
 }
 
 if __name__ == "__main__":
+    # the baseline without noise says each time that it promises nothing
+    warnings.filterwarnings("ignore", "not private: a total without noise")
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="*", help=f"any of {', '.join(PARTS)}; all by default")
     for part in parser.parse_args().parts or PARTS:

@@ -24,6 +24,8 @@ from typing import Any
 
 import numpy as np
 
+from tacit.privacy.errors import ForkError
+
 FORMAT = 1
 _MAGIC = b"tacit-state\n"
 _leases: dict[str, Lease] = {}
@@ -58,6 +60,46 @@ def resume(identity: str, step: int) -> Lease | None:
             return None
         lease.furthest = step
     return lease
+
+
+def claim(identity: str, step: int, unit: str = "step") -> Lease:
+    """The same, refused where the stream has already gone beyond it."""
+    lease = resume(identity, step)
+    if lease is None:
+        raise ForkError(
+            f"this state stands at {unit} {step}, but its stream was already continued beyond it; "
+            "continuing it twice would reuse its noise on other data"
+        )
+    return lease
+
+
+def overtaken(what: str, lease: Lease, step: int, unit: str = "step") -> ForkError:
+    """What to say to an object whose twin has gone on."""
+    return ForkError(
+        f"this {what} stands at {unit} {step}, but its stream was already continued to {unit} "
+        f"{lease.furthest} by a copy or a restored state; go on with that one"
+    )
+
+
+def copied(what: str) -> ForkError:
+    """What to say to an object in the child of the process that made it."""
+    return ForkError(
+        f"this {what} was copied by a process fork; continuing it in the child would be a second "
+        "release of the same data. Create it in the process that uses it, or hand over state() "
+        "before the fork"
+    )
+
+
+def check_kind(state: Any, cls: type, version: int) -> None:
+    """Refuse what is not a state of this class, or not of the version that is read here."""
+    kind = state.get("kind") if isinstance(state, dict) else type(state).__name__
+    if not isinstance(state, dict) or kind != cls.__name__:
+        raise ValueError(f"this is not a state of {cls.__name__} but of {kind!r}")
+    if state.get("version") != version:
+        raise ValueError(
+            f"the state has version {state.get('version')}, this version of Tacit reads {version}; "
+            "continue it with the version that wrote it"
+        )
 
 
 def _split(value: Any, arrays: list[np.ndarray]) -> Any:

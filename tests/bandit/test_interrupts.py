@@ -125,3 +125,42 @@ def test_a_function_that_saves_the_state_as_it_goes() -> None:
 
     learner.run(loss, 5)
     assert [state["moves"] for state in states] == [1, 3, 5, 7, 9]
+
+
+@pytest.mark.parametrize("kind", [bandit.ProjectionFreeBandit, bandit.ProjectedBandit])
+@pytest.mark.parametrize("after", [False, True])
+def test_a_run_that_was_interrupted_has_counted_what_it_played(
+    monkeypatch: pytest.MonkeyPatch, kind: Any, after: bool
+) -> None:
+    """``steps`` covers every record that is in a batch or in the total, so none is played again."""
+    rows = np.random.default_rng(0).standard_normal((400, 3)) / 4
+    learner = kind(sets.L2Ball(3), budget=BUDGET, horizon=400, seed=0)
+    learner.run(rows[:7])
+    taken: list[int] = []
+
+    def watch(name: str) -> None:
+        real = getattr(kernels, name)
+
+        def call(form: Any, scale: Any, A: Any, *rest: Any) -> Any:
+            if len(taken) == 1 and not after:
+                raise KeyboardInterrupt
+            taken.append(len(A))
+            found = real(form, scale, A, *rest)
+            if len(taken) == 2:
+                raise KeyboardInterrupt
+            return found
+
+        patch.setattr(kernels, name, call)
+
+    with monkeypatch.context() as patch:
+        watch("batch")
+        watch("projected")
+        with pytest.raises(KeyboardInterrupt):
+            for first in range(7, 400, 50):
+                learner.run(rows[first : first + 50])
+    assert learner.steps >= 7 + sum(taken)
+    if after:
+        assert learner.steps == 7 + sum(taken)
+    rest = learner.run(rows[learner.steps :])  # and it goes on
+    assert np.isfinite(rest.decisions).all()
+    assert learner.steps == learner.answered == 400

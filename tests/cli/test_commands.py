@@ -363,3 +363,37 @@ def test_bad_input_is_one_sentence_and_no_traceback(tacit: Tacit, folder: Path, 
     assert done.err.startswith("tacit: ")
     assert "Traceback" not in done.err
     assert not (folder / "x").exists()
+
+
+def test_a_window_is_counted_in_records_not_in_decisions(tacit: Tacit, folder: Path) -> None:
+    """Decisions that leave each 20 records see a record three times within a window of 64."""
+    text = "age,job,member,spent\n" + "\n".join(",".join(r[:4]) for r in visits(60)) + "\n"
+    done = tacit(
+        "learn", "-", "-s", "visits.toml", "-e", 1, "--window", 64, "--every", 20, "-o", "windowed",
+        stdin=text,
+    )  # fmt: skip
+    assert done.status == 0, done.err
+    assert "in 3 whole decisions at --every 20" in done.err
+    assert "the next 64 records" in (folder / "windowed" / "report.html").read_text()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("pyarrow") is None, reason="needs pyarrow")
+def test_cells_that_are_lists_are_none_whatever_other_records_hold(tmp_path: Path) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    from tacit.cli.encoding import Encoder
+    from tacit.cli.schema import Schema
+    from tacit.cli.sources import open_source
+
+    number = {"type": "number", "bounds": [0, 10]}
+    schema = Schema.from_dict({"columns": {"a": number, "y": number}})
+    encoder = Encoder(schema, "y")
+    found = []
+    for last in ([7.0], [7.0, 8.0], None):  # one record's cell alone differs
+        path = tmp_path / "lists.parquet"
+        rows = [{"a": [5.0], "y": 1.0}, {"a": [6.0], "y": 1.0}, {"a": last, "y": 1.0}]
+        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+        columns, count = open_source(str(path)).read(3)
+        found.append(encoder.encode(columns, count).X.tolist())
+    assert found == [[[0.0]] * 3] * 3

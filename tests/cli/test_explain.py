@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import norm
 
 import tacit as library
-from tacit.cli.app import ALGORITHMS
+from tacit.cli.claim_commands import ALGORITHMS
 from tacit.cli.explaining import ALGORITHMS as KNOWN
 from tacit.cli.explaining import Question, answer
 from tacit.privacy import published

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit import losses
+from tacit import _state, losses
 from tacit.estimators import kernels as k
 from tacit.estimators.stream import Plan, StackedLogistic, Stream
 from tacit.privacy import ForkError
@@ -169,6 +169,77 @@ def test_first_twin_to_go_on_wins(duplicate, quadratic):
         with pytest.raises(ForkError):
             other.learn_one(X[200], labels[200])
         np.testing.assert_array_equal(other.weights, seen)
+
+
+# the quadratic leader takes no gradients, so it has no other weights to take them at
+@pytest.mark.parametrize(
+    ("quadratic", "base"), [(False, None), (True, None), (False, np.array([1.0, -2.0, 3.0, -4.0]))]
+)
+def test_a_state_goes_on_as_if_nothing_had_happened(quadratic, base):
+    X, labels = records("huber", 300)
+    p = plan("huber", quadratic=quadratic)
+    whole, stream = Stream(p, base), Stream(p, base)
+    whole.learn(X, labels, beyond=4)
+    stream.learn(X[:200], labels[:200], beyond=3)
+    written = _state.loads(_state.dumps(stream.state()))
+    assert set(written) == {"learner", "seen", "counts", "weights"}
+    twin, late = (Stream.from_state(written, p, base) for _ in range(2))
+    np.testing.assert_array_equal(twin.weights, stream.weights)
+    assert (twin.seen, twin.clipped) == (200, stream.clipped)
+    assert twin.gradients_clipped == stream.gradients_clipped
+    assert str(twin.guarantee) == str(stream.guarantee)
+    again = _state.loads(_state.dumps(twin.state()))  # of a twin that has not gone on
+    np.testing.assert_array_equal(again["weights"], written["weights"])
+    twin.learn(X[200:], labels[200:], beyond=1)
+    np.testing.assert_array_equal(twin.weights, whole.weights)
+    assert twin.clipped == whole.clipped
+    for other in (late, stream, Stream.from_state(again, p, base)):
+        with pytest.raises(ForkError):
+            other.learn_one(X[200], labels[200])
+
+
+def test_a_stream_that_was_interrupted_has_no_state(monkeypatch):
+    X, labels = records("binary", 30)
+    stream = Stream(plan())
+    stream.learn(X[:10], labels[:10])
+    real = Stream._absorb
+
+    def cut_short(self, rows, labels):
+        real(self, rows[:5], labels[:5])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Stream, "_absorb", cut_short)
+    with pytest.raises(KeyboardInterrupt):
+        stream.learn(X[10:], labels[10:])
+    monkeypatch.undo()
+    with pytest.raises(RuntimeError, match="5 of 20 records"):
+        stream.state()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_gap_is_a_step_whose_gradient_is_nothing(kind):
+    """Against the plan's own learner, which is told of the gap."""
+    X, labels = records(kind, 40)
+    stream = Stream(plan(kind, horizon=42))
+    stream.learn(X[:20], labels[:20])
+    stream.gap()
+    stream = Stream.from_state(stream.state(), stream.plan)
+    stream.gap()  # also the first step of a twin
+    stream.learn(X[20:], labels[20:])
+    assert stream.seen == 42
+    assert stream.finished
+    learner, settings = stream.plan.learner(), stream.plan.settings()
+    for t in range(40):
+        if t == 20:
+            learner.update(None)
+            learner.update(None)
+        gradient = np.empty(learner.dim)
+        k.see(X[t], labels[t], learner.decision, settings, gradient)
+        learner.update(gradient)
+    np.testing.assert_allclose(stream.weights.ravel(), learner.decision, atol=1e-9)
+    with pytest.raises(ValueError, match="horizon"):
+        stream.gap()
+    assert stream.seen == 42
 
 
 def test_weights_of_an_earlier_stream_are_where_a_new_one_starts():

@@ -90,3 +90,10 @@ def test_sparse_duplicates_and_float32():
 def test_bad_records(A, y, error, words):
     with pytest.raises(error, match=words):
         losses.Logistic().prepare(A, y)
+
+
+@pytest.mark.parametrize("norm", [1e-200, 1e-101, 1e101, 1e200])
+def test_norms_whose_squares_a_double_cannot_hold_are_refused(norm: float):
+    # the square of a row is compared with that of the norm: 0 <= 0 would let any short row by
+    with pytest.raises(ValueError, match="feature_norm must be at least 1e-100"):
+        losses.Linear(feature_norm=norm)

@@ -30,9 +30,9 @@ def quadratic() -> Any:
     )
 
 
-def iterates() -> Any:
+def iterates(**more: Any) -> Any:
     return online.PerturbedIterates(
-        sets.L2Ball(3), losses.Logistic(ridge=0.5), budget=BUDGET, horizon=50, seed=0
+        sets.L2Ball(3), losses.Logistic(ridge=0.5), budget=BUDGET, horizon=50, seed=0, **more
     )
 
 
@@ -146,3 +146,37 @@ def test_an_interrupted_draw_does_not_make_later_noise_smaller(
             learner.observe((A[0], 1.0))
     np.testing.assert_array_equal(learner.observe((A[0], 1.0)), calm.observe((A[0], 1.0)))
     np.testing.assert_array_equal(learner._noise.grid, calm._noise.grid)
+
+
+@pytest.mark.parametrize("when", ["deviations", "drawing"])
+@pytest.mark.parametrize("precision", ["lattice", "float"])
+def test_an_interrupted_draw_leaves_the_noise_as_it_was(
+    precision: str, when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tacit.noise.source import Source
+    from tacit.online import schedules
+
+    def stop(*arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(schedules, "_BLOCK", 4 * 3)  # four steps at a time
+    learner = iterates(noise_precision=precision)
+    for _ in range(4):
+        learner.observe((A[0], 1.0))
+    noise = learner._noise
+    before, arrays = noise.state(), (noise.rows, noise.grid, noise.row)
+    with monkeypatch.context() as patch:
+        if when == "deviations":
+            patch.setattr(schedules.Schedule, "deviations", stop)
+        elif precision == "lattice":
+            patch.setattr(schedules.lattice, "gaussian", stop)
+        else:
+            patch.setattr(Source, "normals", stop)
+        with pytest.raises(KeyboardInterrupt):
+            learner.observe((A[0], 1.0))
+    assert all(x is y for x, y in zip((noise.rows, noise.grid, noise.row), arrays, strict=True))
+    assert noise.state()["strength"] == before["strength"]
+    calm = iterates(noise_precision=precision)
+    for _ in range(5):
+        calm.observe((A[0], 1.0))
+    np.testing.assert_array_equal(learner.observe((A[0], 1.0)), calm.decision)

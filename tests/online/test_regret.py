@@ -13,9 +13,7 @@ import pytest
 
 import tacit
 from tacit import losses, online, sets
-from tacit.privacy import Guarantee, NoPrivacy, Release
-from tacit.sums.base import RunningTotal
-from tacit.sums.process import Process
+from tacit.cli.reproduce.no_noise import NoNoise
 
 HORIZONS = 2 ** np.arange(8, 14)
 REPEATS = 8
@@ -23,43 +21,6 @@ DIM = 5
 BALL = sets.L2Ball(DIM, 1.0)
 STRONG, PLAIN = losses.Logistic(ridge=0.5), losses.Logistic()
 BUDGET = tacit.Budget(1.0, 1e-6)
-
-
-class Nothing(Process):
-    def draws(self, t, rows):
-        return rows
-
-    def block(self, source, t, rows, dim):
-        return np.zeros((rows, dim))
-
-    def mix(self, fresh, t, rows):
-        return fresh
-
-
-class NoNoise(RunningTotal):
-    """A total of the user's own, here one that adds nothing and promises nothing."""
-
-    _forgets = True
-
-    def __init__(self, dim, horizon, *, budget, norm=1.0, seed=None, noise_precision="float"):
-        super().__init__(
-            dim,
-            horizon,
-            budget=budget,
-            norm=norm,
-            noise="gaussian",
-            seed=0,
-            noise_precision="float",
-        )
-
-    def _process(self, steps):
-        return Nothing("gaussian", 1.0, 1.0, False)
-
-    def _promise(self):
-        return Guarantee([Release("a total without noise", NoPrivacy(), None, "no")])
-
-    def _variance(self, t, steps):
-        return 0.0
 
 
 def stream(seed, linear=False):
@@ -148,6 +109,7 @@ def test_the_quadratic_leader_has_logarithmic_regret():
     assert exponent <= 0.15 + 5 * error
 
 
+@pytest.mark.filterwarnings("ignore:not private. a total without noise")
 def test_without_noise_regret_is_the_textbooks():
     """FTAL: (L + m D)^2/(2 m) (1 + ln T) (Hazan, Agarwal, Kale 2007); FTRL: R L sqrt(T) (Zinkevich)."""
     leader = regrets(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import os
 import pickle
 import signal
@@ -305,3 +306,58 @@ def test_a_state_is_small():
     )
     learner.run(*records(40, dim=1000))
     assert len(_state.dumps(learner.state())) < 1_000_000
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_part_of_the_library_with_other_arguments_is_refused(name):
+    """Noise was calibrated to the bounds that the state was saved with, and so was the clipping."""
+    learner = LEARNERS[name](seed=2)
+    A, y = records(20)
+    learner.run(A, y)
+    state = _state.loads(_state.dumps(learner.state()))
+    wide = dataclasses.replace(learner.loss, feature_norm=100.0)
+    with pytest.raises(ValueError, match="whose arguments differ"):
+        type(learner).from_state(state, loss=wide)
+    larger = sets.L2Ball(DIM, radius=77.0)
+    if isinstance(learner.set, sets.L2Ball):
+        with pytest.raises(ValueError, match="whose arguments differ"):
+            type(learner).from_state(state, set=larger)
+    same = dataclasses.replace(learner.loss)
+    twin = type(learner).from_state(state, loss=same, set=learner.set)
+    np.testing.assert_array_equal(twin.decision, learner.decision)
+
+
+class Mine(losses.Logistic):
+    """Not the library's own, so a state knows its name only."""
+
+
+def test_a_loss_of_the_users_own_with_longer_features_is_still_clipped():
+    learner = online.FollowTheRegularizedLeader(
+        sets.L2Ball(2), Mine(feature_norm=1.0), budget=BUDGET, horizon=50, seed=0
+    )
+    learner.run(np.zeros((3, 2)), np.ones(3))
+    twin = online.FollowTheRegularizedLeader.from_state(
+        learner.state(), loss=Mine(feature_norm=100.0)
+    )
+    before = twin.total._total.copy()
+    x = twin.decision
+    across = np.array([-x[1], x[0]]) / np.linalg.norm(x)
+    twin.run(100.0 * across[None], [1.0])  # a slope of 1/2, gentle enough for short features
+    moved = (twin.total._total - before) * twin.total._noise.step
+    assert 0.0 < np.linalg.norm(moved) <= twin.total.norm
+
+
+class MySquares(losses.Squared):
+    """The same for squared losses."""
+
+
+def test_a_squared_loss_of_the_users_own_with_other_bounds_is_refused():
+    learner = online.QuadraticLeader(
+        2, MySquares(ridge=0.1), budget=BUDGET.with_(neighbours="replace"), horizon=50, seed=0
+    )
+    learner.run(np.eye(2), np.ones(2))
+    state = learner.state()
+    with pytest.raises(ValueError, match="bounds that the state was saved with"):
+        online.QuadraticLeader.from_state(state, loss=MySquares(ridge=0.1, feature_norm=2.0))
+    twin = online.QuadraticLeader.from_state(state, loss=MySquares(ridge=0.1))
+    np.testing.assert_array_equal(twin.decision, learner.decision)

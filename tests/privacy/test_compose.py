@@ -241,3 +241,24 @@ def test_huge_pure_releases_are_not_sold_as_gaussian_ones(kind, large):
     assert least <= together.epsilon(1e-6) <= large + 3.0
     assert together.delta(0.99 * least) > 1e-6
     assert kind(large).gdp_bound ** 2 > 1.9 * least  # about mu^2/2 >= epsilon for that mu
+
+
+@pytest.mark.parametrize("mu", [1e-170, 1e-200, 1e-300])
+def test_gaussian_releases_whose_squares_vanish_are_still_counted(mu: float):
+    together = compose([Gaussian(mu), (Gaussian(mu), 3)])
+    assert together == Gaussian(2.0 * mu)
+    assert together.pure is None
+    assert together.delta(0.0) > 0.0
+    # one of them among others, where only the bound on mu knows of it
+    mixed = compose([Gaussian(mu), (ZeroConcentrated(1e-3), 1)])
+    assert mixed.pure is None
+
+
+def test_root_of_squares_against_exact_arithmetic():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        parts = [(10.0 ** rng.uniform(-150, 150), int(rng.integers(1, 9))) for _ in range(4)]
+        with mpmath.workdps(40):
+            exact = mpmath.sqrt(sum(count * mpmath.mpf(mu) ** 2 for mu, count in parts))
+        found = compose([(Gaussian(mu), count) for mu, count in parts]).gdp
+        assert abs(found / float(exact) - 1.0) < 1e-15

@@ -19,6 +19,7 @@ from tacit.privacy import (
     BoundedRange,
     Budget,
     BudgetExceeded,
+    ForkError,
     Gaussian,
     Guarantee,
     Laplace,
@@ -454,3 +455,52 @@ def test_a_killed_process_loses_nothing_acknowledged(tmp_path: Path) -> None:
         acknowledged = 20 + round_ + sum(line.isdigit() for line in rest.split("\n")[:-1])
         after = len(Ledger(Budget(1.0), path).entries)
         assert acknowledged <= after - before <= acknowledged + 1
+
+
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_an_interrupt_while_others_entries_are_read_loses_none(tmp_path, monkeypatch, adaptive):
+    """Whatever is in the list of entries has been counted; the other way round it may come twice."""
+    path = tmp_path / "ledger"
+    mine, theirs = (Ledger(Budget(1.0), path, adaptive=adaptive) for _ in range(2))
+    theirs.spend(of(Pure(0.6)), "another process")
+    tally = type(mine._tally)
+    for after in (False, True):
+
+        def add(self, curve, real=tally.add, after=after):
+            if after:
+                real(self, curve)
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(tally, "add", add)
+            with pytest.raises(KeyboardInterrupt):
+                _ = mine.entries
+        assert not mine._entries
+    with pytest.raises(BudgetExceeded):
+        mine.spend(of(Pure(0.6)), "too much together")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_ledger_in_memory_does_not_pay_in_a_forked_process(tmp_path):
+    script = """
+import os, sys
+from tacit.privacy import Budget, ForkError, Guarantee, Ledger, Pure, Release, charge
+fit = Guarantee([Release("a fit", Pure(0.6), 1.0, "laplace")])
+for path in (None, sys.argv[1]):
+    with Ledger(Budget(1.0), path) as ledger:
+        child = os.fork()
+        if child == 0:
+            try:
+                charge(fit, "in the child")
+            except ForkError:
+                os._exit(7)
+            os._exit(0)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        print(status, len(ledger.entries))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "ledger")],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    assert done.stdout.split() == ["7", "0", "0", "1"]
+    assert issubclass(ForkError, RuntimeError)

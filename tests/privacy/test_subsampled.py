@@ -106,3 +106,16 @@ def test_round_trip_and_bad_input() -> None:
             SubsampledGaussian(*bad)
     with pytest.raises(ValueError, match="neighbours"):
         SubsampledGaussian(0.5, 1.0, 1, "add")
+
+
+@pytest.mark.parametrize(("mu", "steps"), [(1.0, 100_000), (20.0, 30_000)])
+def test_rounding_of_long_compositions_is_paid_for(mu: float, steps: int):
+    # With every record in every step the truth is known; the Fourier transforms alone are some
+    # 1e-12 below it here, which a delta of 2e-11 can feel.
+    sampled = SubsampledGaussian(1.0, math.sqrt(steps) / mu, steps)
+    both = compose([sampled, Gaussian(0.5 * mu)])
+    for delta in (1e-6, 1e-9, 1e-10, 2e-11):
+        for curve, truth in ((sampled, mu), (both, math.sqrt(1.25) * mu)):
+            epsilon = gaussian.epsilon(delta, truth)
+            assert curve.delta(epsilon) >= delta * (1.0 - 1e-9)
+            assert curve.epsilon(delta) >= epsilon * (1.0 - 1e-9)

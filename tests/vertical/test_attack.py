@@ -11,7 +11,7 @@ import pytest
 from tacit import audit
 from tacit.audit import pairs_vertical, registry
 from tacit.noise import release
-from tacit.vertical import party as module
+from tacit.vertical import _rounds as module
 from tacit.vertical import plan as plans
 
 

@@ -84,13 +84,6 @@ def _lower(scaled: FloatArray) -> FloatArray:
     return np.asarray(triangle).T
 
 
-def gaussian_mu(found: Mix, tau: int, end: int) -> float:
-    """Exact mu of a record of sensitivity 1 that enters at tau, seen in the totals before ``end``."""
-    lower = _lower(found.scaled[:end])
-    innovations = solve_triangular(lower, moved(end, tau), lower=True)
-    return math.sqrt(float(innovations @ innovations))
-
-
 def worst_gaussian(found: Mix, window: int | None) -> tuple[float, int]:
     """The largest exact mu for sensitivity 1, and the record that attains it."""
     n = len(found.matrix)

@@ -28,7 +28,7 @@ from tacit.bandit.frame import Frame
 from tacit.bandit.mirror import KNOWN, Mirror
 from tacit.bandit.tickets import Desk, Ticket, issue
 from tacit.noise.source import generation
-from tacit.privacy import Budget, ForkError, Guarantee, PrivacyLeakWarning, charge
+from tacit.privacy import Budget, Guarantee, PrivacyLeakWarning, charge
 from tacit.sets import ConvexSet
 from tacit.trace import Play
 
@@ -67,15 +67,9 @@ class Bandit(Frame):
 
     def _check_turn(self) -> None:
         if self._generation != generation():
-            raise ForkError(
-                "this learner was copied by a process fork; continuing it in the child would be a second release "
-                "of the same data. Create it in the process that uses it, or hand over state() before the fork"
-            )
+            raise _state.copied("learner")
         if self._lease.furthest != self._moves:
-            raise ForkError(
-                f"this learner stands at move {self._moves}, but its stream was already continued to move "
-                f"{self._lease.furthest} by a copy or a restored state; go on with that one"
-            )
+            raise _state.overtaken("learner", self._lease, self._moves, "move")
 
     # What users call -------------------------------------------------------------------------------
 
@@ -274,14 +268,7 @@ class Bandit(Frame):
         set, mirror
             Given again where they are not the library's own, or cannot be rebuilt from data.
         """
-        kind = state.get("kind") if isinstance(state, dict) else type(state).__name__
-        if kind != cls.__name__:
-            raise ValueError(f"this is not a state of {cls.__name__} but of {kind!r}")
-        if state.get("version") != STATE_VERSION:
-            raise ValueError(
-                f"the state has version {state.get('version')}, this version of Tacit reads {STATE_VERSION}; "
-                "continue it with the version that wrote it"
-            )
+        _state.check_kind(state, cls, STATE_VERSION)
         convex = described.restore(state["set"], set)
         arguments = dict(state["arguments"])
         if arguments["budget"] is not None:
@@ -295,12 +282,7 @@ class Bandit(Frame):
                 f"the state was saved with a mirror map of the user's own, {arguments['mirror']}; "
                 "give it again: from_state(state, mirror=...)"
             )
-        lease = _state.resume(state["id"], state["moves"])
-        if lease is None:
-            raise ForkError(
-                f"this state stands at move {state['moves']}, but its stream was already continued beyond it; "
-                "continuing it twice would reuse its noise on other data"
-            )
+        lease = _state.claim(state["id"], state["moves"], "move")
         learner = totals.unledgered(lambda: cls(convex, **arguments))
         learner._restore(state, lease)
         return learner

@@ -22,6 +22,7 @@ from tacit.bandit.responses import Projection
 from tacit.losses import Linear, Loss, Quadratic, best_fixed
 from tacit.sets import ConvexSet
 from tacit.trace import Diary, Play
+from tacit.trace.play import pages_of
 
 if TYPE_CHECKING:
     from tacit.bandit.base import Bandit
@@ -143,14 +144,17 @@ def _compiled(
                 learner, form, rows[done : done + played], wait, every, pages[written:],
                 values[done : done + played],
             )  # fmt: skip
-        written += max(0, -(-(played - wait) // every))
-        wait = (wait - played) % every
-        done += played
-        learner._directions.row += played
-        learner._asked += played
-        learner._answered += played
-        learner._moves += 2 * played
-        learner._lease.furthest = learner._moves
+        turned, wait = pages_of(played, wait, every)
+        written, done = written + turned, done + played
+
+
+def _count(learner: Bandit, played: int) -> None:
+    """Count plays before they are made: after an interrupt they may be lost, but never made again."""
+    learner._directions.row += played
+    learner._asked += played
+    learner._answered += played
+    learner._moves += 2 * played
+    learner._lease.furthest = learner._moves
 
 
 def _stretch(
@@ -162,6 +166,8 @@ def _stretch(
     learner._response.work_on(count)  # first, because an oracle of the user's own may fail
     here = slice(directions.row, directions.row + count)
     outer = directions.outer[here]
+    learner._in_round += count
+    _count(learner, count)
     learner.clipped += kernels.batch(  # type: ignore[call-arg]
         *form, rows, learner._base, plan.smoothing, outer, directions.inner[here],
         learner._centring.baseline, learner._centring.clip, plan.factor, plan.watch,
@@ -169,7 +175,6 @@ def _stretch(
     )  # fmt: skip
     places = np.arange(wait, count, every)
     pages[: len(places)] = learner._base + plan.smoothing * outer[places]
-    learner._in_round += count
 
 
 def _is_swift(learner: Bandit) -> bool:
@@ -199,16 +204,18 @@ def _swift(
     basis = geometry.basis if geometry.basis is not None else np.empty((0, 0))
     before = learner._sum_of_gradients - learner._last
     released, point = np.zeros(geometry.dim), learner._point.copy()
+    first = learner._round
+    learner._sums_in_total = first + count - 1
+    learner._set_round(first + count, 0)
+    _count(learner, count)
     learner.clipped += kernels.projected(  # type: ignore[call-arg]
         *form, rows[:count], kind, np.array(params), geometry.center, plan.shrink, basis,
         plan.smoothing, directions.outer[here], directions.inner[here],
         learner._centring.baseline, learner._centring.clip, plan.factor, before, base,
-        np.array(plan.schedule), float(learner._round), learner._pending, *learner._gauge,
+        np.array(plan.schedule), float(first), learner._pending, *learner._gauge,
         total, noise, step, point, released, wait, every, pages, values,
     )  # fmt: skip
     learner._sum_of_gradients, learner._last = released, released - before
-    learner._sums_in_total = learner._round + count - 1
-    learner._set_round(learner._round + count, 0)
     learner._point = learner._response.point = point
     learner._rebase()
     return count

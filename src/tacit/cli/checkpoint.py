@@ -17,12 +17,15 @@ import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tacit import _state
 from tacit.cli.errors import Refused
+
+if TYPE_CHECKING:
+    from tacit.estimators.stream import Plan
 
 FORMAT = "tacit-learn"
 VERSION = 1
@@ -69,48 +72,41 @@ def load(folder: Path) -> dict[str, Any]:
 
 def freeze(model: Any) -> dict[str, Any]:
     """All that an online estimator needs to go on as if nothing had happened."""
-    stream = model._stream
-    parts = stream.__getstate__()
-    return {
-        "learner": parts["_saved"][0],
-        "seen": stream.seen,
-        "counts": list(stream.counts),
-        "weights": np.array(parts["_weights"]),
-    }
+    state: dict[str, Any] = model._stream.state()
+    return state
+
+
+def plan_of(model: Any, columns: int, label: Any) -> Plan:
+    """Make an estimator ready for its first record, and return what its stream is built from."""
+    # A throw-away step makes it ready; the stream of that step never leaves.
+    model.partial_fit(np.zeros((1, columns)), np.array([label]))
+    if model._stream is None:
+        raise Refused(
+            "a horizon of one record leaves nothing to go on with; give a larger --horizon"
+        )
+    plan: Plan = model._stream.plan
+    return plan
 
 
 def begin(model: Any, columns: int, label: Any) -> None:
     """Start an estimator's stream without a record."""
     from tacit.estimators.stream import Stream
 
-    # A throw-away step makes the estimator ready; its stream never leaves and a fresh one takes over.
-    model.partial_fit(np.zeros((1, columns)), np.array([label]))
-    if model._stream is None:
-        raise Refused(
-            "a horizon of one record leaves nothing to go on with; give a larger --horizon"
-        )
-    model._stream = Stream(model._stream.plan)
+    model._stream = Stream(plan_of(model, columns, label))
     model.n_samples_seen_ = 0
 
 
 def thaw(model: Any, state: dict[str, Any], columns: int, label: Any) -> None:
     """Give a fresh estimator the stream of a frozen one."""
-    begin(model, columns, label)
-    stream = model._stream
-    stream._saved = (state["learner"], {"loss": stream.plan.loss()})
-    stream.seen, stream.counts = int(state["seen"]), [int(v) for v in state["counts"]]
-    stream._weights = np.array(state["weights"])
+    from tacit.estimators.stream import Stream
+
+    model._stream = Stream.from_state(state, plan_of(model, columns, label))
     _publish(model)
 
 
 def gap(model: Any) -> None:
     """Go on one step without a record: what a record that cannot be used counts as."""
-    stream = model._stream
-    if stream._saved is not None:
-        stream._resume()
-    stream._learner.observe(None)
-    stream._show(stream._learner.decision)
-    stream.seen += 1
+    model._stream.gap()
     _publish(model)
 
 

@@ -13,7 +13,7 @@ import typer
 
 from tacit.cli.console import Console, table
 from tacit.cli.errors import FAILED, Refused
-from tacit.cli.options import Json, Neighbours, Quiet, example
+from tacit.cli.options import Json, Neighbours, Quiet, example, leave
 
 app = typer.Typer(
     help="Learn from columns that live with different owners.",
@@ -57,7 +57,7 @@ def provision(
 @app.command(epilog=example("tacit vertical serve kits/server --log server.log"))
 def serve(kit: Kit, log: Log = None) -> None:
     """Start the server, and stay until it is stopped."""
-    _leave(int(_commands().serve(kit, log=log)))
+    leave(int(_commands().serve(kit, log=log)))
 
 
 @app.command(
@@ -100,7 +100,7 @@ def party(
         "key": None if key is None else str(key), "seed": seed,
     }  # fmt: skip
     if not check:
-        _leave(int(_commands().party(kit, log=log, **said)))
+        leave(int(_commands().party(kit, log=log, **said)))
         return
     settings = _commands().check_party(kit, **said)
     data_words = {"data": str(settings.data), "budget": str(settings.budget)}
@@ -183,8 +183,3 @@ def ledger(kit: Kit, quiet: Quiet = False, json: Json = False) -> None:
         "left": book.remaining,
     }
     Console(quiet=quiet, as_json=json).result(data, str(book))
-
-
-def _leave(status: int) -> None:
-    if status:
-        raise typer.Exit(status)

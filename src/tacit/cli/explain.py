@@ -65,9 +65,8 @@ def _of_model(model: Model) -> tuple[Question, Answer | None]:
     label = model.classes[0] if model.classes else 0.0
     if settings.horizon == 1:
         return question, None
-    checkpoint.begin(estimator, len(model.features), label)
-    learner = estimator._stream._learner
-    question = dataclasses.replace(question, dim=learner.dim, radius=learner.set.radius)
+    learner = checkpoint.plan_of(estimator, len(model.features), label).learner()
+    question = dataclasses.replace(question, dim=learner.dim, radius=learner.set.radius)  # type: ignore[attr-defined]
     return question, of_leader(learner, question)
 
 

@@ -125,7 +125,7 @@ def _total(question: Question, word: str) -> Answer:
             estimator="plain",
             calibration="published",
         )
-    return _with_published(out, formula, _errors(twin, q.length)[1], q)
+    return _with_published(out, formula, _errors(twin, q.length)[1])
 
 
 # Online learners -------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ def _ftrl(question: Question) -> Answer:
         if q.delta > 0 and q.window is None:
             formula = published.ftrl(q.epsilon, q.delta, horizon=T, norm=learner.lipschitz)
             twin = online.FollowTheRegularizedLeader(ball, loss, calibration="published", **known)
-            return _with_published(out, formula, _errors(twin.total, T)[1], q)
+            return _with_published(out, formula, _errors(twin.total, T)[1])
     else:
         out.expect.append(_about(learner, errors, steps, q))
     return out
@@ -198,7 +198,7 @@ def of_leader(learner: Any, question: Question) -> Answer:
         lipschitz=learner.lipschitz,
         calibration="published",
     )
-    return _with_published(out, formula, _errors(twin.total, q.length)[1], q)
+    return _with_published(out, formula, _errors(twin.total, q.length)[1])
 
 
 def _quadratic(question: Question) -> Answer:
@@ -224,7 +224,7 @@ def _quadratic(question: Question) -> Answer:
     if q.delta > 0 and q.window is None and q.horizon is not None:
         formula = published.quadratic_leader(q.epsilon, q.delta, horizon=q.horizon, norm=q.norm)
         twin = online.QuadraticLeader(ball, loss, calibration="published", **known)
-        return _with_published(out, formula, _errors(twin.total, q.length)[1], q)
+        return _with_published(out, formula, _errors(twin.total, q.length)[1])
     return out
 
 
@@ -251,7 +251,7 @@ def _perturbed(question: Question) -> Answer:
     if q.horizon is not None and q.window is None:
         twin = online.PerturbedIterates(ball, loss, schedule="published", **known)
         theirs = np.array([twin.deviation(int(t)) for t in steps])
-        return _with_published(out, twin._plan.formula, theirs, q)
+        return _with_published(out, twin._plan.formula, theirs)
     return out
 
 
@@ -380,7 +380,7 @@ def _about(learner: Any, errors: Any, steps: Any, q: Question) -> str:
     )[0]
 
 
-def _with_published(out: Answer, formula: Any, theirs: Any, q: Question) -> Answer:
+def _with_published(out: Answer, formula: Any, theirs: Any) -> Answer:
     out.published = formula
     out.curves["the paper's noise"] = theirs
     ratio = float(np.max(theirs) / np.max(out.curves["tacit"]))

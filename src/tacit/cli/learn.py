@@ -78,7 +78,13 @@ def learn(request: Request, console: Console) -> int:
         _forget(request)
         if not online:
             return _offline(request, console, settings, encoder)
-        run = _run(request, console, settings, encoder, request.every or _EVERY, request.data)
+        every = request.every or _EVERY
+        if settings.window is not None and every > 1:
+            console.note(
+                f"a record is protected while the next {settings.window:,} records come in, which is in "
+                f"{settings.window // every:,} whole decisions at --every {every:,}"
+            )
+        run = _run(request, console, settings, encoder, every, request.data)
         return _follow(request, console, run, size)
 
 

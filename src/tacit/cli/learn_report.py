@@ -40,7 +40,7 @@ def write(
         "records": f"{model.records:,}",
         "epsilon": f"{how['epsilon']:g}",
         "delta": f"{how['delta']:g}",
-        "protected for": "ever" if how["window"] is None else f"{how['window']:,} outputs",
+        "protected for": "ever" if how["window"] is None else f"the next {how['window']:,} records",
     }
     if diagnostics is not None:
         # Counts below are read off the records even where there is no curve; how long it took is too.

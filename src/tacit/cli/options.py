@@ -1,4 +1,4 @@
-"""Options that several commands share.
+"""What several commands share: options, the shape of a help text, and how they end.
 
 The one thing a reader would get wrong: words with few values are enumerations, so that the shell
 completes them and the parser refuses others before anything heavy is imported.
@@ -58,3 +58,9 @@ def example(*lines: str) -> str:
     """The last lines of a help text, kept as they are."""
     title = "Example:" if len(lines) == 1 else "Examples:"
     return "\b\n" + "\n".join([title, *(f"  {line}" for line in lines)])
+
+
+def leave(status: int) -> None:
+    """End with a status, where all is not well."""
+    if status:
+        raise typer.Exit(status)

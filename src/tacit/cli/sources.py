@@ -24,7 +24,6 @@ from typing import Any, Protocol
 
 from tacit.cli.errors import Refused
 
-FORMATS = ("csv", "jsonl", "parquet")
 STDIN = "-"
 _ENDINGS = {
     ".csv": "csv", ".tsv": "csv", ".txt": "csv",
@@ -289,4 +288,5 @@ def _cells(column: Any) -> Sequence[Any]:
 
     if types.is_integer(column.type) or types.is_floating(column.type):
         return column.to_numpy()  # type: ignore[no-any-return]
-    return column.to_pylist()  # type: ignore[no-any-return]
+    # As in JSON lines: what is no single cell is none, whatever the other records hold.
+    return [None if isinstance(cell, list | dict) else cell for cell in column.to_pylist()]

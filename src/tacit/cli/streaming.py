@@ -161,7 +161,7 @@ class Run:
         while not (stopper.asked and not source.live) and not self.finished:
             columns, got = source.read(self.every - self.seen % self.every)
             if got:
-                self._absorb(self.encoder.encode(columns, got), source, out)
+                self._absorb(self.encoder.encode(columns, got), out)
                 rate.at(self.seen)
                 if self.seen % self.every == 0:
                     self._decide()
@@ -190,7 +190,7 @@ class Run:
         """Whether the horizon is used up."""
         return self.settings.horizon is not None and self.seen >= self.settings.horizon
 
-    def _absorb(self, records: Encoded, source: Source, out: IO[str]) -> None:
+    def _absorb(self, records: Encoded, out: IO[str]) -> None:
         count = len(records.X)
         rows = np.array([row for row in range(count) if row not in records.bad], dtype=np.int64)
         if records.bad and self.bad == "stop":

@@ -15,9 +15,6 @@ from tacit.cli.encoding import Encoder
 from tacit.cli.errors import Refused
 from tacit.cli.model import Model
 
-TASKS = ("classification", "regression", "lasso")
-NEIGHBOURS = ("zero-out", "replace")
-
 
 @dataclass(frozen=True)
 class Settings:

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tacit.estimators import parameters
-from tacit.losses.records import clip_rows
+from tacit.losses.records import clip_labels, clip_rows
 from tacit.privacy import Guarantee
 
 FloatArray = NDArray[np.float64]
@@ -94,11 +94,11 @@ class Classes:
 
     def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
         X, y = self._features(X, y, reset=reset, numeric=False)  # type: ignore[attr-defined]
-        y = column_or_1d(y, warn=True)
-        with warnings.catch_warnings():
-            # It may warn of how many classes there are among the labels, which is theirs to know.
-            warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
-            check_classification_targets(y)
+        if self.classes is None:  # type: ignore[attr-defined]
+            with warnings.catch_warnings():
+                # It may warn of how many classes there are, which is theirs to know.
+                warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+                check_classification_targets(y)
         return X, y
 
     def _set_classes(self, labels: Any) -> None:
@@ -132,6 +132,46 @@ class Classes:
 
     def predict(self, X: Any) -> Any:
         return self._pick(self._predictors(X))  # type: ignore[attr-defined]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        # A few hundred records at epsilon = 1 do not make a good model, nor should they.
+        tags.classifier_tags.poor_score = True
+        return tags
+
+
+class Bounded:
+    """Labels within stated bounds, for a face."""
+
+    _bounds: tuple[float, float]
+    coef_: FloatArray
+    intercept_: Any
+
+    def _to_unit(self, y: Any) -> tuple[FloatArray, int]:
+        """Labels in [-1, 1], and how many were clipped."""
+        low, high = self._bounds = parameters.CHECKS["label_bounds"](
+            self.label_bounds,  # type: ignore[attr-defined]
+            "label_bounds",
+        )
+        y, beyond = clip_labels(np.asarray(y, dtype=np.float64), low, high)
+        return to_unit(y, low, high), beyond
+
+    def _set_line(self, coefficients: FloatArray, intercept: float) -> None:
+        """``coef_`` and ``intercept_``, from those for labels in [-1, 1]."""
+        low, high = self._bounds
+        middle, half = low + 0.5 * (high - low), 0.5 * (high - low)
+        self.coef_ = half * coefficients
+        self.intercept_ = float(middle + half * intercept)
+
+    def predict(self, X: Any) -> FloatArray:
+        """Predictions, kept within ``label_bounds``."""
+        return np.clip(self._predictors(X)[:, 0], *self._bounds)  # type: ignore[attr-defined]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        # A few hundred records at epsilon = 1 do not make a good model, nor should they.
+        tags.regressor_tags.poor_score = True
+        return tags
 
 
 def shares(p: FloatArray) -> FloatArray:

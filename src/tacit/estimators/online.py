@@ -82,18 +82,19 @@ class OnlineEstimator(Face):
             # is drawn without looking at the data, so the promise is the same for every one.
             order = np.random.default_rng(stream.plan.seed).permutation(X.shape[0])
             X, labels = X[order], labels[order]
-        stream.learn(X, labels, beyond)
-        self.guarantee_, self.n_samples_seen_ = stream.guarantee, stream.seen
-        if self._past is not None:
-            self.guarantee_ = Guarantee.parallel(self._past.guarantee, self.guarantee_)
-            self.n_samples_seen_ += self._past.seen
-        self.guarantee_ = self._stated(self.guarantee_)
-        self.clipped_ = stream.clipped
-        self._weights = stream.weights.ravel()
-        self._norm = stream.plan.feature_norm
-        self._publish(stream)
-        # A stream at the end of its horizon cannot go on; its clean sums need not be kept.
-        self._stream = None if stream.finished else stream
+        with stream.whole(X.shape[0]):
+            stream.learn(X, labels, beyond)
+            self.guarantee_, self.n_samples_seen_ = stream.guarantee, stream.seen
+            if self._past is not None:
+                self.guarantee_ = Guarantee.parallel(self._past.guarantee, self.guarantee_)
+                self.n_samples_seen_ += self._past.seen
+            self.guarantee_ = self._stated(self.guarantee_)
+            self.clipped_ = stream.clipped
+            self._weights = stream.weights.ravel()
+            self._norm = stream.plan.feature_norm
+            self._publish(stream)
+            # A stream at the end of its horizon cannot go on; its clean sums need not be kept.
+            self._stream = None if stream.finished else stream
         return self
 
     def _stated(self, guarantee: Guarantee) -> Guarantee:

@@ -12,21 +12,18 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d
 
 from tacit.estimators import kernels as k
-from tacit.estimators import parameters
-from tacit.estimators.face import FloatArray, to_unit
+from tacit.estimators.face import Bounded, FloatArray
 from tacit.estimators.online import OnlineEstimator
 from tacit.estimators.stream import Plan, Stream
-from tacit.losses.records import clip_labels
 
-__all__ = ["OnlineLinearRegression", "to_unit"]
+__all__ = ["OnlineLinearRegression"]
 
 
-class OnlineLinearRegression(RegressorMixin, OnlineEstimator):
+class OnlineLinearRegression(Bounded, RegressorMixin, OnlineEstimator):
     """Differentially private linear regression, one record at a time or all at once.
 
     Parameters
@@ -117,24 +114,7 @@ class OnlineLinearRegression(RegressorMixin, OnlineEstimator):
         )
 
     def _encode(self, y: Any) -> tuple[FloatArray, int]:
-        low, high = self._bounds = parameters.CHECKS["label_bounds"](
-            self.label_bounds, "label_bounds"
-        )
-        y, beyond = clip_labels(np.asarray(y, dtype=np.float64), low, high)
-        return to_unit(y, low, high), beyond
+        return self._to_unit(y)
 
     def _publish(self, stream: Stream) -> None:
-        low, high = self._bounds
-        middle, half = low + 0.5 * (high - low), 0.5 * (high - low)
-        self.coef_ = half * stream.coefficients[0]
-        self.intercept_ = float(middle + half * stream.intercepts[0])
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        # A few hundred records at epsilon = 1 do not make a good model, nor should they.
-        tags.regressor_tags.poor_score = True
-        return tags
-
-    def predict(self, X: Any) -> FloatArray:
-        """Predictions, kept within ``label_bounds``."""
-        return np.clip(self._predictors(X)[:, 0], *self._bounds)
+        self._set_line(stream.coefficients[0], stream.intercepts[0])

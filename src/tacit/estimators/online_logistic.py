@@ -53,7 +53,8 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
         starts a new stream from the coefficients that ``fit`` released, with the same budget for
         its own records.
     window : int, optional
-        Protect each record for this many outputs only, with less noise; see `tacit.Budget`.
+        Protect each record only while this many come in, its own included, with less noise; see
+        `tacit.Budget`. They count one by one, however many a call of ``partial_fit`` takes.
     random_state : int or RandomState, optional
         ``None`` is a cryptographic generator. Anything else is for experiments, and ``guarantee_``
         says so.
@@ -184,12 +185,6 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
 
     def _stated(self, guarantee: Guarantee) -> Guarantee:
         return with_caveat(guarantee, LEAK) if self._leaky else guarantee
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        # A few hundred records at epsilon = 1 do not make a good model, nor should they.
-        tags.classifier_tags.poor_score = True
-        return tags
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Probabilities of the classes; those of several classifiers are divided by their sum."""

@@ -25,7 +25,7 @@ from tacit.erm import Fit
 from tacit.estimators import parameters
 from tacit.estimators.face import ROOM, Face, FloatArray, with_details
 from tacit.losses import ClipCounts
-from tacit.losses.records import clip_rows
+from tacit.losses.records import clip_factors, scale_rows
 from tacit.privacy import Budget, Guarantee
 
 PRECISIONS = ("lattice", "float")
@@ -91,11 +91,10 @@ class PrivateEstimator(Face):
         """Rows scaled to norm 1 with a constant beside them; ``factors`` are within [0, most]."""
         self._norm = parameters.CHECKS["feature_norm"](self.feature_norm, "feature_norm")  # type: ignore[attr-defined]
         t = self._scaling(X.shape[1])
-        A, scaled = clip_rows(X, self._norm)
+        shrink, scaled = clip_factors(X, self._norm)
         weights, bound = self._weights(sample_weight, X.shape[0], factors, most)
-        return Table(
-            with_constant(A, self._norm, t), math.hypot(1.0, t) * ROOM, t, weights, bound, scaled
-        )
+        rows = with_constant(X, shrink / self._norm, t)
+        return Table(rows, math.hypot(1.0, t) * ROOM, t, weights, bound, scaled)
 
     def _weights(
         self, sample_weight: Any, count: int, factors: FloatArray | None, most: float
@@ -148,17 +147,15 @@ class PrivateEstimator(Face):
         return state
 
 
-def with_constant(A: Any, norm: float, constant: float) -> Any:
-    """Rows divided by their norm's bound, with a constant feature after them unless it is 0."""
-    if sp.issparse(A):
-        A = A / norm
-        if not constant:
-            return sp.csr_array(A)
-        return sp.csr_array(sp.hstack([A, np.full((A.shape[0], 1), constant)], format="csr"))
+def with_constant(A: Any, factors: FloatArray, constant: float) -> Any:
+    """Rows multiplied by their factors, with a constant feature after them unless it is 0."""
     if not constant:
-        return A if norm == 1.0 else A / norm
+        return scale_rows(A, factors)
+    if sp.issparse(A):
+        column = np.full((A.shape[0], 1), constant)
+        return sp.csr_array(sp.hstack([scale_rows(A, factors), column], format="csr"))
     rows = np.empty((A.shape[0], A.shape[1] + 1))
-    np.divide(A, norm, out=rows[:, :-1])
+    np.multiply(A, factors[:, None], out=rows[:, :-1])
     rows[:, -1] = constant
     return rows
 

@@ -100,12 +100,6 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         loss = self._loss(table.norm, plain=True)
         return _OTHERS[asked](loss, None, table.rows, 2.0 * numbers - 1.0, **common)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        # A few hundred records at epsilon = 1 do not make a good model, nor should they.
-        tags.classifier_tags.poor_score = True
-        return tags
-
 
 class PrivateLogisticRegression(PrivateClassifier):
     """Differentially private logistic regression on a table.

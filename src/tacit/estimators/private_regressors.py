@@ -22,10 +22,9 @@ from sklearn.utils.validation import column_or_1d
 
 from tacit import _checks, erm
 from tacit.estimators import parameters
-from tacit.estimators.face import FloatArray, to_unit
+from tacit.estimators.face import Bounded, FloatArray
 from tacit.estimators.private import PrivateEstimator, Table, with_constant
 from tacit.losses import ClipCounts, Huber, Squared
-from tacit.losses.records import clip_labels
 from tacit.privacy import Budget
 from tacit.sets import L1Ball
 
@@ -37,19 +36,8 @@ _MOST_COLUMNS = 2000
 """More columns than this make a matrix of products that is slow to solve with."""
 
 
-class PrivateRegressor(RegressorMixin, PrivateEstimator):
+class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
     """What the two regressors share."""
-
-    _bounds: tuple[float, float]
-
-    def _labels(self, y: Any) -> tuple[FloatArray, int]:
-        """Labels in [-1, 1], and how many were clipped."""
-        low, high = self._bounds = parameters.CHECKS["label_bounds"](
-            self.label_bounds,  # type: ignore[attr-defined]
-            "label_bounds",
-        )
-        y, beyond = clip_labels(np.asarray(y, dtype=np.float64), low, high)
-        return to_unit(y, low, high), beyond
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from a table. Each call is a release of its own and spends the whole budget.
@@ -63,16 +51,13 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         """
         with self._all_or_nothing():
             X, y = self._features(X, y, reset=True, numeric=True)
-            labels, beyond = self._labels(column_or_1d(y, warn=True))
+            labels, beyond = self._to_unit(column_or_1d(y, warn=True))
             common = self._common()
             table = self._table(X, sample_weight, None, 1.0)
             fit = self._solve(table, labels, common)
             weights = self._publish(fit, table)
             coefficients, intercepts = self._coefficients(weights, table)
-            low, high = self._bounds
-            middle, half = low + 0.5 * (high - low), 0.5 * (high - low)
-            self.coef_ = half * coefficients[0]
-            self.intercept_ = float(middle + half * intercepts[0])
+            self._set_line(coefficients[0], intercepts[0])
             self.clipped_ = ClipCounts(table.scaled, beyond, table.count)
             return self
 
@@ -91,16 +76,6 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
             rows * roots[:, None]
         )  # fmt: skip
         return loss, rows, labels * roots
-
-    def predict(self, X: Any) -> FloatArray:
-        """Predictions, kept within ``label_bounds``."""
-        return np.clip(self._predictors(X)[:, 0], *self._bounds)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        # A few hundred records at epsilon = 1 do not make a good model, nor should they.
-        tags.regressor_tags.poor_score = True
-        return tags
 
 
 def products_survive(budget: Budget, count: int, columns: int) -> tuple[bool, str]:
@@ -312,7 +287,7 @@ class PrivateLasso(PrivateRegressor):
             scaled = int(np.count_nonzero(abs(X).max(axis=1).toarray() > self._norm)
                          if sp.issparse(X) else beyond.any(axis=1).sum())  # fmt: skip
         weights, bound = self._weights(sample_weight, X.shape[0], factors, most)
-        rows = with_constant(self._clip(X), self._norm, constant)
+        rows = with_constant(self._clip(X), np.full(X.shape[0], 1.0 / self._norm), constant)
         return Table(rows, 1.0, constant, weights, bound, scaled)
 
     def _clip(self, X: Any) -> Any:

@@ -32,7 +32,7 @@ from scipy.special import expit
 
 from tacit.estimators import kernels as k
 from tacit.estimators import parameters
-from tacit.estimators.online_linear import to_unit
+from tacit.estimators.face import to_unit
 from tacit.estimators.reading import Declared, FloatArray, Hashed, Record
 from tacit.estimators.stream import Plan, Stream
 from tacit.losses import ClipCounts
@@ -156,7 +156,7 @@ class OnlineLogisticRegression(_Online, base.MiniBatchClassifier):
     horizon
         How many records there may be; without it the stream is endless, with somewhat more noise.
     window
-        Protect each record for this many outputs only, with less noise.
+        Protect each record only while this many come in, its own included, with less noise.
     seed
         For experiments only; the guarantee says so. None is a cryptographic generator.
 

@@ -15,7 +15,7 @@ how often it was is a diagnostic.
 
 from __future__ import annotations
 
-import dataclasses
+import contextlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,6 +26,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tacit.estimators import kernels as k
+from tacit.estimators.face import ROOM, with_details
 from tacit.losses import ClipCounts, Huber, Logistic, Loss, Squared
 from tacit.losses.records import clip_rows
 from tacit.online import FollowTheApproximateLeader, OnlineLearner, QuadraticLeader
@@ -35,8 +36,6 @@ from tacit.sets import L2Ball
 FloatArray = NDArray[np.float64]
 
 _ROWS = 4096  # of a sparse matrix that are made dense at a time
-# The appended intercept may round a row to just above the norm that was stated.
-_ROOM = 1.0 + 2.0**-30
 
 
 class StackedLogistic(Loss):
@@ -108,7 +107,7 @@ class Plan:
     @property
     def norm(self) -> float:
         """Of a row, divided by ``feature_norm``, with its constant feature."""
-        return math.hypot(1.0, self.scaling) * _ROOM
+        return math.hypot(1.0, self.scaling) * ROOM
 
     @property
     def offset(self) -> float:
@@ -163,6 +162,8 @@ class Stream:
         Weights to start from, flat. They were released by an earlier stream of other records.
     """
 
+    _torn: tuple[int, int] | None = None  # how many of how many records, after an interrupt
+
     def __init__(self, plan: Plan, base: FloatArray | None = None) -> None:
         self.plan = plan
         self.seen = 0
@@ -191,12 +192,7 @@ class Stream:
     @property
     def guarantee(self) -> Guarantee:
         """The learner's, with a line or two on what was clipped to what."""
-        lines, promise = self.plan.facts(), self._guarantee
-        releases = [
-            dataclasses.replace(release, details=release.details + lines)
-            for release in promise.releases
-        ]
-        return dataclasses.replace(promise, releases=tuple(releases))
+        return with_details(self._guarantee, self.plan.facts())
 
     @property
     def clipped(self) -> ClipCounts:
@@ -212,7 +208,7 @@ class Stream:
 
     def learn_one(self, v: FloatArray, label: float, beyond: bool = False) -> None:
         """Learn from one record: float64 features, and a label as the kernel wants it."""
-        if self._saved is not None:
+        if self._saved is not None or self._torn is not None:
             self._resume()
         if self._base is None and not self._quadratic:
             gradient = np.empty_like(self._weights)
@@ -246,16 +242,44 @@ class Stream:
 
     def learn(self, X: Any, labels: FloatArray, beyond: int = 0) -> None:
         """Learn from many records, checked already; all of them fit or none is learnt from."""
-        if self._saved is not None:
+        if self._saved is not None or self._torn is not None:
             self._resume()
         count = X.shape[0]
         self._check_room(count)
         X, scaled = clip_rows(X, self.plan.feature_norm)
-        for start, rows in self._dense(X):
-            self._absorb(rows, labels[start : start + len(rows)])
-        self.counts[0] += scaled
-        self.counts[1] += beyond
-        self.seen += count
+        with self.whole(count):
+            for start, rows in self._dense(X):
+                self._absorb(rows, labels[start : start + len(rows)])
+            self.counts[0] += scaled
+            self.counts[1] += beyond
+            self.seen += count
+
+    @contextlib.contextmanager
+    def whole(self, count: int) -> Iterator[None]:
+        """What is interrupted in here while so many records are learnt cannot be learnt on.
+
+        Whoever was interrupted will try the same records again, and some of them would count twice.
+        """
+        before = self._steps
+        try:
+            yield
+        except BaseException:
+            taken = self._steps - before
+            if taken:
+                self._torn = (taken, count)
+            raise
+
+    @property
+    def _steps(self) -> int:
+        return self._learner.steps if self._saved is None else int(self._saved[0]["total"]["steps"])
+
+    def gap(self) -> None:
+        """Go on one step without a record."""
+        if self._saved is not None or self._torn is not None:
+            self._resume()
+        self._learner.observe(None)
+        self._show(self._learner.decision)
+        self.seen += 1
 
     def _check_room(self, count: int) -> None:
         horizon = self.plan.horizon
@@ -312,8 +336,41 @@ class Stream:
 
     # Twins ----------------------------------------------------------------------------------------
 
+    def state(self) -> dict[str, Any]:
+        """All that a stream of the same plan and base needs to go on as if nothing had happened.
+
+        A secret: it holds clean sums and noise to come.
+        """
+        if self._torn is not None:
+            self._resume()  # which refuses: records that were taken are missing in what is counted
+        return {
+            "learner": self._learner.state() if self._saved is None else self._saved[0],
+            "seen": self.seen,
+            "counts": list(self.counts),
+            "weights": np.array(self._weights),
+        }
+
+    @classmethod
+    def from_state(
+        cls, state: dict[str, Any], plan: Plan, base: FloatArray | None = None
+    ) -> Stream:
+        """A twin of the stream that gave this state; plan and base are those that one was made with."""
+        twin = cls(plan, base)
+        # Only its promise was wanted; the state's own is taken up at the first step.
+        del twin._learner
+        twin._saved = (state["learner"], {"loss": plan.loss()})
+        twin.seen, twin.counts = int(state["seen"]), [int(count) for count in state["counts"]]
+        twin._weights = np.array(state["weights"])
+        return twin
+
     def _resume(self) -> None:
         """A twin takes the stream up, or is refused because another one already did."""
+        if self._torn is not None:
+            raise RuntimeError(
+                f"learning was interrupted when {self._torn[0]} of {self._torn[1]} records had been "
+                "taken; learning these again would count them twice, which no guarantee covers. Fit "
+                "anew, or let a new stream begin from what was released: release()"
+            )
         assert self._saved is not None
         state, given = self._saved
         kind = QuadraticLeader if self.plan.quadratic else FollowTheApproximateLeader

@@ -23,6 +23,9 @@ from tacit import _checks
 from tacit.losses import kernels, records
 from tacit.losses.base import ClipCounts, DecisionSet, FloatArray, Loss, norm_bound
 
+# Far from where the square of a norm is beyond what a double can hold, as in `tacit.sums`.
+_LEAST, _LARGEST = 1e-100, 1e100
+
 
 @dataclass(frozen=True)
 class GeneralizedLinear(Loss):
@@ -45,6 +48,12 @@ class GeneralizedLinear(Loss):
 
     def __post_init__(self) -> None:
         self._store("feature_norm", self.feature_norm, low=0.0, open_low=True)
+        if not _LEAST <= self.feature_norm <= _LARGEST:
+            raise ValueError(
+                f"feature_norm must be at least {_LEAST:g} and at most {_LARGEST:g}, got "
+                f"{self.feature_norm:g}: records are clipped by their squares, which vanish or "
+                "overflow there; rescale the records"
+            )
         self._store("ridge", self.ridge, low=0.0)
         object.__setattr__(self, "_params", np.array(self._parameters(), dtype=np.float64))
 

@@ -149,16 +149,11 @@ class FollowTheApproximateLeader(Learner):
             )
         return totals.choose(
             totals.ExpiringTree,
-            self.dim,
-            self.horizon,
-            budget=self.budget,
-            norm=self.lipschitz,
-            seed=seed,
-            noise_precision=self.noise_precision,
             noise="gamma" if self.budget.delta == 0 else "gaussian",
             calibration="published",
             strong_convexity=self.strong_convexity,
             diameter=self.set.diameter,
+            **self._for_total(seed),
         )
 
     def _arguments(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit import _checks
+from tacit import _checks, _state
 from tacit.losses import GeneralizedLinear, Linear, Loss, Quadratic
 from tacit.losses.glm import _Classification, _Regression
 from tacit.online import parts, records
@@ -271,14 +271,7 @@ class OnlineLearner(ABC):
             ``set=``, ``loss=``, ``rule=`` or ``total=`` (a class) where they are not the library's own:
             a state holds data only, no code.
         """
-        kind = state.get("kind") if isinstance(state, dict) else type(state).__name__
-        if kind != cls.__name__:
-            raise ValueError(f"this is not a state of {cls.__name__} but of {kind!r}")
-        if state.get("version") != STATE_VERSION:
-            raise ValueError(
-                f"the state has version {state.get('version')}, this version of Tacit reads "
-                f"{STATE_VERSION}; continue it with the version that wrote it"
-            )
+        _state.check_kind(state, cls, STATE_VERSION)
         set = parts.restore(state["set"], given.pop("set", None), "set")
         loss = parts.restore(state["loss"], given.pop("loss", None), "loss")
         # In an empty context no ledger is active: the original was charged for its whole life.

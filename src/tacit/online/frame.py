@@ -27,6 +27,7 @@ from tacit.privacy import Budget, Guarantee
 from tacit.sets import ConvexSet
 from tacit.sets.kernels import LOCAL_KINDS
 from tacit.sums import RunningTotal
+from tacit.trace.play import pages_of
 
 _FLOAT = np.dtype(np.float64)
 _LINEAR = np.array([1.0])
@@ -120,15 +121,18 @@ class Learner(TotalLearner):
     def _make_total(self, total: Any, seed: int | None) -> RunningTotal:
         if isinstance(total, _Restored):
             return total.total
-        return totals.choose(
-            total,
-            self.dim,
-            self.horizon,
-            budget=self.budget,
-            norm=self.lipschitz,
-            seed=seed,
-            noise_precision=self.noise_precision,
-        )
+        return totals.choose(total, **self._for_total(seed))
+
+    def _for_total(self, seed: int | None) -> dict[str, Any]:
+        """What any running total of this learner is built with."""
+        return {
+            "dim": self.dim,
+            "horizon": self.horizon,
+            "budget": self.budget,
+            "norm": self.lipschitz,
+            "seed": seed,
+            "noise_precision": self.noise_precision,
+        }
 
     def _begin(self) -> None:
         ridge = 0.0 if self.loss is None else self.loss.ridge
@@ -240,15 +244,13 @@ class Learner(TotalLearner):
 
     def _observe_gap(self) -> None:
         if self._compiled:
-            gap = records.Chunk(np.zeros((1, self.dim)), np.zeros(1), np.ones(1, np.uint8))
-            self._play_compiled(gap, 1, 1, self._memory[:0], _NOTHING)
+            self._play_compiled(records.gap(self.dim), 1, 1, self._memory[:0], _NOTHING)
         else:
             self._python_step(None)
 
     def _observe_record(self, a: FloatArray, label: float | None) -> None:
         if self._compiled and self._loss_kernel is not None:
-            chunk = records.Chunk(a.reshape(1, -1), np.array([label]), records.NO_GAPS)
-            self._play_compiled(chunk, 1, 1, self._memory[:0], _NOTHING)
+            self._play_compiled(records.one(a, label), 1, 1, self._memory[:0], _NOTHING)
         else:
             self._python_step(self._see(a, label))
 
@@ -315,9 +317,8 @@ class Learner(TotalLearner):
             self._knobs[k.CLIPPED] = 0.0
             total.clipped += clipped
             self.clipped += clipped
-            written += max(0, -(-(end - done - wait) // every))
-            wait = (wait - (end - done)) % every
-            done = end
+            turned, wait = pages_of(end - done, wait, every)
+            written, done = written + turned, end
 
     def _play(self, chunk: records.Chunk, wait: int, every: int, pages: FloatArray) -> FloatArray:
         losses = np.empty(len(chunk))
@@ -374,7 +375,10 @@ class Learner(TotalLearner):
             **cls._parts(state, given),
         )
         learner._memory[...] = state["memory"]
+        # What records are clipped to is the loss's own word: a short one here would let long ones by.
+        longest = learner._knobs[k.FEATURE_NORM]
         learner._knobs[: k.KNOBS] = state["knobs"]
+        learner._knobs[k.FEATURE_NORM] = longest
         learner.rule.restore(state["rule"])
         return learner
 

@@ -107,14 +107,9 @@ class FollowTheRegularizedLeader(Learner):
             )
         return totals.choose(
             totals.LeaderTree,
-            self.dim,
-            self.horizon,
-            budget=self.budget,
-            norm=self.lipschitz,
-            seed=seed,
-            noise_precision=self.noise_precision,
             estimator="plain",
             calibration="published",
+            **self._for_total(seed),
         )
 
     def _arguments(self) -> dict[str, Any]:

@@ -85,6 +85,11 @@ def restore(description: dict[str, Any], given: Any, name: str) -> Any:
             raise ValueError(
                 f"{name} must be the {description['kind']} that the state was saved with, got {given!r}"
             )
+        if "arguments" in description and not _same(describe(given), description):
+            raise ValueError(
+                f"{name} must be what the state was saved with, got {given!r}, whose arguments differ; "
+                f"what was promised rests on them: leave {name} out"
+            )
         return given
     if "arguments" not in description:
         raise ValueError(
@@ -92,3 +97,14 @@ def restore(description: dict[str, Any], given: Any, name: str) -> Any:
             f"give it again: from_state(state, {name}=...)"
         )
     return rebuild(description)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two descriptions say the same, of which one may have come from a file."""
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        return np.array_equal(one, other)
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return bool(one == other)

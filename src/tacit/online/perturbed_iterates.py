@@ -1,7 +1,8 @@
 """Perturbed iterates: a stable online algorithm runs on clean data, and every iterate is played with noise.
 
-[online], Algorithms 2 (PIGD) and 3 (PGIGA) with corrected steps, sensitivities and calibration, and
-section 6.1 for losses without strong convexity. Derivations: docs/algorithms/perturbed-iterates.md.
+[online], Algorithms 2 (PIGD) and 3 (PGIGA) with corrected steps. The inner algorithms, with what
+makes them stable, are in :mod:`tacit.online.inner`; sensitivities, calibration and the promise in
+:mod:`tacit.online.iterate_calibration`. Derivations: docs/algorithms/perturbed-iterates.md.
 
 The one thing a reader would get wrong: privacy rests on the stability of the inner algorithm, which
 needs every loss to be strongly convex, the null record's too. So a gap in the stream keeps the
@@ -10,7 +11,7 @@ regulariser's step; a step that is left out moves later iterates more than a rec
 
 from __future__ import annotations
 
-import math
+import dataclasses
 from typing import Any, Self
 
 import numpy as np
@@ -19,21 +20,15 @@ from numpy.typing import ArrayLike
 from tacit import _checks, _state
 from tacit.losses import GeneralizedLinear, Loss
 from tacit.noise.source import Source, generation
+from tacit.online import iterate_calibration, records, schedules
 from tacit.online import iterate_kernels as k
-from tacit.online import records, schedules
 from tacit.online.base import FloatArray, OnlineLearner, check_horizon
 from tacit.online.ftrl import needs_projection
-from tacit.online.inner import (
-    GradientDescent,
-    ImplicitGradient,
-    balanced_addition,
-    drift,
-    kind_of,
-    slow_step,
-)
+from tacit.online.inner import GradientDescent, ImplicitGradient, kind_of, slow_step
 from tacit.online.totals import warn_of
-from tacit.privacy import Budget, ForkError, Guarantee, Release, charge, curves
+from tacit.privacy import Budget, Guarantee, charge
 from tacit.sets import ConvexSet
+from tacit.trace.play import pages_of
 
 _NOTHING = np.zeros(0)
 
@@ -105,7 +100,15 @@ class PerturbedIterates(OnlineLearner):
             noise_precision, "noise_precision", ("lattice", "float")
         )
         self.schedule = schedules.choose(schedule, budget, self.horizon)
-        self._set_up(lipschitz, added_regularizer)
+        self._given_lipschitz = lipschitz
+        self._inner = kind_of(self.inner, loss)
+        assert isinstance(loss, GeneralizedLinear)  # kind_of refuses others
+        known = self._constants = iterate_calibration.calibrate(
+            set, loss, self._inner, budget, horizon=self.horizon, schedule=self.schedule,
+            precision=self.noise_precision, lipschitz=lipschitz, added=added_regularizer,
+        )  # fmt: skip
+        self.lipschitz, self.added_regularizer = known.lipschitz, known.added
+        self._reach, self._plan = known.reach, known.plan
         self._noise = schedules.IterateNoise(
             Source(seed), self._plan, self._reach, self.horizon, self.dim, noise_precision
         )
@@ -114,99 +117,14 @@ class PerturbedIterates(OnlineLearner):
         charge(self._guarantee, f"PerturbedIterates of dimension {self.dim}")
         self._begin()
 
-    # ------------------------------------------------------------------ constants and promise
-
-    def _set_up(self, lipschitz: float | None, added: str | float | None) -> None:
-        self._inner, self._given_lipschitz = kind_of(self.inner, self.loss), lipschitz
-        loss = self.loss
-        assert isinstance(loss, GeneralizedLinear)
-        slope = (
-            loss.scalar_bounds(self.set)[0]
-            if lipschitz is None
-            else _checks.number(lipschitz, "lipschitz", low=0.0, open_low=True) / loss.feature_norm
-        )
-        if not math.isfinite(slope):
-            raise ValueError(
-                f"the gradients of {loss!r} on {self.set!r} have no bound; give lipschitz=, or a "
-                "bounded set"
-            )
-        self.lipschitz = slope * loss.feature_norm
-        self._slope = slope
-        self.added_regularizer = self._weight(added)
-        if loss.ridge == 0.0 and (
-            self.added_regularizer == 0.0 or not math.isfinite(self.set.norm_bound)
-        ):
-            raise ValueError(
-                f"{loss!r} is not strongly convex, so its iterates are not stable; give the loss a "
-                "ridge, or added_regularizer='auto', or use FollowTheRegularizedLeader"
-            )
-        rounding = 0.0
-        if self.noise_precision == "lattice":
-            rounding = drift(self.set, loss, self.lipschitz, self.added_regularizer)
-        self._reach = schedules.Reach(
-            self._inner, loss.ridge, self.added_regularizer, self._moved(), rounding
-        )
-        radius = self.set.norm_bound if math.isfinite(self.set.norm_bound) else 0.0
-        printed = {
-            "norm": self.lipschitz,
-            "strong_convexity": loss.ridge or self.added_regularizer,
-            "radius": radius,
-            "inner": "gradient" if self._inner == k.GRADIENT else "implicit",
-        }
-        self._plan = schedules.build(
-            self.schedule, self._reach, self.budget, self.horizon, self.dim, self.noise_precision,
-            printed,
-        )  # fmt: skip
-
-    def _weight(self, added: str | float | None) -> float:
-        if added is None:
-            return 0.0
-        if added == "auto":
-            assert isinstance(self.loss, GeneralizedLinear)
-            return balanced_addition(
-                self.set, self.loss, self.lipschitz, self.budget.mu, self.horizon
-            )
-        return _checks.number(added, "added_regularizer", low=0.0, open_low=True)
-
-    def _moved(self) -> float:
-        """How far one record moves a gradient; a hair more, for records as long as their bound."""
-        return self.budget.sensitivity(self.lipschitz) * (1.0 + (self.dim + 16) * 2.0**-50)
+    # ------------------------------------------------------------------ the life of a learner
 
     def _promise(self) -> Guarantee:
-        name = {
-            k.IMPLICIT: "implicit gradient steps",
-            k.PROJECTED_IMPLICIT: "projected implicit gradient steps",
-            k.GRADIENT: "gradient steps",
-        }[self._inner]
-        protected = "for ever" if self.budget.window is None else f"in {self.budget.window} outputs"
-        first = float(self._reach.of(0, 1, self._reach.start)[0][0])
-        release = Release(
-            f"perturbed iterates, {name}",
-            curves.Gaussian(self._plan.mu),
-            first,
-            f"Gaussian, {self.schedule} schedule",
-            1,
-            (
-                f"a record is protected {protected}; it moves the first iterate by the sensitivity stated, "
-                "later ones by less",
-            ),
-        )
-        caveats: tuple[str, ...] = ()
-        formula = self._plan.formula
-        if formula is not None:
-            true = curves.Gaussian(self._plan.mu).epsilon(self.budget.delta)
-            if true > self.budget.epsilon * (1 + 1e-9):
-                caveats = (
-                    f"published noise ({formula.where}): claimed epsilon = {self.budget.epsilon:g} at "
-                    f"delta = {self.budget.delta:g}, but it gives {true:.4g}",
-                )
-        return Guarantee(
-            [release],
-            self.budget.neighbours,
-            self.budget.window,
+        return iterate_calibration.promise(
+            self._constants,
+            self.budget,
             seeded=self._noise.source.seeded,
             lattice=self.noise_precision == "lattice",
-            caveats=caveats,
         )
 
     def _begin(self) -> None:
@@ -222,7 +140,7 @@ class PerturbedIterates(OnlineLearner):
         self._knobs[k.STRENGTH] = self._reach.start
         self._knobs[k.RIDGE] = self.loss.ridge
         self._knobs[k.ADDED] = self.added_regularizer
-        self._knobs[k.SLOPE] = self._slope
+        self._knobs[k.SLOPE] = self._constants.slope
         self._knobs[k.SMOOTHNESS] = self.loss.data_smoothness
         self._loss_kernel = self.loss.kernel
         self._longest = self.loss.feature_norm**2 * (1.0 - 1e-12)
@@ -230,30 +148,15 @@ class PerturbedIterates(OnlineLearner):
         if self._set_kernel is not None:
             self._set_kernel = (self._set_kernel[0], np.array(self._set_kernel[1]))
 
-    def _check_process(self) -> None:
-        if self._generation != generation():
-            raise ForkError(
-                "this learner was copied by a process fork; continuing it in the child would be a second "
-                "release of the same data. Create it in the process that uses it, or hand over state() "
-                "before the fork"
-            )
-
     def _ready(self) -> int:
         """Check that this object may go on, and return how many records there is noise for."""
         if self._generation != generation():
-            self._check_process()
+            raise _state.copied("learner")
         if self._knobs[k.T] != self._steps:
             self._settle()
         if self._lease.furthest != self._steps:
-            raise ForkError(
-                f"this learner stands at step {self._steps}, but its stream was already continued to "
-                f"step {self._lease.furthest} by a copy or a restored state; go on with that one"
-            )
-        noise = self._noise
-        if noise.row == len(noise.rows):
-            # the same number, unless a draw was interrupted after it had counted its steps
-            noise._strength = float(self._knobs[k.STRENGTH])
-        return noise.ready(self._steps)
+            raise _state.overtaken("learner", self._lease, self._steps)
+        return self._noise.ready(self._steps, float(self._knobs[k.STRENGTH]))
 
     def _settle(self) -> None:
         """Count the steps that were taken, also by a piece that an interrupt or an error cut short.
@@ -340,12 +243,10 @@ class PerturbedIterates(OnlineLearner):
     observe.__doc__ = OnlineLearner.observe.__doc__
 
     def _observe_record(self, a: FloatArray, label: float | None) -> None:
-        chunk = records.Chunk(a.reshape(1, -1), np.array([label]), records.NO_GAPS)
-        self._play(chunk, 1, 1, self._memory[:0], losses=_NOTHING)
+        self._play(records.one(a, label), 1, 1, self._memory[:0], losses=_NOTHING)
 
     def _observe_gap(self) -> None:
-        gap = records.Chunk(np.zeros((1, self.dim)), np.zeros(1), np.ones(1, np.uint8))
-        self._play(gap, 1, 1, self._memory[:0], losses=_NOTHING)
+        self._play(records.gap(self.dim), 1, 1, self._memory[:0], losses=_NOTHING)
 
     def _play(
         self,
@@ -372,9 +273,8 @@ class PerturbedIterates(OnlineLearner):
                     self._play_slowly(some, wait, every, pages[written:], losses[done:end])
             finally:
                 self._settle()
-            written += max(0, -(-(end - done - wait) // every))
-            wait = (wait - (end - done)) % every
-            done = end
+            turned, wait = pages_of(end - done, wait, every)
+            written, done = written + turned, end
         return losses
 
     def _play_slowly(
@@ -413,11 +313,12 @@ class PerturbedIterates(OnlineLearner):
     # ------------------------------------------------------------------ saved states
 
     def _facts(self) -> dict[str, Any]:
-        self._check_process()  # else a copy in the child, made of this state, would go on
+        if self._generation != generation():
+            # else a copy in the child, made of this state, would go on
+            raise _state.copied("learner")
         if self._knobs[k.T] != self._steps:
             self._settle()
         self._lease.publish()
-        budget = self.budget
         return {
             "id": self._lease.id,
             "steps": self._steps,
@@ -429,12 +330,7 @@ class PerturbedIterates(OnlineLearner):
                 "noise_precision": self.noise_precision,
             },
             "inner": [type(self.inner).__name__, getattr(self.inner, "projected", None)],
-            "budget": {
-                "epsilon": budget.epsilon,
-                "delta": budget.delta,
-                "neighbours": budget.neighbours,
-                "window": budget.window,
-            },
+            "budget": dataclasses.asdict(self.budget),
             "memory": self._memory.copy(),
             "knobs": self._knobs.copy(),
             "noise": self._noise.state(),
@@ -442,12 +338,7 @@ class PerturbedIterates(OnlineLearner):
 
     @classmethod
     def _from_facts(cls, state: dict[str, Any], set: Any, loss: Any, **given: Any) -> Self:
-        lease = _state.resume(state["id"], state["steps"])
-        if lease is None:
-            raise ForkError(
-                f"this state stands at step {state['steps']}, but its stream was already continued beyond "
-                "it; continuing it twice would reuse its noise on other data"
-            )
+        lease = _state.claim(state["id"], state["steps"])
         name, projected = state["inner"]
         inner: Any = GradientDescent() if name == "GradientDescent" else ImplicitGradient(projected)
         learner = cls(

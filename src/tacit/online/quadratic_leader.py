@@ -27,6 +27,7 @@ from tacit.online.ftrl import needs_projection
 from tacit.privacy import Budget, published
 from tacit.sets import ConvexSet, WholeSpace
 from tacit.sums import RunningTotal
+from tacit.trace.play import pages_of
 
 _NOTHING = np.zeros(0)
 _LARGEST_RATIO = (
@@ -153,7 +154,7 @@ class QuadraticLeader(TotalLearner):
             return total.total
         d = self.dim
         dim = d * (d + 1) // 2 + d
-        norm = F * math.hypot(F, self.weight * Y)
+        norm = self._norm(F, Y)
         known: dict[str, Any] = {
             "norm": norm,
             "seed": seed,
@@ -176,6 +177,10 @@ class QuadraticLeader(TotalLearner):
         return totals.choose(
             total, dim, self.horizon, budget=self.budget, classes=JOINT, moved=moved, **known
         )
+
+    def _norm(self, F: float, Y: float) -> float:
+        """The longest that the joint vector of one record can be."""
+        return F * math.hypot(F, self.weight * Y)
 
     def _moved(self, F: float, Y: float, dim: int, norm: float) -> float:
         """How far replacing one record by another moves the joint total.
@@ -248,12 +253,10 @@ class QuadraticLeader(TotalLearner):
         return self.observe(None)
 
     def _observe_record(self, a: FloatArray, label: float | None) -> None:
-        chunk = records.Chunk(a.reshape(1, -1), np.array([label]), records.NO_GAPS)
-        self._play(chunk, 1, 1, self._vector[:0].reshape(0, 1), losses=_NOTHING)
+        self._play(records.one(a, label), 1, 1, self._vector[:0].reshape(0, 1), losses=_NOTHING)
 
     def _observe_gap(self) -> None:
-        gap = records.Chunk(np.zeros((1, self.dim)), np.zeros(1), np.ones(1, np.uint8))
-        self._play(gap, 1, 1, self._vector[:0].reshape(0, 1), losses=_NOTHING)
+        self._play(records.gap(self.dim), 1, 1, self._vector[:0].reshape(0, 1), losses=_NOTHING)
 
     def _play(
         self,
@@ -286,9 +289,8 @@ class QuadraticLeader(TotalLearner):
             )  # fmt: skip
             if one_by_one:
                 self._decision[:] = self.set.project(self._decision)
-            written += max(0, -(-(end - done - wait) // every))
-            wait = (wait - (end - done)) % every
-            done = end
+            turned, wait = pages_of(end - done, wait, every)
+            written, done = written + turned, end
         return losses
 
     # ------------------------------------------------------------------ saved states
@@ -321,6 +323,14 @@ class QuadraticLeader(TotalLearner):
             **state["arguments"],
             **given,
         )
+        # A loss of the user's own is known by name only: its bounds are those of the total, or not its.
+        known = learner.loss
+        assert isinstance(known, Squared)
+        if learner._norm(known.feature_norm, known._largest_label) != restored.norm:
+            raise ValueError(
+                f"loss must have the bounds that the state was saved with, got {loss!r}; what was "
+                "promised rests on them"
+            )
         learner._decision[...] = state["decision"]
         learner._knobs[...] = state["knobs"]
         return learner

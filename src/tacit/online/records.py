@@ -73,6 +73,16 @@ class Chunk:
         return Chunk(A, labels, self.gaps[start:stop] if self.gaps.size else self.gaps)
 
 
+def one(a: FloatArray, label: float | None) -> Chunk:
+    """A single record."""
+    return Chunk(a.reshape(1, -1), np.array([label]), NO_GAPS)
+
+
+def gap(dim: int) -> Chunk:
+    """A single null record."""
+    return Chunk(np.zeros((1, dim)), np.zeros(1), np.ones(1, np.uint8))
+
+
 def is_stream(X: Any) -> bool:
     """Whether records come as an iterator of chunks rather than as one array."""
     return isinstance(X, Iterator)
@@ -89,7 +99,7 @@ def prepare(loss: Loss, dim: int, X: Any, y: Any = None, present: Any = None) ->
     count = X.shape[0]
     gaps = NO_GAPS
     if present is not None:
-        X, y, gaps = _without_gaps(loss, X, y, present)
+        X, y, gaps = _without_gaps(X, y, present)
     if count == 0:
         return Chunk(np.zeros((0, dim)), np.zeros(0), NO_GAPS)
     if (
@@ -106,7 +116,7 @@ def prepare(loss: Loss, dim: int, X: Any, y: Any = None, present: Any = None) ->
     return Chunk(A, labels, gaps, counts.features + counts.labels)
 
 
-def _without_gaps(loss: Loss, X: Any, y: Any, present: Any) -> tuple[Any, Any, NDArray[np.uint8]]:
+def _without_gaps(X: Any, y: Any, present: Any) -> tuple[Any, Any, NDArray[np.uint8]]:
     mask = np.asarray(present)
     if mask.dtype != bool or mask.shape != (X.shape[0],):
         raise ValueError(

@@ -191,29 +191,30 @@ class IterateNoise:
         self._plan, self._reach, self._horizon = plan, reach, horizon
         self._strength = reach.start  # as far as noise has been drawn
 
-    def ready(self, t: int) -> int:
-        """How many iterates after the t-th there is noise for; at least one."""
+    def ready(self, t: int, strength: float) -> int:
+        """How many iterates after the t-th, where A stands at ``strength``, there is noise for; at least one."""
         if self.row == len(self.rows):
-            self._draw(t)
+            self._draw(t, strength)
         return len(self.rows) - self.row
 
-    def _draw(self, t: int) -> None:
+    def _draw(self, t: int, strength: float) -> None:
         dim = self.rows.shape[1]
         count = max(1, _BLOCK // dim)
         if self._horizon is not None:
             count = min(count, self._horizon - t)
-        reaches, self._strength = self._reach.of(t, count, self._strength)
+        reaches, strength = self._reach.of(t, count, strength)
         deviations = self._plan.deviations(t, reaches)
         rows = np.empty((count, dim), self.rows.dtype)
         if rows.dtype == np.float64:
             self.source.normals(rows)
             rows *= deviations[:, None]
-            self.grid = np.zeros(count)
+            grid = np.zeros(count)
         else:
             # the largest power of two that is not above a 2^-30 of the deviation
-            self.grid = np.ldexp(1.0, np.frexp(deviations / lattice.STEPS)[1] - 1)
-            lattice.gaussian(self.source, deviations / self.grid, rows)
-        self.rows, self.row = rows, 0
+            grid = np.ldexp(1.0, np.frexp(deviations / lattice.STEPS)[1] - 1)
+            lattice.gaussian(self.source, deviations / grid, rows)
+        # From here on nothing is called, so that an interrupt finds the old noise or the new.
+        self.rows, self.grid, self.row, self._strength = rows, grid, 0, strength
 
     def state(self) -> dict[str, Any]:
         return {

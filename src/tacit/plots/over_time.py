@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tacit.plots.style import COLOURS, axes
+from tacit.plots import bands
+from tacit.plots.style import axes
 
 _BAND = (0.1, 0.9)
 _DASHES = ("-", "--", "-.", (0, (1, 1.2)), (0, (5, 1, 1, 1, 1, 1)))
@@ -56,26 +57,11 @@ def over_time(
     """
     ax = axes() if ax is None else ax
     t = np.asarray(steps, dtype=float)
-    for place, (name, values) in enumerate(runs.items()):
-        colour = COLOURS[place % len(COLOURS)]
-        table = np.atleast_2d(np.asarray(values, dtype=float))
-        if table.shape[1] != t.size:
-            raise ValueError(
-                f"runs[{name!r}] must have one value for each of the {t.size} steps, got shape "
-                f"{table.shape}"
-            )
-        if len(table) > 1:
-            low, high = np.quantile(table, quantiles, axis=0)
-            ax.fill_between(t, low, high, color=colour, alpha=0.18, linewidth=0.0)
+    bands.draw(
+        ax, t, runs, quantiles, alpha=0.18, what=("runs", "value", "steps"),
         # dashes as well as colours: a print in grey must be readable too
-        ax.plot(
-            t,
-            np.median(table, axis=0),
-            color=colour,
-            linewidth=1.6,
-            linestyle=_DASHES[place % len(_DASHES)],
-            label=name,
-        )
+        style=lambda n: {"linewidth": 1.6, "linestyle": _DASHES[n % len(_DASHES)]},
+    )  # fmt: skip
     if log:
         ax.set_xscale("log")
         ax.xaxis.set_major_formatter("{x:,.0f}")

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tacit.plots.style import COLOURS, axes
+from tacit.plots import bands
+from tacit.plots.style import axes
 
 _MARKS = ("o", "s", "^", "D", "v", "P", "X")
 
@@ -54,26 +55,10 @@ def privacy_utility(
     """
     ax = axes() if ax is None else ax
     x = np.asarray(epsilons, dtype=float)
-    for place, (name, values) in enumerate(scores.items()):
-        colour = COLOURS[place % len(COLOURS)]
-        table = np.atleast_2d(np.asarray(values, dtype=float))
-        if table.shape[1] != x.size:
-            raise ValueError(
-                f"scores[{name!r}] must have one score for each of the {x.size} epsilons, got shape "
-                f"{table.shape}"
-            )
-        if len(table) > 1:
-            low, high = np.quantile(table, quantiles, axis=0)
-            ax.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0.0)
-        ax.plot(
-            x,
-            np.median(table, axis=0),
-            color=colour,
-            linewidth=1.5,
-            marker=_MARKS[place % len(_MARKS)],
-            markersize=5,
-            label=name,
-        )
+    bands.draw(
+        ax, x, scores, quantiles, alpha=0.15, what=("scores", "score", "epsilons"),
+        style=lambda n: {"linewidth": 1.5, "marker": _MARKS[n % len(_MARKS)], "markersize": 5},
+    )  # fmt: skip
     for place, (name, value) in enumerate((references or {}).items()):
         style = (":", "--")[place % 2]
         ax.axhline(value, color="#999999", linewidth=1.0, linestyle=style, label=name)

@@ -104,16 +104,36 @@ def _pairs(curves: Iterable[Curve | tuple[Curve, int]]) -> Iterable[tuple[Curve,
 
 def _merge(pairs: Iterable[tuple[Curve, int]]) -> Parts:
     """Equal curves counted together, Gaussian ones as one, and what costs nothing left out."""
-    squares: list[float] = []
+    gaussians: list[tuple[float, int]] = []
     counts: dict[Curve, int] = {}
     for curve, count in pairs:
         if isinstance(curve, Gaussian):
-            squares.append(count * curve.mu**2)
+            gaussians.append((curve.mu, count))
         elif curve.pure != 0.0:
             counts[curve] = counts.get(curve, 0) + count
-    if math.fsum(squares) > 0.0:
-        counts = {Gaussian(math.sqrt(math.fsum(squares))): 1, **counts}
+    together = _root_of_squares(gaussians)
+    if together > 0.0:
+        counts = {Gaussian(together): 1, **counts}
     return tuple(counts.items())
+
+
+def _root_of_squares(parts: Iterable[tuple[float, int]]) -> float:
+    """The root of the sum of ``count mu^2``; scaled, for the square of a small mu vanishes."""
+    kept = list(parts)
+    largest = max((mu for mu, _ in kept), default=0.0)
+    if largest == 0.0 or math.isinf(largest):
+        return largest
+    return largest * math.sqrt(math.fsum(count * (mu / largest) ** 2 for mu, count in kept))
+
+
+def _added(parts: Iterable[tuple[float | None, int]]) -> float | None:
+    """The sum of numbers that occur so often; None where one of them is not known."""
+    total = 0.0
+    for value, count in parts:
+        if value is None:
+            return None
+        total += count * value
+    return total
 
 
 @dataclass(frozen=True)
@@ -125,25 +145,15 @@ class Composed(Curve):
 
     @functools.cached_property
     def pure(self) -> float | None:  # type: ignore[override]
-        total = 0.0
-        for curve, count in self.parts:
-            if curve.pure is None:
-                return None
-            total += count * curve.pure
-        return total
+        return _added((curve.pure, count) for curve, count in self.parts)
 
     @functools.cached_property
     def zcdp(self) -> float | None:  # type: ignore[override]
-        total = 0.0
-        for curve, count in self.parts:
-            if curve.zcdp is None:
-                return None
-            total += count * curve.zcdp
-        return total
+        return _added((curve.zcdp, count) for curve, count in self.parts)
 
     @functools.cached_property
     def gdp_bound(self) -> float:  # type: ignore[override]
-        return math.sqrt(math.fsum(count * curve.gdp_bound**2 for curve, count in self.parts))
+        return _root_of_squares((curve.gdp_bound, count) for curve, count in self.parts)
 
     def _rdp(self, alpha: float) -> float:
         return math.fsum(count * curve._rdp(alpha) for curve, count in self.parts)
@@ -163,13 +173,14 @@ class Composed(Curve):
         return None if loss is None else functools.partial(two_point.log_delta, loss, mu)
 
     @functools.cached_property
-    def _distribution(self) -> Any:
+    def _is_sampled(self) -> bool:
+        """Whether sampling is involved, and all parts have a privacy loss distribution."""
         sampled = [isinstance(curve, SubsampledGaussian) for curve, _ in self.parts]
         known = [
             is_sampled or curve.pure is not None or isinstance(curve, Gaussian)
             for (curve, _), is_sampled in zip(self.parts, sampled, strict=True)
         ]
-        return subsampled.distribution(self.parts) if any(sampled) and all(known) else None
+        return any(sampled) and all(known)
 
     def _delta(self, epsilon: float) -> float:
         bounds = [renyi.delta_from(self._rdp, epsilon)]
@@ -177,9 +188,8 @@ class Composed(Curve):
             bounds.append(gaussian.delta(epsilon, self.gdp_bound))
         if self._exact is not None:
             bounds.append(math.exp(min(0.0, self._exact(epsilon))))
-        if self._distribution is not None:
-            found = float(self._distribution.get_delta_for_epsilon(epsilon))
-            bounds.append(max(found, subsampled.FLOOR))
+        if self._is_sampled:
+            bounds.append(subsampled.delta_of(self.parts, epsilon))
         if any(_is_profile(curve) for curve, _ in self.parts):
             bounds.append(_inverse(self._by_addition, epsilon))
         return min(bounds)
@@ -192,8 +202,8 @@ class Composed(Curve):
             bounds.append(gaussian.epsilon(delta, self.gdp_bound))
         if self._exact is not None:
             bounds.append(_root(self._exact, math.log(delta), min(bounds)))
-        if self._distribution is not None and delta >= subsampled.FLOOR:
-            bounds.append(float(self._distribution.get_epsilon_for_delta(delta)))
+        if self._is_sampled:
+            bounds.append(subsampled.epsilon_of(self.parts, delta))
         if any(_is_profile(curve) for curve, _ in self.parts):
             bounds.append(self._by_addition(delta))
         return min(bounds)

@@ -264,8 +264,8 @@ class Guarantee:
         lines.append(
             "window: none, each record is protected for ever"
             if self.window is None
-            else f"window: {self.window} outputs, counted from the first that a record enters; "
-            "nothing is promised afterwards"
+            else f"window: {self.window} outputs, one for each record, published or not, counted from "
+            "the first that a record enters; nothing is promised afterwards"
         )
         lines.append("releases:" if self.releases else "releases: none")
         lines.extend("  " + line for line in self._release_lines())

@@ -5,8 +5,9 @@ refusal costs nothing. :mod:`tacit.privacy.tally` says how entries are counted, 
 :mod:`tacit.privacy.store` is the file.
 
 The one thing a reader would get wrong: a new thread or process does not inherit the active ledger.
-Inside one, enter the ledger again or call :meth:`Ledger.spend` oneself. And a file that is lost is
-a budget that can be spent twice: do not delete it, nor restore it from an old copy.
+Inside one, enter the ledger again or call :meth:`Ledger.spend` oneself (a forked process does
+inherit it, and needs one with a path). And a file that is lost is a budget that can be spent twice:
+do not delete it, nor restore it from an old copy.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from types import TracebackType
 
 from tacit.privacy import gaussian
 from tacit.privacy.budget import Budget
-from tacit.privacy.errors import BudgetExceeded
+from tacit.privacy.errors import BudgetExceeded, ForkError
 from tacit.privacy.guarantee import Guarantee
 from tacit.privacy.store import Row, Store
 from tacit.privacy.tally import Composition, Filter
@@ -103,6 +104,7 @@ class Ledger:
         self._tally = Filter(budget) if self.adaptive else Composition(budget)
         self._entries: list[Entry] = []
         self._lock = threading.RLock()
+        self._process = os.getpid()
         terms = asdict(budget) | {"adaptive": self.adaptive}
         self._store = None if path is None else Store(path, terms)
         self._refresh()
@@ -110,6 +112,12 @@ class Ledger:
     def spend(self, guarantee: Guarantee, what: str) -> Entry:
         """Record a release, or refuse it with :class:`BudgetExceeded` and record nothing."""
         self._check_scope(guarantee)
+        if self._store is None and self._process != os.getpid():
+            raise ForkError(
+                "this ledger is kept in memory and was copied by a process fork: what is spent here "
+                "would never be seen by the process that owns it. Give it a path, which all "
+                "processes share"
+            )
         if not isinstance(what, str) or not what.strip():
             raise ValueError(f"what must say in words what is paid for, got {what!r}")
         entry = Entry(what, guarantee, datetime.now(UTC).isoformat(timespec="seconds"))
@@ -168,8 +176,9 @@ class Ledger:
             )
 
     def _count(self, entry: Entry) -> None:
-        self._entries.append(entry)
+        # In this order: an interrupt between the two has the entry counted twice, never not at all.
         self._tally.add(entry.guarantee.curve)
+        self._entries.append(entry)
 
     def _absorb(self, rows: list[Row]) -> None:
         for _, at, what, text in rows:

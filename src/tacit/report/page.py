@@ -187,7 +187,7 @@ class Page:
         return target
 
 
-def in_words(guarantee: Any, delta: float = 1e-6) -> list[str]:
+def in_words(guarantee: Any) -> list[str]:
     """A guarantee for people who do not know what epsilon is.
 
     Examples

@@ -12,6 +12,7 @@ holds noise that has not been used yet. It is a secret like the clean total besi
 from __future__ import annotations
 
 import contextvars
+import dataclasses
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from tacit import _checks, _state
 from tacit.noise import lattice
 from tacit.noise.source import Source, generation
-from tacit.privacy import Budget, ForkError, Guarantee, charge
+from tacit.privacy import Budget, Guarantee, charge
 from tacit.sums import kernels
 from tacit.sums.process import Process
 
@@ -169,22 +170,12 @@ class RunningTotal(ABC):
     def _rebase_every(self) -> int:
         return max(self.budget.window or 1, 2**16)
 
-    def _check_process(self) -> None:
-        if self._generation != generation():
-            raise ForkError(
-                "this total was copied by a process fork; continuing it in the child would be a second release of "
-                "the same data. Create it in the process that uses it, or hand over state() before the fork"
-            )
-
     def _ready(self) -> int:
         """Check that this object may go on, and return how many steps the noise at hand is good for."""
         if self._generation != generation():
-            self._check_process()
+            raise _state.copied("total")
         if self._lease.furthest != self.steps:
-            raise ForkError(
-                f"this total stands at step {self.steps}, but its stream was already continued to step "
-                f"{self._lease.furthest} by a copy or a restored state; go on with that one"
-            )
+            raise _state.overtaken("total", self._lease, self.steps)
         left = len(self._block) - self._row
         if left:
             return left
@@ -335,7 +326,9 @@ class RunningTotal(ABC):
 
     def _facts(self) -> dict[str, Any]:
         """`state`, for whoever holds the lock already."""
-        self._check_process()  # else a copy in the child, made of this state, would go on
+        if self._generation != generation():
+            # else a copy in the child, made of this state, would go on
+            raise _state.copied("total")
         self._noise.check()
         self._lease.publish()
         return {
@@ -358,20 +351,8 @@ class RunningTotal(ABC):
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Any:
         """Go on from a state; refused if the stream it belongs to has already been continued beyond it."""
-        if not isinstance(state, dict) or state.get("kind") != cls.__name__:
-            kind = state.get("kind") if isinstance(state, dict) else type(state).__name__
-            raise ValueError(f"this is not a state of {cls.__name__} but of {kind!r}")
-        if state["version"] != _STATE_VERSION:
-            raise ValueError(
-                f"the state has version {state['version']}, this version of Tacit reads {_STATE_VERSION}; "
-                "continue it with the version that wrote it"
-            )
-        lease = _state.resume(state["id"], state["steps"])
-        if lease is None:
-            raise ForkError(
-                f"this state stands at step {state['steps']}, but its stream was already continued beyond it; "
-                "continuing it twice would reuse its noise on other data"
-            )
+        _state.check_kind(state, cls, _STATE_VERSION)
+        lease = _state.claim(state["id"], state["steps"])
         arguments = dict(state["arguments"])
         arguments["budget"] = Budget(**arguments["budget"])
         # In an empty context no ledger is active: the original was charged for the whole stream.
@@ -396,16 +377,10 @@ class RunningTotal(ABC):
         self._row = len(used)
 
     def _arguments(self) -> dict[str, Any]:
-        budget = self.budget
         return {
             "dim": self.dim,
             "horizon": self.horizon,
-            "budget": {
-                "epsilon": budget.epsilon,
-                "delta": budget.delta,
-                "neighbours": budget.neighbours,
-                "window": budget.window,
-            },
+            "budget": dataclasses.asdict(self.budget),
             "norm": self.norm,
             "noise": self.noise,
             "noise_precision": self.noise_precision,

@@ -40,7 +40,7 @@ def exact(total: RunningTotal, count: int) -> float:
     return calibration.gamma(total.budget, sensitivity(total), count)
 
 
-def printed(total: RunningTotal, formula: published.Published) -> float:
+def printed(formula: published.Published) -> float:
     """Scale of the noise of one node as a paper prints it."""
     scale = float(formula.scale)
     if not scale > 0.0:

@@ -263,7 +263,7 @@ class Tree(RunningTotal):
 
     def _scale(self, steps: int) -> float:
         if self.calibration == "published":
-            return scales.printed(self, self._formula(steps))
+            return scales.printed(self._formula(steps))
         if not self._collapses:
             return scales.exact(self, steps.bit_length())
         reach = scales.sensitivity(self)

@@ -184,7 +184,7 @@ class WindowTree(RunningTotal):
 
     def _scale(self) -> float:
         if self.calibration == "published":
-            return scales.printed(self, self._formula())
+            return scales.printed(self._formula())
         return scales.exact(self, self._protected.bit_length())
 
     def _process(self, steps: int | None) -> Process:

@@ -125,6 +125,17 @@ class Play:
         return {**self.__dict__, "comparator": None}
 
 
+def pages_of(records: int, wait: int, every: int) -> tuple[int, int]:
+    """How many of the next records are written down, and how long the one after them has to wait.
+
+    Examples
+    --------
+    >>> pages_of(10, wait=2, every=4)  # the third and the seventh; the next is due at once
+    (2, 0)
+    """
+    return max(0, -(-(records - wait) // every)), (wait - records) % every
+
+
 class Diary:
     """Writes a run down in bounded memory: every so many records, ever fewer as the run grows.
 
@@ -160,7 +171,7 @@ class Diary:
 
     def pages(self, records: int) -> FloatArray:
         """Room for the decisions of the next records that are to be written down."""
-        return np.empty((max(0, -(-(records - self.wait) // self.every)), self._dim))
+        return np.empty((pages_of(records, self.wait, self.every)[0], self._dim))
 
     def write(self, decisions: FloatArray, losses: FloatArray) -> None:
         """The decisions at the kept ones of the next records, and the losses of all of them."""

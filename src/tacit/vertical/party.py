@@ -1,12 +1,9 @@
 """A party: holds its own columns, answers a coordinator's requests, keeps its own ledger.
 
 The user node of Algorithm 2 of Lou and Cheung, *Uplink Communication Efficient Differentially
-Private Sparse Optimization with Feature-Wise Distributed Data*, with the signs, scales and
-sensitivities of docs/algorithms/vertical.md, exact selections, noise on a lattice, and each sketch
-sent once. Three additions of ours: a record's slope is clipped, which bounds the sensitivity
-whatever the coordinator sends; a party computes its own columns' predictions from the columns
-themselves, which costs no privacy; and once it has sent as many columns as agreed, it chooses among
-these.
+Private Sparse Optimization with Feature-Wise Distributed Data*: what may be asked, in which order, and
+what it costs. What is computed in a round, and what is corrected there, is in
+:mod:`tacit.vertical._rounds`; see docs/algorithms/vertical.md.
 
 The one thing a reader would get wrong: a request may come twice, and the site may be killed between
 the two. The state is on disk before the answer leaves, and a repeated request gets the same bytes;
@@ -29,55 +26,39 @@ import numpy as np
 
 from tacit import _checks
 from tacit._checks import FloatArray
-from tacit.erm._selection import Corners
 from tacit.losses import records
-from tacit.noise import Source, release, select
+from tacit.noise import Source
 from tacit.noise.source import generation
 from tacit.privacy import Budget, BudgetExceeded, Guarantee, Ledger
 from tacit.vertical import messages
-from tacit.vertical._columns import Columns, slopes
+from tacit.vertical._columns import Columns
+from tacit.vertical._refused import Refused
+from tacit.vertical._rounds import Round
 from tacit.vertical._site import Memory, SiteFile
 from tacit.vertical.alignment import alignment_digest, hash_ids
 from tacit.vertical.messages import (
-    AskLabels,
     Begin,
-    Choice,
     Consider,
     Done,
     End,
-    Fetch,
     Hello,
     MalformedMessage,
     Message,
     Proposal,
     Ready,
     Refusal,
-    Sketch,
-    Step,
     Welcome,
 )
 from tacit.vertical.plan import Plan, Terms, promise
-from tacit.vertical.sketch import SignSketch
 
 log = logging.getLogger("tacit.vertical")
 
 PRECISIONS = ("lattice", "float")
-LARGEST = 1e100
-"""Numbers from a coordinator beyond this are refused, so that no slope is infinite."""
 FINEST = 2.0**-30
 """The least noise, relative to the largest sum it could be added to, that fits on the lattice."""
 
-FAINT = 0.1
-"""Less noise than this on unsketched columns hardly bends a logistic slope."""
-
 LONGEST = 1000
 """Letters in a refusal, at most: it may quote what the coordinator sent."""
-
-
-class _Refused(Exception):
-    def __init__(self, reason: str, text: str) -> None:
-        super().__init__(text)
-        self.reason = reason
 
 
 class Party:
@@ -163,7 +144,6 @@ class Party:
         self._ids = hash_ids(ids, self.rows)
         self._key = key
         self._source = Source(seed)
-        self._precision = noise_precision
         self._terms = Terms(
             bound, label, budget.neighbours, noise_precision == "lattice", self._source.seeded
         )
@@ -211,7 +191,7 @@ class Party:
             run, sequence = message.run, message.sequence
             with self._lock, self._file.locked():
                 if self._file.folder is None and self._generation != generation():
-                    raise _Refused(
+                    raise Refused(
                         "sequence",
                         "this process is a copy of the site's; two answers would carry different "
                         "noise. Give the site a folder, which all its processes share",
@@ -220,7 +200,7 @@ class Party:
                 return self._answer(message, bytes(request))
         except MalformedMessage as error:
             reason, text = "malformed", str(error)
-        except _Refused as error:
+        except Refused as error:
             reason, text = error.reason, str(error)
         except BudgetExceeded as error:
             log.warning("party %s: %s", self.name, error)
@@ -256,7 +236,7 @@ class Party:
         if isinstance(message, Consider):
             return self._consider(message).encode()
         if not isinstance(message, messages.REQUESTS):
-            raise _Refused("malformed", f"a {type(message).__name__} is not a request")
+            raise Refused("malformed", f"a {type(message).__name__} is not a request")
         digest = hashlib.sha256(request).hexdigest()
         known = self._known(message, digest)
         if known is not None:
@@ -264,17 +244,17 @@ class Party:
         memory = self._memory
         if isinstance(message, Begin):
             if message.sequence != 1:
-                raise _Refused("sequence", "a run begins with sequence number 1")
+                raise Refused("sequence", "a run begins with sequence number 1")
             memory, answer = self._begin(message, digest)
         else:
             if message.run.hex() != memory.run or memory.phase != "open":
-                raise _Refused("sequence", "this run is not open here")
+                raise Refused("sequence", "this run is not open here")
             if self._file.folder is not None and not self._is_paid(memory.run):
-                raise _Refused(
+                raise Refused(
                     "budget", "this run is open here, but the site's ledger does not know it"
                 )
             if message.sequence != len(memory.answers) + 1:
-                raise _Refused(
+                raise Refused(
                     "sequence",
                     f"request {message.sequence} came where {len(memory.answers) + 1} is due",
                 )
@@ -287,15 +267,24 @@ class Party:
             self._note(memory)
         return data
 
+    def _act(self, message: Message) -> tuple[Memory, Message]:
+        memory = self._memory
+        if isinstance(message, End):
+            done = Done(run=message.run, sequence=message.sequence)
+            return memory.with_(phase="closed"), done
+        plan = Plan(**memory.plan)
+        held = Round(self._columns, self._labels, self._terms, plan, memory, self._source)
+        return held.answer(message)
+
     def _known(self, message: Message, digest: str) -> bytes | None:
         """What was answered to the same request before; None if its number is new."""
         run, number, memory = message.run.hex(), message.sequence, self._memory
         if run in memory.past:
-            raise _Refused("sequence", "this run is over: another one was begun after it")
+            raise Refused("sequence", "this run is over: another one was begun after it")
         if run != memory.run or not 1 <= number <= len(memory.answers):
             return None
         if memory.digests[number - 1] != digest:
-            raise _Refused(
+            raise Refused(
                 "sequence",
                 f"request {number} was answered before, and this is not the same request; go on "
                 "with the run as it was, or begin another",
@@ -321,7 +310,7 @@ class Party:
         Also if it was one already, for a coordinator that starts again repeats all its questions.
         """
         if message.sequence != 0:
-            raise _Refused("sequence", "a plan is considered before its run, with number 0")
+            raise Refused("sequence", "a plan is considered before its run, with number 0")
         request = self._plan(message).request(message.run, 1)
         digest = hashlib.sha256(request.encode()).hexdigest()
         known = self._known(request, digest)
@@ -341,7 +330,7 @@ class Party:
         try:
             return Plan.of(message)
         except (ValueError, TypeError) as error:
-            raise _Refused("plan", f"the plan makes no sense: {error}") from None
+            raise Refused("plan", f"the plan makes no sense: {error}") from None
 
     def _weigh(self, message: Proposal, digest: str) -> tuple[Plan, Guarantee, bool]:
         """The plan, what it costs, and whether a crash came after that was paid."""
@@ -351,7 +340,7 @@ class Party:
         paid = any(entry.what == what for entry in self.ledger.entries)
         opening = message.run.hex() == old.run and old.phase == "opening"
         if paid and not (opening and old.digests == (digest,)):
-            raise _Refused(
+            raise Refused(
                 "plan",
                 "this run was paid for, but what was answered in it is not known here any more; "
                 "begin another run",
@@ -386,132 +375,17 @@ class Party:
 
     def _check(self, plan: Plan) -> None:
         if plan.rows != self.rows:
-            raise _Refused("data", "the plan is for another number of rows")
+            raise Refused("data", "the plan is for another number of rows")
         if plan.columns > self.columns:
-            raise _Refused("plan", "the plan asks for more columns than there are")
+            raise Refused("plan", "the plan asks for more columns than there are")
         if plan.labels != "sketched" and self._labels is None:
-            raise _Refused("data", "the plan needs labels, and this site has none")
+            raise Refused("data", "the plan needs labels, and this site has none")
         bound, label = self._terms.feature_bound, self._terms.label_bound
         least = {"sketch_scale": bound, "value_scale": bound * plan.clip, "label_scale": label}
         for field, size in least.items():
             scale = getattr(plan, field)
             if self._terms.lattice and 0.0 < scale < FINEST * self.rows * size:
-                raise _Refused("plan", f"{field} = {scale:g} is too little noise for the lattice")
-
-    # ------------------------------------------------------------ rounds
-
-    def _act(self, message: Message) -> tuple[Memory, Message]:
-        plan = Plan(**self._memory.plan)
-        if isinstance(message, Step):
-            return self._step(message, plan)
-        if isinstance(message, Fetch):
-            return self._fetch(message, plan)
-        if isinstance(message, AskLabels):
-            return self._send_labels(message, plan)
-        assert isinstance(message, End)
-        done = Done(run=message.run, sequence=message.sequence)
-        return self._memory.with_(phase="closed"), done
-
-    def _step(self, message: Step, plan: Plan) -> tuple[Memory, Message]:
-        memory = self._memory
-        if memory.rounds >= plan.rounds:
-            raise _Refused("plan", f"all {plan.rounds} rounds that were paid for have been taken")
-        if message.labels.size:
-            memory = memory.with_(labels=self._sized(message.labels, plan, "labels"))
-        scores = self._columns.scores(self._slopes(message, plan, memory))
-        if not message.last and plan.columns and len(memory.shared) >= plan.columns:
-            allowed = np.array(sorted(memory.shared), np.int64)
-        else:
-            allowed = np.arange(self.columns)
-        place, sign = self._choose(scores[allowed], plan)
-        column = int(allowed[place])
-        value = np.empty(0)
-        if plan.value_scale > 0.0:
-            value = self._noisy(np.array([-sign * scores[column]]), plan.value_scale)
-        memory = memory.with_(rounds=memory.rounds + 1, chosen=memory.chosen | {column})
-        sent = np.empty(0)
-        # With values the coordinator takes one party's column only, and asks for that by itself.
-        wanted = plan.columns and plan.value_scale == 0.0 and not message.last
-        if wanted and column not in memory.shared:
-            sent = self._draw_sketch(column, plan)
-            memory = memory.with_(shared={**memory.shared, column: sent})
-        answer = Choice(
-            run=message.run, sequence=message.sequence, column=column, sign=int(sign),
-            value=value, sketch=sent,
-        )  # fmt: skip
-        return memory, answer
-
-    def _slopes(self, message: Step, plan: Plan, memory: Memory) -> FloatArray:
-        """Each record's slope, clipped: a function of this record and of public numbers only."""
-        sketch = plan.sketch()
-        others = np.zeros(self.rows)
-        if message.others.size:
-            others = sketch.estimate(self._sized(message.others, plan, "others"))
-        places, weights = message.places, message.weights
-        if len(places) != len(weights) or (places >= self.columns).any():
-            raise _Refused("malformed", "places and weights of the model do not fit the columns")
-        if (np.abs(weights) > LARGEST).any():
-            raise _Refused("malformed", f"a weight of the model is beyond {LARGEST:g}")
-        own = np.zeros(self.rows)
-        if plan.own == "clear":
-            own = self._columns.predictions(places, weights)
-        target = self._target(sketch, plan, memory)
-        # Unsketched columns under little noise leave each record's prediction as good as exact.
-        faint = sketch.is_identity and plan.sketch_scale < FAINT * self._terms.feature_bound
-        free = slopes(plan.loss, own, others, target, faint=faint)
-        return np.clip(free, -plan.clip, plan.clip)
-
-    def _target(self, sketch: SignSketch, plan: Plan, memory: Memory) -> FloatArray:
-        if plan.labels != "sketched":
-            assert self._labels is not None
-            return self._labels
-        if memory.labels is None:
-            raise _Refused("plan", "the sketch of the labels has not come yet")
-        return sketch.estimate(memory.labels)
-
-    def _sized(self, vector: FloatArray, plan: Plan, name: str) -> FloatArray:
-        if len(vector) != plan.sketch_size:
-            raise _Refused("malformed", f"{name} must have {plan.sketch_size} numbers")
-        if (np.abs(vector) > LARGEST).any():
-            raise _Refused("malformed", f"a number in {name} is beyond {LARGEST:g}")
-        return vector
-
-    def _choose(self, scores: FloatArray, plan: Plan) -> tuple[int, float]:
-        if plan.selection == "laplace":
-            best = select(np.concatenate([-scores, scores]), plan.selection_scale, self._source,
-                          "laplace")  # fmt: skip
-            return best % len(scores), -1.0 if best >= len(scores) else 1.0
-        # A new one each time: what it remembers would make a restarted party draw otherwise.
-        return Corners(len(scores), True, self._source).pick(scores, plan.selection_scale)
-
-    def _fetch(self, message: Fetch, plan: Plan) -> tuple[Memory, Message]:
-        memory = self._memory
-        if message.column not in memory.chosen:
-            raise _Refused("plan", "only a column that was chosen in this run may be asked for")
-        sent = memory.shared.get(message.column)
-        if sent is None:
-            if len(memory.shared) >= plan.columns:
-                raise _Refused("plan", f"all {plan.columns} columns that were paid for are sent")
-            sent = self._draw_sketch(message.column, plan)
-            memory = memory.with_(shared={**memory.shared, message.column: sent})
-        return memory, Sketch(run=message.run, sequence=message.sequence, sketch=sent)
-
-    def _send_labels(self, message: AskLabels, plan: Plan) -> tuple[Memory, Message]:
-        memory = self._memory
-        if plan.labels != "send":
-            raise _Refused("plan", "the plan does not ask for the labels' sketch")
-        sent = memory.sent_labels
-        if sent is None:
-            sent = self._noisy(plan.sketch().apply(self._labels), plan.label_scale)
-            memory = memory.with_(sent_labels=sent)
-        return memory, Sketch(run=message.run, sequence=message.sequence, sketch=sent)
-
-    def _draw_sketch(self, column: int, plan: Plan) -> FloatArray:
-        values = self._columns.column(column)
-        return self._noisy(plan.sketch().apply(values), plan.sketch_scale)
-
-    def _noisy(self, vector: FloatArray, scale: float) -> FloatArray:
-        return release.noisy(vector, scale, self._source, precision=self._precision)
+                raise Refused("plan", f"{field} = {scale:g} is too little noise for the lattice")
 
 
 def _entry(message: Proposal) -> str:

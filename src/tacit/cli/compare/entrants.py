@@ -21,7 +21,6 @@ import tacit
 from tacit import erm, estimators, losses, sets
 
 FloatArray = NDArray[np.float64]
-Scorer = Callable[[FloatArray, Any], float]
 
 INTERCEPT = 0.3  # the constant beside features of norm 1, as in the estimators
 

@@ -159,13 +159,6 @@ def shorten(X: FloatArray) -> FloatArray:
     return X / np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None]
 
 
-def shuffled(name: str, seed: int, count: int | None = None) -> Records:
-    """The first records of a random order."""
-    X, y = records(name)
-    order = np.random.default_rng(seed).permutation(len(X))[:count]
-    return np.ascontiguousarray(X[order]), y[order]
-
-
 _LOADERS = {
     made.__name__: functools.lru_cache(maxsize=1)(made)
     for made in (covertype, flights, blog, shuttle, diabetes, trump)

@@ -289,3 +289,34 @@ def test_points_have_all_their_bits():
     point.extend()
     more = point.bounds()[0]
     assert low <= more[0] < more[1] <= high
+
+
+def test_a_net_a_hair_outside_the_set_is_accounted_for():
+    # What a record can move is taken from the points themselves, and holds for any record.
+    A, y = line()
+    net = np.array([[-1.0 - 9e-10], [0.2], [1.0 + 9e-10]])
+    loss, where = losses.Squared(), sets.Box([-1.0], [1.0])
+    fit = erm.exponential_mechanism(loss, where, A, y, budget=PURE, net=net, seed=0)
+    moved = 0.0
+    for a in np.linspace(-1, 1, 21):
+        for label in np.linspace(-1, 1, 21):
+            values = 0.5 * (a * net[:, 0] - label) ** 2
+            moved = max(moved, float(np.ptp(values)))
+    assert fit.guarantee.releases[0].sensitivity >= PURE.sensitivity(moved)
+    near = erm.exponential_mechanism(
+        loss, where, A, y, budget=PURE, net=net[1:2] + [[0.0], [0.1]], seed=0
+    )
+    assert near.trace.settings["k"] > 5 * fit.trace.settings["k"]
+
+
+def test_the_offset_of_squared_distances_counts_in_rounding():
+    # What takes the place of a label is (scale/2) |a|^2, here 5e17, not 1.
+    loss, where = losses.Quadratic(1.0, feature_norm=1e9), sets.L2Ball(1, 1e-7)
+    problem = prepared(loss, where, np.full((3, 1), 1e9), None)
+    sampler = Sampler(problem, 1.0, 0.0)
+    x = np.array([[-1e-7], [0.3e-7]])
+    got = sampler.values(x)
+    for value, point in zip(got, x[:, 0], strict=True):
+        exact = 3 * (Fraction(5 * 10**17) - Fraction(float(point)) * 10**9)
+        assert abs(float(Fraction(float(value)) - exact)) <= sampler.doubt
+    assert sampler.doubt > 1.0

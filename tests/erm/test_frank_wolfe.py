@@ -400,6 +400,9 @@ def test_stop_and_resume(sparse):
     whole = erm.frank_wolfe(LOSS, sets.L1Ball(40), data, y, **arguments)
     half = erm.frank_wolfe(LOSS, sets.L1Ball(40), data, y, **arguments,
                            callback=lambda moment: moment.step == 11)  # fmt: skip
+    with pytest.raises(ValueError, match=r"differs in: .*budget"):
+        erm.frank_wolfe(LOSS, sets.L1Ball(40), data, y, resume=half,
+                        **(arguments | {"budget": tacit.Budget(2.0, 1e-6)}))  # fmt: skip
     rest = erm.frank_wolfe(LOSS, sets.L1Ball(40), data, y, **arguments, resume=half)
     np.testing.assert_allclose(rest.point, whole.point, atol=1e-12)
     with pytest.raises(ForkError):

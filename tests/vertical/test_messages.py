@@ -143,3 +143,15 @@ def test_a_plan_travels_whole():
     # they differ in their kind, and in nothing else
     assert asked.encode()[4:] == begin.encode()[4:]
     assert asked.encode()[3] != begin.encode()[3]
+
+
+def test_a_refusal_has_one_of_the_known_reasons():
+    for reason in messages.REFUSALS:
+        data = Refusal(run=RUN, sequence=1, reason=reason, text="no").encode()
+        assert Refusal.decode(data).reason == reason
+    with pytest.raises(MalformedMessage, match="reason must be one of malformed, budget"):
+        Refusal(run=RUN, sequence=1, reason="busy", text="no")
+    data = Refusal(run=RUN, sequence=1, reason="plan", text="no").encode()
+    with pytest.raises(MalformedMessage, match="reason must be one of") as caught:
+        messages.decode(data.replace(b"plan", b"mood"))
+    assert "mood" not in str(caught.value)

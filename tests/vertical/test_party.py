@@ -646,3 +646,77 @@ def test_a_ledger_that_forgot_an_open_run_stops_it(tmp_path):
     answer = messages.decode(again.handle(messages.End(run=bytes(16), sequence=2).encode()))
     assert answer.reason == "budget"
     assert not again.ledger.entries
+
+
+@pytest.mark.parametrize(
+    "changes", [{"feature_bound": 100.0}, {"noise_precision": "float"}, {"seed": 3}]
+)
+def test_a_party_restarted_on_other_terms_does_not_go_on(make_party, noisy, tmp_path, changes):
+    """What is left of the run was paid for on the old ones."""
+    begin(restart(make_party, tmp_path), noisy)
+    answer = restart(make_party, tmp_path).handle(step(2).encode())
+    kept = contents(tmp_path)
+    other = restart(make_party, tmp_path, **changes)
+    assert "other terms" in refused(other, step(3), "plan")
+    assert "other terms" in refused(other, step(3), "plan")
+    chosen = messages.decode(answer).column
+    refused(other, Fetch(run=RUN, sequence=3, column=chosen), "plan")
+    assert other.handle(step(2).encode()) == answer  # what left already may leave again
+    assert contents(tmp_path) == kept
+    assert isinstance(ask(restart(make_party, tmp_path), step(3)), Choice)
+    begin(restart(make_party, tmp_path, **changes), noisy, run=bytes(16))  # paid for on the new
+
+
+@pytest.mark.parametrize("rows", [399, 401])
+def test_a_party_restarted_with_another_table_does_not_go_on(make_party, noisy, tmp_path, rows):
+    party = restart(make_party, tmp_path)
+    begin(party, noisy)
+    other = Party("north", np.ones((rows, 4)), ids=range(rows), key=bytes(16),
+                  labels=np.ones(rows), ledger=tacit.Budget(5.0, 1e-6), folder=tmp_path)  # fmt: skip
+    assert "rows" in refused(other, step(2), "data")
+    assert isinstance(ask(party, step(2)), Choice)
+
+
+def test_a_run_that_was_paid_for_but_not_opened_is_not_opened_on_other_terms(
+    make_party, noisy, tmp_path, monkeypatch
+):
+    party = restart(make_party, tmp_path)
+    honest = tacit.Ledger.spend
+
+    def spend(self, guarantee, what):
+        honest(self, guarantee, what)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tacit.Ledger, "spend", spend)
+    with pytest.raises(KeyboardInterrupt):
+        party.handle(noisy.request(RUN, 1).encode())
+    monkeypatch.undo()
+    other = restart(make_party, tmp_path, feature_bound=100.0)
+    assert "other terms" in refused(other, noisy.request(RUN, 1), "plan")
+    assert "other terms" in refused(other, consider(noisy), "plan")
+    party = restart(make_party, tmp_path)
+    begin(party, noisy)
+    assert isinstance(ask(party, step(2)), Choice)
+    assert len(party.ledger.entries) == 1
+
+
+def test_a_run_is_held_against_its_price_once(make_party, noisy, tmp_path, monkeypatch):
+    begin(restart(make_party, tmp_path), noisy)
+    party = restart(make_party, tmp_path)
+    counted = []
+    monkeypatch.setattr(
+        "tacit.vertical.party.promise", lambda *given: counted.append(0) or promise(*given)
+    )
+    for sequence in (2, 3, 4):
+        assert isinstance(ask(party, step(sequence)), Choice)
+    assert len(counted) == 1
+
+
+def test_without_a_ledger_entry_the_price_is_what_was_answered(make_party, noisy):
+    party = make_party()
+    begin(party, noisy)
+    party.ledger = tacit.Ledger(tacit.Budget(5.0, 1e-6))
+    party._terms = Terms(feature_bound=100.0, lattice=False, seeded=True)
+    assert "other terms" in refused(party, step(2), "plan")
+    party._terms = Terms(lattice=False, seeded=True)
+    assert isinstance(ask(party, step(2)), Choice)

@@ -50,7 +50,10 @@ def learn(
     ] = None,
     window: Annotated[
         int | None,
-        typer.Option(help="Protect a record for so many outputs only.", callback=positive),
+        typer.Option(
+            help="Protect a record until so many records have come, its own included.",
+            callback=positive,
+        ),
     ] = None,
     horizon: Annotated[
         int | None,

@@ -24,7 +24,7 @@ from mpmath import MPIntervalContext, libmp
 
 from tacit._checks import FloatArray
 from tacit.erm._interval_loss import summed
-from tacit.erm._problem import Problem
+from tacit.erm._problem import Problem, label_range
 from tacit.erm._sums import UNIT, UNITS, weighted_rows
 from tacit.losses import kernels
 from tacit.noise import Source, select
@@ -71,11 +71,12 @@ class Sampler:
 
     def _largest_loss(self, size: float) -> float:
         reach = self.problem.feature_norm * size
-        low, high = getattr(self.problem.loss, "label_bounds", (-1.0, 1.0))
-        return max(
+        labels = label_range(self.problem.loss)  # type: ignore[arg-type]
+        return 1.0 + max(
             abs(kernels.phi(self.kind, self.params, z, y))
-            for z in (-reach, 0.0, reach) for y in (float(low), float(high))
-        ) + 1.0  # fmt: skip
+            for z in (-reach, 0.0, reach)
+            for y in labels
+        )
 
     def values(self, points: FloatArray) -> FloatArray:
         """F at every point, within ``doubt``."""

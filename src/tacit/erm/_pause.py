@@ -3,13 +3,14 @@
 The whole plan was charged when the run began, so going on costs nothing more; going on twice would
 be a second release that nobody charged. See :mod:`tacit._state`.
 
-The one thing a reader would get wrong: a pause fixes the plan (steps, noise, records' number), not
-the records themselves. Handing other records to ``resume`` is allowed by the accounting, since no
+The one thing a reader would get wrong: a pause fixes the plan (loss, budget, steps, noise, records'
+number), not the records themselves. Handing other records to ``resume`` is allowed by the accounting, since no
 record is in more than the planned number of steps, but rarely what is meant.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +18,9 @@ from typing import Any
 import numpy as np
 
 from tacit import _state
+from tacit.erm._problem import Problem
 from tacit.noise import Source
+from tacit.noise.source import generation
 from tacit.privacy import ForkError
 
 
@@ -31,8 +34,14 @@ class Pause:
     arrays: dict[str, np.ndarray]
     source: Source
     lease: _state.Lease = field(default_factory=_state.Lease)
+    generation: int = field(default_factory=generation)
+
+    def check_process(self) -> None:
+        if self.generation != generation():
+            raise _state.copied("paused run")
 
     def state(self) -> dict[str, Any]:
+        self.check_process()  # else a run restored from this state, in the child, would go on
         self.lease.publish()
         return {
             "kind": "paused run",
@@ -43,6 +52,15 @@ class Pause:
             "source": self.source.state(),
             "id": self.lease.id,
         }
+
+
+def terms(problem: Problem) -> dict[str, Any]:
+    """What every plan says of its problem, in words that mean the same in another process."""
+    return {
+        "loss": re.sub(r" at 0x[0-9a-fA-F]+", "", repr(problem.loss)),
+        "budget": repr(problem.budget),
+        "noise precision": problem.precision,
+    }
 
 
 def take_up(resume: Any, solver: str, plan: dict[str, Any]) -> Pause:
@@ -59,13 +77,19 @@ def take_up(resume: Any, solver: str, plan: dict[str, Any]) -> Pause:
             f"{', '.join(changed) or 'solver'}); call with the arguments of the run that was "
             "stopped"
         )
-    if pause.lease.furthest != pause.step:
-        raise ForkError(
-            f"the {solver} run that stopped at step {pause.step} was already continued; go on from "
-            "what that gave"
-        )
-    pause.lease.furthest = pause.step + 1
+    pause.check_process()  # before the lock, which another thread of the parent may have held
+    with pause.lease.lock:
+        if pause.lease.furthest != pause.step:
+            raise _continued(solver, pause.step)
+        pause.lease.furthest = pause.step + 1
     return pause
+
+
+def _continued(solver: str, step: int) -> ForkError:
+    return ForkError(
+        f"the {solver} run that stopped at step {step} was already continued; go on from what "
+        "that gave"
+    )
 
 
 def _restore(state: Any) -> Pause:
@@ -76,10 +100,7 @@ def _restore(state: Any) -> Pause:
         )
     lease = _state.resume(str(state["id"]), int(state["step"]))
     if lease is None:
-        raise ForkError(
-            f"the {state['solver']} run that stopped at step {state['step']} was already "
-            "continued; go on from what that gave"
-        )
+        raise _continued(state["solver"], state["step"])
     return Pause(
         str(state["solver"]),
         dict(state["plan"]),

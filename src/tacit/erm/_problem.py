@@ -24,7 +24,7 @@ import scipy.sparse as sp
 from tacit import _checks
 from tacit._checks import FloatArray
 from tacit.erm._sums import UNIT, UNITS, summed_slopes, weighted_rows
-from tacit.losses import ClipCounts, GeneralizedLinear, Loss, kernels, records
+from tacit.losses import ClipCounts, GeneralizedLinear, Loss, Quadratic, kernels, records
 from tacit.noise import Source, release
 from tacit.privacy import Budget, Guarantee, Release, curves, with_remarks
 from tacit.privacy.published import Published
@@ -185,13 +185,17 @@ class Problem:
         for k, i in enumerate(picked):
             label = None if self.y is None else self.y[i]
             g = self.loss.gradient(x, self.A[i], label) - self.loss.ridge * x
-            size = float(np.linalg.norm(g))
-            if not math.isfinite(size):
+            largest = float(np.max(np.abs(g)))
+            if not math.isfinite(largest):
                 raise ValueError(
                     f"the gradient of record {i} is not finite at {x}; mend the loss, or keep the "
-                    "decisions in a set on which it is"
+                    "decisions in a set on which it is. The budget was charged; this message tells "
+                    "of a record, so do not publish it"
                 )
-            gradients[k] = g if size <= limit else g * (limit / size)
+            # scaled, for squares of small numbers vanish and those of large ones overflow
+            scaled = float(np.linalg.norm(g / largest)) if largest else 0.0
+            inside = scaled <= limit / largest if largest else True
+            gradients[k] = g if inside else (g / largest) * (limit / scaled)
         return weighted_rows(gradients, np.ones(len(picked)))
 
     def mean_loss(self, x: FloatArray) -> float:
@@ -399,6 +403,10 @@ def reach(set: Any) -> float:
 
 
 def label_range(loss: GeneralizedLinear) -> tuple[float, float]:
+    """The smallest and the largest number that a kernel can be given as a label."""
+    if isinstance(loss, Quadratic):
+        # what takes the place of a label there is (scale/2) |a|^2, rounded
+        return 0.0, 0.5 * loss.scale * loss.feature_norm**2 * (1.0 + 2.0**-30)
     low, high = getattr(loss, "label_bounds", (-1.0, 1.0))
     return float(low), float(high)
 

@@ -120,7 +120,9 @@ def exponential_mechanism(
     if sampler == "exact":
         _check_exact(problem)
     version = _version(problem, version, sampler, calibration)
-    k, ridge, release, caveats = _law(problem, version, sampler, calibration)
+    k, ridge, release, caveats = _law(
+        problem, version, points if sampler == "net" else None, calibration
+    )
     source = Source(seed)
     guarantee = problem.promise([release], source, calibration=calibration, caveats=caveats)
     if sampler == "chain":
@@ -150,9 +152,12 @@ def exponential_mechanism(
     return Fit(problem.shaped(x), guarantee, recorder.close())
 
 
-def spread(problem: Problem) -> float:
-    """How far one record's loss ranges over the set."""
-    by_slope = problem.norm * float(problem.set.diameter)
+def spread(problem: Problem, points: FloatArray | None = None) -> float:
+    """How far one record's loss ranges over the set, or over the points of a net."""
+    diameter = float(problem.set.diameter)
+    if points is not None:
+        problem, diameter = _around(problem, points), _widest(points)
+    by_slope = problem.norm * diameter
     kind, params = problem.loss.kernel  # type: ignore[misc]
     if kind == kernels.LINEAR:
         return by_slope
@@ -170,11 +175,28 @@ def spread(problem: Problem) -> float:
     return min(by_slope, by_value * (1.0 + 2.0**-40))
 
 
-def _moved(problem: Problem, sampler: str) -> float:
+def _around(problem: Problem, points: FloatArray) -> Problem:
+    """The same in a ball that holds the net: its points may lie a hair outside the set."""
+    return problem.with_set(L2Ball(problem.dim, max(_farthest(points), 1e-100)))
+
+
+def _widest(points: FloatArray) -> float:
+    """A bound on the distance between two points of the net."""
+    return min(2.0 * _farthest(points), _farthest(np.ptp(points, axis=0)[None]))
+
+
+def _farthest(points: FloatArray) -> float:
+    """The largest norm, with room for its rounding."""
+    room = 1.0 + (points.shape[1] + 16) * 2.0**-50
+    return float(np.linalg.norm(points, axis=1).max()) * room
+
+
+def _moved(problem: Problem, points: FloatArray | None) -> float:
     """How far one record moves the difference of two decisions' losses."""
-    exact = problem.budget.sensitivity(spread(problem))
-    if sampler != "net":
+    exact = problem.budget.sensitivity(spread(problem, points))
+    if points is None:
         return exact
+    problem = _around(problem, points)
     reach_ = problem.feature_norm * float(problem.set.norm_bound)
     kind, params = problem.loss.kernel  # type: ignore[misc]
     largest = max(
@@ -190,7 +212,7 @@ def _moved(problem: Problem, sampler: str) -> float:
 
 
 def _law(
-    problem: Problem, version: str, sampler: str, calibration: str
+    problem: Problem, version: str, points: FloatArray | None, calibration: str
 ) -> tuple[float, float, Release, tuple[str, ...]]:
     """The exponent k, the whole ridge, what the draw costs, and what to beware of."""
     budget = problem.budget
@@ -205,7 +227,7 @@ def _law(
         release = Release(NAME, curve, moved, f"density exp(-{k:.6g} (loss + ridge/2 |x|^2))",
                           details=lines)  # fmt: skip
         return k, ridge, release, ()
-    moved = _moved(problem, sampler)
+    moved = _moved(problem, points)
     caveats: tuple[str, ...] = ()
     details: tuple[str, ...] = (
         f"the difference of two decisions' losses moves by at most {moved:.6g}",
@@ -242,7 +264,7 @@ def _version(problem: Problem, version: str, sampler: str, calibration: str) -> 
     if version == "plain" or pure or calibration == "published" or sampler == "net":
         return "plain"
     p, moved = problem.dim, problem.budget.sensitivity(problem.norm)
-    plain = p * calibrations.gumbel(problem.budget, 0.5 * _moved(problem, sampler))
+    plain = p * calibrations.gumbel(problem.budget, 0.5 * _moved(problem, None))
     regularised = math.sqrt(2.0 * p) * moved * _size(problem) / problem.level
     return "regularized" if regularised < plain else "plain"
 

@@ -27,7 +27,7 @@ from tacit.erm._oracles import (
     VertexOracle,
     corners_of,
 )
-from tacit.erm._pause import Pause, take_up
+from tacit.erm._pause import Pause, take_up, terms
 from tacit.erm._problem import Problem, label_range, need_lipschitz, read
 from tacit.erm._sparse import SquaredGradient, rounding
 from tacit.erm._sums import weighted_rows
@@ -178,6 +178,7 @@ def frank_wolfe(
     plan = {
         "steps": count, "oracle": chooser.name, "scale": scale, "records": problem.count,
         "dim": problem.dim, "set": repr(problem.set), "incremental": incremental,
+        **terms(problem),
     }  # fmt: skip
     if resume is None:
         charge(guarantee, NAME)

@@ -20,7 +20,7 @@ import numpy as np
 
 from tacit import _checks
 from tacit._checks import FloatArray
-from tacit.erm._pause import Pause, take_up
+from tacit.erm._pause import Pause, take_up, terms
 from tacit.erm._problem import (
     Problem,
     default_radius,
@@ -195,7 +195,7 @@ def gradient_descent(
     identity = {
         "steps": plan.steps, "step size": plan.step_size, "rule": plan.rule, "scale": scale,
         "records": problem.count, "dim": problem.dim, "sampling": rate,
-        "average": settings["average"], "set": repr(problem.set),
+        "average": settings["average"], "set": repr(problem.set), **terms(problem),
     }  # fmt: skip
     if resume is None:
         charge(guarantee, NAME)

@@ -22,7 +22,11 @@ _RELATION = {
 
 def relation(neighbours: str, window: int | None) -> str:
     """The neighbouring relation and the window, in words."""
-    length = "for ever" if window is None else f"for {window} outputs from the record's own"
+    length = (
+        "for ever"
+        if window is None
+        else f"for {window} outputs from the record's own, one a record"
+    )
     return f"{_RELATION[neighbours]}, protected {length}"
 
 

@@ -43,7 +43,7 @@ class RefusedByParty(RuntimeError):
     name
         The party.
     code
-        One of the codes of :class:`Refusal`.
+        One of :data:`REFUSALS`.
     """
 
     def __init__(self, name: str, code: str, text: str) -> None:
@@ -274,7 +274,6 @@ REFUSALS = (
     "budget",  # the site's own budget does not allow it
     "plan",  # outside of what was agreed and paid for when the run began
     "sequence",  # an old number with a new question, or a number too far ahead
-    "busy",  # another run is open
     "data",  # the site's records do not fit the plan
     "internal",  # see the site's own log
 )
@@ -288,6 +287,10 @@ class Refusal(Message):
 
     reason: str = field(metadata=_AS["text"])
     text: str = field(metadata=_AS["text"])
+
+    def __post_init__(self) -> None:
+        if self.reason not in REFUSALS:
+            raise MalformedMessage(f"a refusal's reason must be one of {', '.join(REFUSALS)}")
 
 
 KINDS: dict[int, type[Message]] = {

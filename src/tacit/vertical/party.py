@@ -154,7 +154,7 @@ class Party:
             path = None if self._file.folder is None else self._file.folder / "ledger"
             ledger = Ledger(ledger, path)
         self.ledger = ledger
-        self._paid = ""
+        self._checked = ""
         self._generation = generation()
         with self._file.locked():
             self._refresh()
@@ -249,10 +249,7 @@ class Party:
         else:
             if message.run.hex() != memory.run or memory.phase != "open":
                 raise Refused("sequence", "this run is not open here")
-            if self._file.folder is not None and not self._is_paid(memory.run):
-                raise Refused(
-                    "budget", "this run is open here, but the site's ledger does not know it"
-                )
+            self._check_open(memory)
             if message.sequence != len(memory.answers) + 1:
                 raise Refused(
                     "sequence",
@@ -323,7 +320,7 @@ class Party:
                     f"a plan does not fit in what is left of the budget. It would cost: "
                     f"{guarantee}. Left: {self.ledger.remaining}"
                 )
-            text = json.dumps(guarantee.to_dict())
+            text = _text(guarantee)
         return Ready(run=message.run, sequence=0, guarantee=text)
 
     def _plan(self, message: Proposal) -> Plan:
@@ -336,16 +333,18 @@ class Party:
         """The plan, what it costs, and whether a crash came after that was paid."""
         plan = self._plan(message)
         self._check(plan)
-        what, old = _entry(message), self._memory
-        paid = any(entry.what == what for entry in self.ledger.entries)
+        old, cost = self._memory, promise(plan, self._terms)
+        price = self._price(message.run.hex())
         opening = message.run.hex() == old.run and old.phase == "opening"
-        if paid and not (opening and old.digests == (digest,)):
+        if price is not None and not (opening and old.digests == (digest,)):
             raise Refused(
                 "plan",
                 "this run was paid for, but what was answered in it is not known here any more; "
                 "begin another run",
             )
-        return plan, promise(plan, self._terms), paid
+        if price is not None:
+            _check_price(price, cost)
+        return plan, cost, price is not None
 
     def _begin(self, message: Begin, digest: str) -> tuple[Memory, Message]:
         plan, guarantee, paid = self._weigh(message, digest)
@@ -358,20 +357,38 @@ class Party:
         self._keep(fresh.with_(digests=(digest,)))
         if not paid:
             try:
-                self.ledger.spend(guarantee, _entry(message))
+                self.ledger.spend(guarantee, _what(run))
             except Exception:
                 self._keep(old if not opening else Memory(past=past))
                 raise
-        answer = Ready(
-            run=message.run, sequence=message.sequence, guarantee=json.dumps(guarantee.to_dict())
-        )
+        answer = Ready(run=message.run, sequence=message.sequence, guarantee=_text(guarantee))
         return fresh.with_(phase="open"), answer
 
-    def _is_paid(self, run: str) -> bool:
-        """Whether the ledger holds the run; one kept in memory forgets, when the site restarts."""
-        if self._paid != run and any(entry.what == _what(run) for entry in self.ledger.entries):
-            self._paid = run
-        return self._paid == run
+    def _price(self, run: str) -> str | None:
+        """What the ledger was charged for a run; None if it does not hold it."""
+        what = _what(run)
+        paid = (entry.guarantee for entry in self.ledger.entries if entry.what == what)
+        return next((_text(guarantee) for guarantee in paid), None)
+
+    def _check_open(self, memory: Memory) -> None:
+        """Refuse to go on with a run at the price of other terms, or of another table.
+
+        A site that was restarted may have been given either. Neither changes while this object
+        lives, so a run that passed is not looked at again.
+        """
+        if self._checked == memory.run:
+            return
+        price = self._price(memory.run)
+        if price is None:
+            if self._file.folder is not None:  # a ledger kept in memory forgets, at a restart
+                raise Refused(
+                    "budget", "this run is open here, but the site's ledger does not know it"
+                )
+            price = Ready.decode(memory.answers[0]).guarantee
+        plan = Plan(**memory.plan)
+        self._check(plan)
+        _check_price(price, promise(plan, self._terms))
+        self._checked = memory.run
 
     def _check(self, plan: Plan) -> None:
         if plan.rows != self.rows:
@@ -388,8 +405,18 @@ class Party:
                 raise Refused("plan", f"{field} = {scale:g} is too little noise for the lattice")
 
 
-def _entry(message: Proposal) -> str:
-    return _what(message.run.hex())
+def _check_price(price: str, cost: Guarantee) -> None:
+    if price != _text(cost):
+        raise Refused(
+            "plan",
+            "this run was paid for on other terms (bounds, precision or seed of the noise, or what "
+            "a record may change) than the site has now; start the site as it was, or begin "
+            "another run",
+        )
+
+
+def _text(guarantee: Guarantee) -> str:
+    return json.dumps(guarantee.to_dict())
 
 
 def _what(run: str) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 import pytest
 
 import tacit
-from tacit import erm, losses, sets
+from tacit import erm, losses, online, sets
 from tacit.erm.ftrl import overlap_of
 from tacit.sums.toeplitz_search import toeplitz
 
@@ -51,6 +52,59 @@ def test_guarantee_of_several_passes_by_linear_algebra():
     assert 0.85 < epsilon <= 1.0
     assert fit.guarantee.meets(BUDGET)
     assert "up to 3 times" in fit.guarantee.explain()
+
+
+class Wild(sets.ConvexSet):
+    """It says that it is the unit ball, and projects to a ball four times as large."""
+
+    dim = 4
+    diameter = 2.0
+    norm_bound = 1.0
+    center = np.zeros(4)
+
+    def linear_minimizer(self, g):
+        return -g / np.linalg.norm(g)
+
+    def project(self, x):
+        return ball(np.asarray(x), 4.0)
+
+
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+@pytest.mark.parametrize("precision", ["lattice", "float"])
+def test_several_passes_trust_no_projection(delta, precision, monkeypatch):
+    """What every visit really added, seen through explicit matrices (or counted at the tree's nodes)."""
+    added, totals = [], []
+
+    class Watched(online.FollowTheRegularizedLeader):
+        def _python_step(self, gradient):
+            before = self.total._total.copy()
+            super()._python_step(gradient)
+            added.append((self.total._total - before) * self.total._noise.step)
+            totals.append(self.total)
+
+    monkeypatch.setattr(sys.modules["tacit.erm.ftrl"], "FollowTheRegularizedLeader", Watched)
+    count, passes = 30, 3
+    A, y = records(count=count, regression=True)
+    A /= np.linalg.norm(A, axis=1)[:, None] * 1.001
+    budget = tacit.Budget(1.0, delta)
+    fit = erm.ftrl(
+        losses.Squared(), Wild(), A, y, budget=budget, passes=passes, order="given",
+        regularizer=0.1, seed=0, noise_precision=precision,
+    )  # fmt: skip
+    G = np.array(added)
+    lengths = np.linalg.norm(G, axis=1)
+    assert lengths.max() <= 2.0 * (1 + 2e-5)  # |<a, x> - y| for |x| <= 1 and |y| <= 1
+    assert totals[-1].clipped > count
+    scale = totals[-1]._noise.scale
+    if delta:
+        C = strategy(count * passes)
+        worst = max(np.linalg.norm(C[:, i::count] @ G[i::count]) for i in range(count))
+        assert 0.7 < gaussian_epsilon(delta, worst / scale) <= 1.0
+    else:
+        nodes = (count * passes).bit_length()
+        worst = max(lengths[i::count].sum() for i in range(count))
+        assert 0.9 < nodes * worst / scale <= 1.0
+    assert fit.guarantee.meets(budget)
 
 
 def test_one_pass_against_a_plain_loop_without_noise():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import os
@@ -262,10 +263,8 @@ def test_two_threads_do_not_take_up_one_run():
     won = []
 
     def go():
-        try:
+        with contextlib.suppress(ForkError):
             won.append(take_up(half, pause.solver, pause.plan))
-        except ForkError:
-            pass
 
     threads = [threading.Thread(target=go) for _ in range(2)]
     for thread in threads:

@@ -77,59 +77,6 @@ def test_what_was_played_is_counted(
     )
 
 
-class Flaky(sets.ConvexSet):
-    """All points are inside, so decisions show their noise; one projection fails."""
-
-    dim = 3
-    diameter = 2e9
-
-    def __init__(self) -> None:
-        self.left = -1
-
-    def linear_minimizer(self, g: Any) -> Any:
-        return -1e9 * np.asarray(g) / np.linalg.norm(g)
-
-    def project(self, x: Any) -> Any:
-        self.left -= 1
-        if self.left == 0:
-            raise RuntimeError("the solver failed")
-        return np.array(x)
-
-    @property
-    def center(self) -> Any:
-        return np.zeros(3)
-
-    @property
-    def norm_bound(self) -> float:
-        return 1e9
-
-
-@pytest.mark.parametrize("failing", [1, 2, 3, 4, 5, 6])
-def test_a_set_that_fails_does_not_make_noise_be_played_again(failing: int) -> None:
-    convex = Flaky()
-    learner = online.PerturbedIterates(
-        convex,
-        losses.Logistic(ridge=0.5),
-        inner=online.GradientDescent(),
-        budget=BUDGET,
-        horizon=50,
-        lipschitz=1.0,
-        seed=0,
-    )
-    learner._ready()
-    noise = learner._noise.rows * learner._noise.grid[:, None]
-    convex.left = failing
-    with pytest.raises(RuntimeError, match="solver"):
-        learner.run(A, Y)
-    seen = [learner.decision] if failing > 2 else []
-    assert learner.steps == failing // 2
-    seen += [learner.observe((A[k % 3], 1.0)) for k in range(4)]
-    rows = [int(np.argmin(np.linalg.norm(noise - point, axis=1))) for point in seen]
-    assert len(set(rows)) == len(rows)
-    # the clean iterate's own clock is that of the noise: its steps are as long as was accounted for
-    assert learner.steps == learner._steps == learner._noise.row == failing // 2 + 4
-
-
 def test_an_interrupted_draw_does_not_make_later_noise_smaller(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

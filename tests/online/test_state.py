@@ -361,3 +361,58 @@ def test_a_squared_loss_of_the_users_own_with_other_bounds_is_refused():
         online.QuadraticLeader.from_state(state, loss=MySquares(ridge=0.1, feature_norm=2.0))
     twin = online.QuadraticLeader.from_state(state, loss=MySquares(ridge=0.1))
     np.testing.assert_array_equal(twin.decision, learner.decision)
+
+
+class MyHinge(losses.Hinge):
+    """Its slope and smoothness do not tell how long features may be."""
+
+
+class MyBall(sets.L2Ball):
+    """Not the library's own either."""
+
+
+def iterates(loss, convex, **more):
+    learner = online.PerturbedIterates(convex, loss, budget=BUDGET, horizon=50, seed=0, **more)
+    learner.run(0.5 * np.eye(2), np.ones(2))
+    return learner
+
+
+@pytest.mark.parametrize(
+    ("loss", "other", "changed"),
+    [
+        (Mine(ridge=0.5), Mine(ridge=0.5, feature_norm=3.0), "slope"),
+        (Mine(ridge=0.5), Mine(ridge=0.4), "ridge"),
+        (MyHinge(ridge=0.5), MyHinge(ridge=0.5, feature_norm=3.0), "lipschitz"),
+    ],
+)
+def test_iterates_go_on_with_the_bounds_they_were_promised_for(loss, other, changed):
+    learner = iterates(loss, sets.L2Ball(2))
+    state = _state.loads(_state.dumps(learner.state()))
+    with pytest.raises(
+        ValueError, match=f"bounds that the state was saved with, but {changed} was"
+    ):
+        online.PerturbedIterates.from_state(state, loss=other)
+    twin = online.PerturbedIterates.from_state(state, loss=loss)
+    twin.run(np.eye(2), np.ones(2))
+    learner = iterates(loss, sets.L2Ball(2))
+    learner.run(np.eye(2), np.ones(2))
+    np.testing.assert_array_equal(twin.decision, learner.decision)
+
+
+def test_iterates_with_a_given_bound_or_a_set_of_the_users_own():
+    state = iterates(Mine(ridge=0.5), sets.L2Ball(2), lipschitz=0.3).state()
+    with pytest.raises(ValueError, match=r"slope was 0\.3 and is now 0\.1"):
+        online.PerturbedIterates.from_state(state, loss=Mine(ridge=0.5, feature_norm=3.0))
+    state = iterates(losses.Hinge(ridge=0.5), MyBall(2)).state()
+    with pytest.raises(ValueError, match="drift was"):
+        online.PerturbedIterates.from_state(state, set=MyBall(2, 1e6))
+    online.PerturbedIterates.from_state(state, set=MyBall(2))
+
+
+def test_iterates_of_an_older_state_are_held_to_what_it_tells():
+    learner = iterates(Mine(ridge=0.5), sets.L2Ball(2))
+    old = {name: value for name, value in learner.state().items() if name != "bounds"}
+    with pytest.raises(ValueError, match="bounds that the state was saved with"):
+        online.PerturbedIterates.from_state(old, loss=Mine(ridge=0.5, feature_norm=3.0))
+    twin = online.PerturbedIterates.from_state(old, loss=Mine(ridge=0.5))
+    np.testing.assert_array_equal(twin.decision, learner.decision)

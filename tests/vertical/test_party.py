@@ -648,23 +648,34 @@ def test_a_ledger_that_forgot_an_open_run_stops_it(tmp_path):
     assert not again.ledger.entries
 
 
-@pytest.mark.parametrize(
-    "changes", [{"feature_bound": 100.0}, {"noise_precision": "float"}, {"seed": 3}]
-)
+@pytest.mark.parametrize("changes", [{"feature_bound": 100.0}, {"noise_precision": "float"}])
 def test_a_party_restarted_on_other_terms_does_not_go_on(make_party, noisy, tmp_path, changes):
     """What is left of the run was paid for on the old ones."""
-    begin(restart(make_party, tmp_path), noisy)
-    answer = restart(make_party, tmp_path).handle(step(2).encode())
+    ledger = tacit.Budget(50.0, 1e-6)
+    party = restart(make_party, tmp_path, ledger=ledger)
+    begin(party, noisy)
+    answer = party.handle(step(2).encode())
     kept = contents(tmp_path)
-    other = restart(make_party, tmp_path, **changes)
+    other = restart(make_party, tmp_path, ledger=ledger, **changes)
     assert "other terms" in refused(other, step(3), "plan")
     assert "other terms" in refused(other, step(3), "plan")
     chosen = messages.decode(answer).column
     refused(other, Fetch(run=RUN, sequence=3, column=chosen), "plan")
     assert other.handle(step(2).encode()) == answer  # what left already may leave again
     assert contents(tmp_path) == kept
-    assert isinstance(ask(restart(make_party, tmp_path), step(3)), Choice)
-    begin(restart(make_party, tmp_path, **changes), noisy, run=bytes(16))  # paid for on the new
+    assert isinstance(ask(restart(make_party, tmp_path, ledger=ledger), step(3)), Choice)
+    begin(other, noisy, run=bytes(16))  # paid for on the new ones
+    assert isinstance(ask(other, step(2, run=bytes(16))), Choice)
+
+
+def test_the_noise_of_a_folder_stays_seeded_whatever_it_is_restarted_with(
+    make_party, noisy, tmp_path
+):
+    begin(restart(make_party, tmp_path, seed=3), noisy)
+    party = restart(make_party, tmp_path)
+    assert isinstance(ask(party, step(2)), Choice)  # by the generator that was paid for
+    assert ask(party, Hello(run=RUN, sequence=0)).seeded
+    assert '"seeded": true' in begin(party, noisy, run=bytes(16)).guarantee
 
 
 @pytest.mark.parametrize("rows", [399, 401])

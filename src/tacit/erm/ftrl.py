@@ -8,11 +8,13 @@ docs/algorithms/gradient-descent.md.
 
 The one thing a reader would get wrong: a record that comes k times does not cost k times as much.
 What it moves in the noise's own coordinates is the norm of a sum of shifted columns, and these
-overlap less the further its visits are apart.
+overlap less the further its visits are apart. Only the noise is for all visits together: every
+single gradient is clipped to the bound of one, whatever the set's projection does.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -32,6 +34,7 @@ from tacit.noise import Source, lattice
 from tacit.online import FollowTheRegularizedLeader
 from tacit.privacy import Guarantee, Release
 from tacit.sets import L2Ball
+from tacit.sums import RunningTotal
 from tacit.sums.toeplitz_search import toeplitz
 from tacit.trace import Callback, Recorder
 
@@ -39,6 +42,9 @@ NAME = "FTRL"
 ORDERS = ("passes", "resample", "given")
 AVERAGES = ("uniform", "last")
 _CHUNK = 4096
+_MARGIN = (
+    1e-3  # for what rounding adds to each of a record's visits; checked once the total is built
+)
 
 
 def ftrl(
@@ -136,14 +142,16 @@ def ftrl(
     steps = len(visits)
     overlap = overlap_of(visits, problem.count, steps, problem.budget.delta > 0.0)
     most = int(np.bincount(visits, minlength=problem.count).max())
-    room = _room(problem, overlap, steps) + (1e-3 if most > 1 else 0.0)
-    norm = problem.norm * overlap * (1.0 + room)
-    weight = given or _regularizer(problem, norm, steps)
+    room = _room(problem, overlap, steps)
+    norm = problem.norm * (1.0 + room)
+    widened = overlap * (1.0 + _MARGIN) if most > 1 else 1.0
+    weight = given or _regularizer(problem, norm * widened, steps)
     recorder = Recorder(NAME, steps=steps, callback=callback, progress=progress)
     learner = FollowTheRegularizedLeader(
         problem.set, problem.loss, budget=problem.budget, horizon=steps, lipschitz=norm,
         regularizer=weight, seed=int(source.words(1)[0] >> np.uint64(1)) if seed is not None else None,
         noise_precision=noise_precision, calibration=calibration,
+        total=_revisited(widened, problem.noise) if most > 1 else "auto",
     )  # fmt: skip
     _check_room(learner, problem, room, overlap, most)
     guarantee = _guarantee(learner, most, overlap)
@@ -215,6 +223,35 @@ def overlap_of(visits: Any, count: int, steps: int, gaussian: bool) -> float:
     return math.sqrt(float(total.max() / lags[0]))
 
 
+class _Revisited(RunningTotal):
+    """A total to which one record contributes several times, and so moves it further than once."""
+
+    def __init__(self, *arguments: Any, overlap: float, **more: Any) -> None:
+        self.overlap = overlap
+        super().__init__(*arguments, **more)
+
+    def _reach(self) -> float:
+        return self.overlap * super()._reach()
+
+    def _arguments(self) -> dict[str, Any]:
+        return super()._arguments() | {"overlap": self.overlap}
+
+
+class RevisitedCorrelated(_Revisited, sums.Correlated):
+    """Correlated Gaussian noise."""
+
+
+class RevisitedTree(_Revisited, sums.Tree):
+    """A tree of Gamma noise."""
+
+
+def _revisited(overlap: float, noise: str) -> Any:
+    """What makes the total, of the kind that the learner would choose."""
+    if noise == "gaussian":
+        return functools.partial(RevisitedCorrelated, overlap=overlap)
+    return functools.partial(RevisitedTree, overlap=overlap, noise="gamma")
+
+
 def _regularizer(problem: Problem, norm: float, steps: int) -> float:
     """The weight that balances pull, movement and noise; see docs/algorithms/gradient-descent.md."""
     radius = reach(problem.set)
@@ -250,12 +287,14 @@ def _room(problem: Problem, overlap: float, steps: int) -> float:
 def _check_room(
     learner: FollowTheRegularizedLeader, problem: Problem, room: float, overlap: float, most: int
 ) -> None:
-    """That the margin taken beforehand is enough for the total that was built."""
+    """That the margins taken beforehand are enough for the total that was built."""
     total = learner.total
     if problem.precision == "float" or not isinstance(total, sums.RunningTotal):
         return
     step = float(total._noise.step)
     needed = math.sqrt(problem.dim) * step / problem.norm
+    if needed > room:
+        raise _too_coarse(problem, needed, room)
     if isinstance(total, sums.Correlated) and most > 1:
         # rounding can move every innovation, and adds to each of a record's visits
         steps = int(total.horizon or 1)
@@ -264,13 +303,17 @@ def _check_room(
         slack *= max(1.0, step / sigma * lattice.STEPS)
         reach_ = total._reach() / sigma
         cross = slack * filter_.absolute_sensitivity(steps) * (most - overlap)
-        needed += cross / (overlap * reach_ * filter_.squared_sensitivity(steps))
-    if needed > room:
-        raise ArithmeticError(
-            f"the lattice is too coarse for gradients of norm {problem.norm:.3g} in {problem.dim} "
-            f"dimensions (a margin of {needed:.3g} is needed, {room:.3g} was taken); fewer passes, "
-            "or a larger epsilon"
-        )
+        needed = cross / (overlap * reach_ * filter_.squared_sensitivity(steps))
+        if needed > _MARGIN:
+            raise _too_coarse(problem, needed, _MARGIN)
+
+
+def _too_coarse(problem: Problem, needed: float, taken: float) -> ArithmeticError:
+    return ArithmeticError(
+        f"the lattice is too coarse for gradients of norm {problem.norm:.3g} in {problem.dim} "
+        f"dimensions (a margin of {needed:.3g} is needed, {taken:.3g} was taken); fewer passes, "
+        "or a larger epsilon"
+    )
 
 
 def _guarantee(learner: FollowTheRegularizedLeader, most: int, overlap: float) -> Guarantee:

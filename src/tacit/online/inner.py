@@ -13,7 +13,6 @@ loss does not, and that is what is done.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +21,6 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from tacit.losses import GeneralizedLinear
-from tacit.losses.kernels import dphi, implicit_scalar
 from tacit.online import iterate_kernels as k
 from tacit.sets import ConvexSet
 
@@ -116,49 +114,3 @@ def balanced_addition(
     # the minimum of the sum of all three: 2 a^3 = cut a + bent has one root, near the larger of these
     low = max(math.sqrt(0.5 * cut), (0.5 * bent) ** (1 / 3))
     return float(brentq(lambda a: 2.0 * a**3 - cut * a - bent, 0.5 * low, 2.0 * low, rtol=1e-12))
-
-
-def slow_step(
-    inner: int,
-    loss_kernel: tuple[int, FloatArray],
-    project: Callable[[FloatArray], FloatArray],
-    knobs: FloatArray,
-    memory: FloatArray,
-    a: FloatArray,
-    label: float,
-    gap: bool,
-) -> FloatArray:
-    """One step of the clean iterate for a set that has no compiled projection."""
-    kind, params = loss_kernel
-    bound = float(knobs[k.SLOPE])
-
-    def clip(slope: float) -> float:
-        return min(bound, max(-bound, slope))
-
-    x, center = memory[k.ITERATE], memory[k.CENTER]
-    added = k.added_weight(knobs[k.ADDED], knobs[k.T] + 1.0)
-    before, ridge = knobs[k.STRENGTH], knobs[k.RIDGE]
-    if inner == k.GRADIENT:
-        step = min(1.0 / before, 2.0 / (2.0 * (ridge + added) + knobs[k.SMOOTHNESS]))
-        slope = 0.0 if gap else clip(dphi(kind, params, k.dot(a, x), label))
-        return project(x - step * (slope * a + ridge * x + added * (x - center)))
-    weight = before + ridge + added
-    prior = (before * x + added * center) / weight
-    if gap:
-        return project(prior)
-
-    def after(t: float) -> FloatArray:
-        return project(prior - t / weight * a)
-
-    def excess(t: float) -> float:
-        return clip(dphi(kind, params, k.dot(a, after(t)), label)) - t
-
-    free = clip(implicit_scalar(kind, params, k.dot(a, prior), label, k.dot(a, a) / weight))
-    inside = after(free)
-    if inner == k.PROJECTED_IMPLICIT or np.array_equal(inside, prior - free / weight * a):
-        return inside
-    # excess falls as t grows; it is far at 0, and of the other sign at far
-    far = excess(0.0)
-    if far == 0.0 or excess(far) == 0.0:
-        return after(far)
-    return after(brentq(excess, 0.0, far, xtol=1e-300, rtol=8.9e-16, maxiter=2000))

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from tacit import _checks
 from tacit.losses import GeneralizedLinear
 from tacit.online import iterate_kernels as k
 from tacit.online import schedules
-from tacit.online.inner import balanced_addition, drift
+from tacit.online.inner import FloatArray, balanced_addition, drift
 from tacit.privacy import Budget, Guarantee, Release, curves
 from tacit.sets import ConvexSet
 
@@ -99,6 +100,42 @@ def calibrate(
     }
     plan = schedules.build(schedule, reach, budget, horizon, set.dim, precision, printed)
     return Constants(inner, bound, slope, weight, reach, plan)
+
+
+def needs_exact_projection(set: ConvexSet) -> None:
+    """Refuse a projection whose error nobody knows: it would be one more way in which worlds drift apart."""
+    if set.kernel is None:
+        raise ValueError(
+            f"PerturbedIterates needs a set whose projection is exact up to rounding (a ball, a box, a "
+            f"simplex, a product of these, or the whole space), got {set!r}: how far one record moves "
+            "the iterates rests on it; use FollowTheRegularizedLeader or FollowTheApproximateLeader, "
+            "whose promise does not"
+        )
+
+
+# Where a state of a learner that wrote no bounds has some of them.
+_PLACES = {"ridge": k.RIDGE, "added": k.ADDED, "slope": k.SLOPE, "smoothness": k.SMOOTHNESS}
+# Another machine's exponential may differ in its last places, which is less than what is added to
+# `moved` for rounding.
+_SAME = 2.0**-48
+
+
+def bounds(known: Constants, knobs: FloatArray) -> dict[str, float]:
+    """What the promise rests on, for a state: who goes on from it must have the same."""
+    mine = {name: float(knobs[place]) for name, place in _PLACES.items()}
+    return mine | {"lipschitz": known.lipschitz, "drift": known.reach.drift}
+
+
+def check_bounds(state: dict[str, Any], mine: dict[str, float]) -> None:
+    """Refuse a set or a loss of the user's own, known by name only, that has other bounds."""
+    before = {name: float(state["knobs"][place]) for name, place in _PLACES.items()}
+    before |= state.get("bounds", {})
+    for name, value in before.items():
+        if not math.isclose(mine[name], value, rel_tol=_SAME):
+            raise ValueError(
+                f"set and loss must have the bounds that the state was saved with, but {name} was "
+                f"{value:g} and is now {mine[name]:g}; what was promised rests on them"
+            )
 
 
 def promise(known: Constants, budget: Budget, *, seeded: bool, lattice: bool) -> Guarantee:

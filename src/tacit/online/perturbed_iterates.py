@@ -24,7 +24,7 @@ from tacit.online import iterate_calibration, records, schedules
 from tacit.online import iterate_kernels as k
 from tacit.online.base import FloatArray, OnlineLearner, check_horizon
 from tacit.online.ftrl import needs_projection
-from tacit.online.inner import GradientDescent, ImplicitGradient, kind_of, slow_step
+from tacit.online.inner import GradientDescent, ImplicitGradient, kind_of
 from tacit.online.totals import warn_of
 from tacit.privacy import Budget, Guarantee, charge
 from tacit.sets import ConvexSet
@@ -39,7 +39,8 @@ class PerturbedIterates(OnlineLearner):
     Parameters
     ----------
     set : ConvexSet
-        Where decisions live; it needs a projection.
+        Where decisions live; its projection must be exact up to rounding, which that of a ball, a
+        box, a simplex, a product of these and the whole space is.
     loss : Loss
         A generalised linear loss of `tacit.losses`: privacy rests on its slope being monotone, which
         a loss of the user's own could only promise.
@@ -94,6 +95,7 @@ class PerturbedIterates(OnlineLearner):
     ) -> None:
         super().__init__(set, loss, budget)
         needs_projection(set)
+        iterate_calibration.needs_exact_projection(set)
         self.horizon = check_horizon(horizon)
         self.inner = ImplicitGradient() if inner is None else inner
         self.noise_precision = _checks.choice(
@@ -144,9 +146,9 @@ class PerturbedIterates(OnlineLearner):
         self._knobs[k.SMOOTHNESS] = self.loss.data_smoothness
         self._loss_kernel = self.loss.kernel
         self._longest = self.loss.feature_norm**2 * (1.0 - 1e-12)
-        self._set_kernel = self.set.kernel
-        if self._set_kernel is not None:
-            self._set_kernel = (self._set_kernel[0], np.array(self._set_kernel[1]))
+        kernel = self.set.kernel
+        assert kernel is not None  # needs_exact_projection refuses others
+        self._set_kernel = (kernel[0], np.array(kernel[1]))
 
     def _ready(self) -> int:
         """Check that this object may go on, and return how many records there is noise for."""
@@ -214,7 +216,7 @@ class PerturbedIterates(OnlineLearner):
 
     def observe(self, loss: Any) -> FloatArray:
         # Most records come as a pair that needs no change: one compiled call, and done.
-        if type(loss) is tuple and len(loss) == 2 and self._set_kernel is not None:
+        if type(loss) is tuple and len(loss) == 2:
             a, y = loss
             if (
                 type(a) is np.ndarray
@@ -263,52 +265,16 @@ class PerturbedIterates(OnlineLearner):
             some = chunk.rows(done, end)
             noise, grid = self._noise.rows[self._noise.row :], self._noise.grid[self._noise.row :]
             try:
-                if self._set_kernel is not None:
-                    k.play(
-                        some.A, some.labels, some.gaps, *self._loss_kernel, self._inner,
-                        self._knobs, *self._set_kernel, noise, grid, self._memory, wait, every,
-                        pages[written:], losses[done:end],
-                    )  # fmt: skip
-                else:
-                    self._play_slowly(some, wait, every, pages[written:], losses[done:end])
+                k.play(
+                    some.A, some.labels, some.gaps, *self._loss_kernel, self._inner,
+                    self._knobs, *self._set_kernel, noise, grid, self._memory, wait, every,
+                    pages[written:], losses[done:end],
+                )  # fmt: skip
             finally:
                 self._settle()
             turned, wait = pages_of(end - done, wait, every)
             written, done = written + turned, end
         return losses
-
-    def _play_slowly(
-        self, chunk: records.Chunk, wait: int, every: int, pages: FloatArray, losses: FloatArray
-    ) -> None:
-        """The same steps for a set that has no compiled projection."""
-        loss = self.loss
-        assert isinstance(loss, GeneralizedLinear)
-        memory, knobs = self._memory, self._knobs
-        written = 0
-        for r in range(len(chunk)):
-            if wait == 0:
-                pages[written] = memory[k.DECISION]
-                written, wait = written + 1, every
-            wait -= 1
-            a, label = chunk.A[r], float(chunk.labels[r])
-            gap = bool(chunk.gaps.size and chunk.gaps[r])
-            if losses.size:
-                losses[r] = 0.0 if gap else loss.value(memory[k.DECISION].copy(), a, label)
-            iterate = slow_step(
-                self._inner, self._loss_kernel, self.set.project, knobs, memory, a, label, gap
-            )
-            strength = k.next_strength(
-                self._inner, knobs[k.STRENGTH], knobs[k.RIDGE], knobs[k.ADDED], knobs[k.T] + 1.0
-            )
-            # Together, before the noise is played: it is then never played again (see _settle).
-            memory[k.ITERATE] = iterate
-            knobs[k.T] += 1.0
-            knobs[k.STRENGTH] = strength
-            at = self._noise.row + r
-            step, noise = self._noise.grid[at], self._noise.rows[at]
-            x = memory[k.ITERATE]
-            noisy = step * (np.rint(x / step) + noise) if step > 0.0 else x + noise
-            memory[k.DECISION] = self.set.project(noisy)
 
     # ------------------------------------------------------------------ saved states
 
@@ -333,6 +299,7 @@ class PerturbedIterates(OnlineLearner):
             "budget": dataclasses.asdict(self.budget),
             "memory": self._memory.copy(),
             "knobs": self._knobs.copy(),
+            "bounds": iterate_calibration.bounds(self._constants, self._knobs),
             "noise": self._noise.state(),
         }
 
@@ -343,6 +310,9 @@ class PerturbedIterates(OnlineLearner):
         inner: Any = GradientDescent() if name == "GradientDescent" else ImplicitGradient(projected)
         learner = cls(
             set, loss, inner=inner, budget=Budget(**state["budget"]), **state["arguments"], **given
+        )
+        iterate_calibration.check_bounds(
+            state, iterate_calibration.bounds(learner._constants, learner._knobs)
         )
         learner._lease = lease
         learner._noise.restore(state["noise"])

@@ -19,7 +19,7 @@ import os
 import threading
 import traceback
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -219,6 +219,8 @@ class Party:
         if found is not None:
             self._memory = found[0]
             self._source = Source.from_state(found[1])
+            # the noise comes from the generator of the folder, whatever seed was given here
+            self._terms = replace(self._terms, seeded=self._source.seeded)
 
     def _keep(self, memory: Memory) -> None:
         if self._file.folder is not None:
@@ -409,9 +411,8 @@ def _check_price(price: str, cost: Guarantee) -> None:
     if price != _text(cost):
         raise Refused(
             "plan",
-            "this run was paid for on other terms (bounds, precision or seed of the noise, or what "
-            "a record may change) than the site has now; start the site as it was, or begin "
-            "another run",
+            "this run was paid for on other terms (bounds, precision of the noise, what a record "
+            "may change) than the site has now; start the site as it was, or begin another run",
         )
 
 

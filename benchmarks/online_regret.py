@@ -21,6 +21,7 @@ import numpy as np
 
 import tacit
 from tacit import losses, online, sets
+from tacit.cli.reproduce.data import CARRIERS
 from tacit.cli.reproduce.no_noise import NoNoise
 
 DELTA = 1e-6
@@ -357,25 +358,7 @@ def flights() -> None:
         np.column_stack([np.sin(hour * math.pi / 12), np.cos(hour * math.pi / 12), hour / 24]),
         np.column_stack([np.sin(month * math.pi / 6), np.cos(month * math.pi / 6)]),
     ]
-    carriers = [
-        "9E",
-        "AA",
-        "AS",
-        "B6",
-        "DL",
-        "EV",
-        "F9",
-        "FL",
-        "HA",
-        "MQ",
-        "OO",
-        "UA",
-        "US",
-        "VX",
-        "WN",
-        "YV",
-    ]
-    for column, names in (("origin", ["EWR", "JFK", "LGA"]), ("carrier", carriers)):
+    for column, names in (("origin", ["EWR", "JFK", "LGA"]), ("carrier", CARRIERS)):
         parts.append(np.column_stack([(frame[column] == v).to_numpy(float) for v in names]))
     X = np.column_stack(parts) / math.sqrt(7)
     y = np.clip(frame["arr_delay"].to_numpy(float), -60, 180) / 180.0

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import earlier
 from questions import TITLES
-from table import RESULTS, Table, load, render
-from timing import SPREAD
+from table import FULL, RESULTS, Table, load, render
+from timing import FLOOR, MOST_PROCESSES, PROCESSES, SPREAD
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
 
@@ -24,11 +25,16 @@ own, made from the package index with pinned versions (`benchmarks/peers/require
 
 How to read it:
 
-- A ratio, *3.2 × ± 4 %*, is the median over rounds in which the things compared took turns, so that a busy
-  machine slows all of them alike; the spread is half the width of the 95 % interval of that median, relative to
-  it, and at least 5 %, by which another run of the same command may differ. Rounds are added until it is below
-  {100 * SPREAD:.0f} %; one that did not get there in its time is marked (!).
-  *3.2 ×* without a spread is computed by a formula, not measured.
+- A ratio of times, *3.2 × ± 8 %*, is the median over rounds in which the things compared took turns, so that a
+  busy machine slows all of them alike, and then the median over {PROCESSES} processes or more, each started afresh,
+  minutes apart: where things lie in memory and who shares the machine differs between them. Times and other
+  measured numbers are medians likewise.
+- The spread of such a ratio says how far another run of the same command may be off. It is the largest of these:
+  half the width of the 95 % interval of the median within a process; twice the distance of the farthest process
+  from the median (of five or more, of the second farthest); {100 * FLOOR:.0f} %, for what the processes of one run
+  may have in common. Rounds are added, and processes up to {MOST_PROCESSES}, with which the first two fall, until it
+  is below {100 * SPREAD:.0f} %; a ratio that did not get there is marked (!).
+- *3.2 ×* without a spread is computed by a formula, not measured.
 - *0.86 ± 0.01* is a mean over seeds and its standard error. A ratio of two means over the same seeds has twice
   its standard error as spread.
 - Everything runs on one thread, ours and theirs, and is timed by the processor time it takes, which is what the
@@ -39,16 +45,26 @@ How to read it:
 """
 
 
-def text(tables: list[Table]) -> str:
+FULL_MODE = """Tables of `make bench-full`, as far as they have been made: every data set, ten seeds and more, long
+horizons. Each is followed by the command that made it.
+"""
+
+
+def text(tables: list[Table], full: list[Table] | None = None) -> str:
     parts = [HEAD]
     for question, title in TITLES.items():
         mine = [table for table in tables if table.question == question]
         if mine:
             parts.append(f"## {title}\n")
             parts += [render(table) for table in mine]
+    changes = earlier.section(tables)
+    parts += [changes] if changes else []
+    if full:
+        parts.append(f"## All data, more seeds\n\n{FULL_MODE}")
+        parts += [render(table) for table in full]
     return "\n".join(parts)
 
 
 def write(folder: Path = RESULTS, path: Path = PAGE) -> Path:
-    path.write_text(text(load(folder)))
+    path.write_text(text(load(folder), load(FULL)))
     return path

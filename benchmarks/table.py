@@ -10,16 +10,18 @@ import json
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from timing import SPREAD, Ratio
+from timing import SPREAD, Measured, Ratio
 
 # A folder of its own: other benchmarks keep their data beside it, in forms of their own.
 RESULTS = Path(__file__).resolve().parent / "results" / "tables"
+FULL = RESULTS.parent / "full"  # the same in full mode
 SCHEMA = 1
+SAME = 1e-6  # what the order of additions may change in a formula, relative
 
 
 @dataclass(frozen=True)
@@ -53,9 +55,12 @@ def repeat(
     *,
     least: int,
     most: int,
-    seconds: float = 60.0,
+    seconds: float | None = None,
 ) -> dict[str, list[float]]:
-    """Scores of seed after seed, until the ratios of the means of all pairs have settled."""
+    """Scores of seed after seed, until the ratios of the means of all pairs have settled.
+
+    Without a limit in seconds the seeds, and so the scores, are the same on a slow machine and on a fast one.
+    """
     begun = time.perf_counter()
     found: dict[str, list[float]] = {}
     for seed in range(most):
@@ -64,12 +69,13 @@ def repeat(
         if seed + 1 < max(least, 2):
             continue
         loose = [pair for pair in pairs if not of_means(*(found[k] for k in pair)).spread <= SPREAD]
-        if not loose or time.perf_counter() - begun > seconds:
+        if not loose or (seconds is not None and time.perf_counter() - begun > seconds):
             break
     return found
 
 
-Cell = str | int | float | None | Ratio | Mean
+Cell = str | int | float | None | Ratio | Mean | Measured
+KINDS = {"ratio": Ratio, "mean": Mean, "measured": Measured}
 
 
 @dataclass
@@ -128,9 +134,9 @@ def load(folder: Path = RESULTS) -> list[Table]:
 
 
 def _pack(cell: Cell) -> Any:
-    if isinstance(cell, Ratio | Mean):
-        kind = "ratio" if isinstance(cell, Ratio) else "mean"
-        return {"kind": kind} | {k: _finite(v) for k, v in asdict(cell).items()}
+    for kind, each in KINDS.items():
+        if isinstance(cell, each):
+            return {"kind": kind} | {k: _finite(v) for k, v in asdict(cell).items()}
     return _finite(cell)
 
 
@@ -149,7 +155,63 @@ def _unpack(cell: Any) -> Cell:
     if not isinstance(cell, dict):
         return cell
     facts = {k: math.nan if v is None else v for k, v in cell.items() if k != "kind"}
-    return (Ratio if cell["kind"] == "ratio" else Mean)(**facts)
+    return KINDS[cell["kind"]](**facts)
+
+
+# Several processes
+
+
+def pooled(parts: Sequence[Table]) -> Table:
+    """One table of those that several processes have made: medians of what they measured.
+
+    What is not measured must be the same in all of them.
+    """
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    for part in parts[1:]:
+        if (part.columns, len(part.rows)) != (first.columns, len(first.rows)):
+            raise ValueError(f"{first.name}: the processes made tables of different shapes")
+    whole = Table(**{each.name: getattr(first, each.name) for each in fields(Table)})
+    whole.rows = []
+    for i, rows in enumerate(zip(*(part.rows for part in parts), strict=True)):
+        cells = zip(first.columns, zip(*rows, strict=True), strict=True)
+        whole.add(*(_one(f"{first.name}, row {i + 1}, {name!r}", each) for name, each in cells))
+    last = parts[-1].facts
+    whole.facts = last | {
+        "processes": len(parts),
+        "seconds": round(sum(part.facts["seconds"] for part in parts), 1),
+        "load": [first.facts["load"][0], last["load"][1]],
+    }
+    return whole
+
+
+def _one(where: str, cells: tuple[Cell, ...]) -> Cell:
+    kinds = {type(cell) for cell in cells}
+    if kinds == {Measured}:
+        return Measured(_median(cells), sum(cell.rounds for cell in cells))
+    if kinds == {Mean}:
+        values = [cell.value for cell in cells]
+        error = float(np.std(values, ddof=1) / math.sqrt(len(values)))
+        within = float(np.median([cell.error for cell in cells]))
+        return Mean(_median(cells), max(error, within), sum(cell.repeats for cell in cells))
+    if kinds == {Ratio} and all(cell.rounds for cell in cells):
+        return Ratio.pooled(cells)
+    plain = [cell.value if isinstance(cell, Ratio) else cell for cell in cells]
+    if len(kinds) > 1 or not all(_same(plain[0], each) for each in plain[1:]):
+        raise ValueError(f"{where}: was not measured and must not differ between processes, got "
+                         f"{', '.join(map(repr, plain))}")  # fmt: skip
+    return cells[0]
+
+
+def _median(cells: Sequence[Measured | Mean]) -> float:
+    return float(np.median([cell.value for cell in cells]))
+
+
+def _same(a: Cell, b: Cell) -> bool:
+    if isinstance(a, float) and isinstance(b, float):
+        return math.isclose(a, b, rel_tol=SAME) or (math.isnan(a) and math.isnan(b))
+    return a == b
 
 
 # Words
@@ -188,7 +250,7 @@ def show(cell: Cell) -> str:
         if cell.error == 0:
             return f"{number(cell.value)} ± 0"
         return _with_error(cell.value, cell.error)
-    return number(cell)
+    return number(cell.value if isinstance(cell, Measured) else cell)
 
 
 def _with_error(value: float, error: float) -> str:
@@ -225,6 +287,8 @@ def _circumstances(facts: dict[str, Any]) -> str:
     words = []
     if "mode" in facts:
         words.append(f"{facts['mode']} mode")
+    if "processes" in facts:
+        words.append(f"{facts['processes']} processes")
     if "seconds" in facts:
         words.append(f"{facts['seconds']:.0f} s")
     if "load" in facts:

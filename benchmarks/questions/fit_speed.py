@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 from table import Table
-from timing import Ratio, measure
+from timing import Measured, Ratio, measure
 
 import tacit
 from questions import Run
@@ -74,10 +74,10 @@ def fits(run: Run) -> Table:
         }
         pairs = [(mine, f"{other}{end}") for mine, end in (("ours", ""), ("solver", ", plain"))
                  for other in ("scikit", "diffprivlib")]  # fmt: skip
-        seconds = measure(tasks, pairs, rounds=21, seconds=run.choose(30, 240))
+        seconds = measure(tasks, pairs, seconds=run.choose(12, 80))
         # Ours and scikit-learn's are of several fits, diffprivlib's worker answers for one.
         one = {k: v if k.startswith("diffprivlib") else v / few for k, v in seconds.items()}
-        own = {k: 1e3 * float(np.median(one[k])) for k in ("ours", "solver")}
+        own = {k: Measured.of(1e3 * one[k]) for k in ("ours", "solver")}
         shares = [Ratio.of(one[a], one[b]) for a, b in pairs]
         table.add(
             name, len(y), X.shape[1], own["ours"], shares[0], 5.0, shares[1], 1.0,
@@ -114,11 +114,9 @@ def best_fixed(run: Run) -> Table:
             warnings.simplefilter("ignore", losses.GapWarning)
             ours = partial(losses.best_fixed, None, loss, A, y, gap=GAP, time_limit=300.0)
             tasks = {"ours": ours, "theirs": solve}
-            seconds = measure(tasks, [("theirs", "ours")], rounds=7, seconds=run.choose(15, 300))
+            seconds = measure(tasks, [("theirs", "ours")], rounds=7, seconds=run.choose(6, 100))
             above = loss.mean_value(solve(), A, y) / ours().lower_bound - 1.0
         share = Ratio.of(seconds["theirs"], seconds["ours"])
-        table.add(name, count, columns, peer, float(np.median(seconds["ours"])), share, above)
+        own = Measured.of(seconds["ours"])
+        table.add(name, count, columns, peer, own, share, Measured.of([above]))
     return table
-
-
-TABLES = (fits, best_fixed)

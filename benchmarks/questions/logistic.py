@@ -151,7 +151,7 @@ def compared(
 
             default = next(iter(mine))
             found = repeat(
-                sample, [(default, "peer")], least=least, most=most, seconds=run.choose(60, 3600)
+                sample, [(default, "peer")], least=least, most=most, seconds=run.choose(None, 3600)
             )
             words = ", ".join(f"{k} {v:g}" for k, v in setting.items() if k != "intercept")
             words += ", intercept" if setting["intercept"] else ""
@@ -197,6 +197,3 @@ def logistic_approximate(run: Run) -> Table:
     )  # fmt: skip
     peer = run.peer("opacus")
     return compared(run, table, peer, opacus_grid(run), lambda e: tacit.Budget(e, DELTA))
-
-
-TABLES = (logistic_pure, logistic_approximate)

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse.linalg import eigsh, svds
 from table import Table
-from timing import Ratio, measure
+from timing import Measured, Ratio, measure
 
 from questions import Run
 from tacit import sets
@@ -146,11 +146,7 @@ def minimizers(run: Run) -> Table:
     for name, call, ours, theirs, inputs, inner in cases(np.random.default_rng(0), run.full):
         mine, others = (list(side) for side in zip(*inputs, strict=True))
         tasks = {"ours": repeated(ours, mine, inner), "theirs": repeated(theirs, others, inner)}
-        rounds = run.choose(10, 24)
-        seconds = measure(tasks, [("ours", "theirs")], rounds=rounds, seconds=run.choose(12, 60))
-        each = [1e3 * float(np.median(seconds[k])) / inner for k in ("ours", "theirs")]
+        seconds = measure(tasks, [("ours", "theirs")], seconds=run.choose(5, 20))
+        each = [Measured.of(1e3 / inner * seconds[k]) for k in ("ours", "theirs")]
         table.add(name, call, *each, Ratio.of(seconds["ours"], seconds["theirs"]), LIMIT)
     return table
-
-
-TABLES = (minimizers,)

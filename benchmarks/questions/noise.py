@@ -144,6 +144,3 @@ def windows(run: Run) -> Table:
             Ratio.exact(float(paper.scale) * math.sqrt(window.bit_length()) / ours), paper.true_epsilon(),
         )  # fmt: skip
     return table
-
-
-TABLES = (horizons, windows)

@@ -97,6 +97,3 @@ def prequential(run: Run) -> Table:
             Mean.of(known), other, of_means(known, [other] * len(known)),
         )  # fmt: skip
     return table
-
-
-TABLES = (prequential,)

@@ -89,7 +89,7 @@ def online_regret(run: Run) -> Table:
                 return {"ours": mine, "published": theirs}
 
             found = repeat(
-                sample, [("published", "ours")], least=run.choose(4, 10), most=40, seconds=run.choose(15, 300)
+                sample, [("published", "ours")], least=run.choose(4, 10), most=40, seconds=run.choose(None, 300)
             )  # fmt: skip
             truth = pair(name, budget, 0)[1].guarantee.epsilon(DELTA)
             share = of_means(found["published"], found["ours"])
@@ -116,10 +116,7 @@ def bandit_plays(run: Run) -> Table:
                     return {kind: world.regret(LEARNERS[kind]) for kind in KINDS}
 
                 pairs = [("published", "private"), ("private", "clean")]
-                found = repeat(sample, pairs, least=6, most=200, seconds=run.choose(30, 600))
+                found = repeat(sample, pairs, least=6, most=200, seconds=run.choose(None, 600))
                 shares = [of_means(found[a], found[b]) for a, b in pairs]
                 table.add(name, dim, steps, *(Mean.of(v) for v in found.values()), *shares)
     return table
-
-
-TABLES = (online_regret, bandit_plays)

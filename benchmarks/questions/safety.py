@@ -10,11 +10,11 @@ from functools import partial
 
 import numpy as np
 from table import Table
-from timing import Ratio, measure
+from timing import Measured, Ratio, measure
 
 import tacit
 from questions import Run
-from questions.totals import BUDGET, HORIZON, bare, draw_normals, totals, whole_blocks
+from questions.totals import BUDGET, HORIZON, bare, draw_normals, totals, turns, whole_blocks
 from tacit import losses, online, sets, sums
 from tacit.noise.source import Source
 from tacit.privacy import calibration, published
@@ -50,7 +50,7 @@ def lattice_against_float(run: Run) -> Table:
             names = list(made)
             tasks |= {f"{precision} {name}": task for name, task in made.items()}
         pairs = [(f"lattice {name}", f"float {name}") for name in names]
-        seconds = measure(tasks, pairs, seconds=run.choose(30, 180))
+        seconds = measure(tasks, pairs, seconds=run.choose(10, 60))
         for name, (a, b) in zip(names, pairs, strict=True):
             table.add(name, dim, Ratio.of(seconds[a], seconds[b]))
     return table
@@ -66,19 +66,20 @@ def secure_generator(run: Run) -> Table:
         "be predicted from its outputs.",
     )  # fmt: skip
     count = run.choose(200_000, 2_000_000)
-    secure, plain = Source(), np.random.PCG64(0)
-    generators = {"AES": secure.generator, "PCG64": np.random.Generator(plain)}
-    bits = {"AES": secure.generator.bit_generator, "PCG64": plain}
+    generators = {
+        "AES": turns(lambda: Source().generator),
+        "PCG64": turns(lambda: np.random.default_rng(0)),
+    }
     out = np.empty(count)
     kinds = {
-        "64 random bits": {k: partial(v.random_raw, count) for k, v in bits.items()},
-        "a normal number, in a compiled "
-        "loop": {k: partial(draw_normals, v, out) for k, v in generators.items()},
-        "a normal number, by NumPy": {k: partial(v.standard_normal, count) for k, v in generators.items()},
-    }  # fmt: skip
-    for name, tasks in kinds.items():
-        seconds = measure(tasks, [("AES", "PCG64")], rounds=15, seconds=run.choose(10, 60))
-        each = [1e9 * float(np.median(seconds[k])) / count for k in ("AES", "PCG64")]
+        "64 random bits": lambda generator: generator.bit_generator.random_raw(count),
+        "a normal number, in a compiled loop": lambda generator: draw_normals(generator, out),
+        "a normal number, by NumPy": lambda generator: generator.standard_normal(count),
+    }
+    for name, draw in kinds.items():
+        tasks = {k: (lambda draw=draw, v=v: draw(v())) for k, v in generators.items()}
+        seconds = measure(tasks, [("AES", "PCG64")], seconds=run.choose(4, 20))
+        each = [Measured.of(1e9 / count * seconds[k]) for k in ("AES", "PCG64")]
         table.add(name, *each, Ratio.of(seconds["AES"], seconds["PCG64"]))
     return table
 
@@ -117,27 +118,17 @@ def accounting(run: Run) -> Table:
     for name, (exact, paper) in cases.items():
         tasks = {"exact": exact} | ({} if paper is None else {"published": paper})
         pairs = [] if paper is None else [("exact", "published")]
-        seconds = measure(tasks, pairs, rounds=9, seconds=5)
-        first = 1e3 * float(np.median(seconds["exact"]))
+        seconds = measure(tasks, pairs, seconds=2)
+        first = Measured.of(1e3 * seconds["exact"])
         if paper is None:
             table.add(name, first, None, None, None)
             continue
         printed = paper()
         table.add(
-            name, first, 1e3 * float(np.median(seconds["published"])),
+            name, first, Measured.of(1e3 * seconds["published"]),
             Ratio.exact(float(printed.scale) / exact()), printed.true_epsilon(neighbours="replace"),
         )  # fmt: skip
-    seconds = measure(
-        {"build": lambda: sums.Correlated(54, horizon, budget=BUDGET)}, [], rounds=9, seconds=5
-    )
-    table.add(
-        "Correlated, 2^16 steps, built and calibrated",
-        1e3 * float(np.median(seconds["build"])),
-        None,
-        None,
-        None,
-    )
+    seconds = measure({"build": lambda: sums.Correlated(54, horizon, budget=BUDGET)}, [], seconds=2)
+    built = Measured.of(1e3 * seconds["build"])
+    table.add("Correlated, 2^16 steps, built and calibrated", built, None, None, None)
     return table
-
-
-TABLES = (lattice_against_float, secure_generator, accounting)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from table import Mean, Table
-from timing import Clocked, clock, measure
+from timing import Clocked, Measured, clock, measure
 
 import tacit
 from questions import Run
@@ -159,13 +159,14 @@ def scaling(run: Run) -> Table:
         made = {str(size): make(size) for size in sizes}
         pairs = [(str(sizes[-1]), str(sizes[0]))]
         timed = {size: work.timed for size, work in made.items()}
-        seconds = measure(timed, pairs, rounds=7, seconds=run.choose(12, 120))
+        seconds = measure(timed, pairs, rounds=5, seconds=run.choose(5, 40))
         rounds = np.array([seconds[str(size)] for size in sizes]).T
         sizes_kept = [memory(work) for work in made.values()]
         table.add(
-            what, against, sizes[0], sizes[-1], 1e3 * float(np.median(rounds[:, 0])),
-            1e3 * float(np.median(rounds[:, -1])), Mean.of(slopes(sizes, rounds)), expected,
-            sizes_kept[0] / 1e3, sizes_kept[-1] / 1e3, slopes(sizes, np.array([sizes_kept]))[0], room,
+            what, against, sizes[0], sizes[-1], Measured.of(1e3 * rounds[:, 0]),
+            Measured.of(1e3 * rounds[:, -1]), Mean.of(slopes(sizes, rounds)), expected,
+            *(Measured.of([sizes_kept[i] / 1e3]) for i in (0, -1)),
+            Measured.of(slopes(sizes, np.array([sizes_kept]))), room,
         )  # fmt: skip
         print(f"  {what}, {against}", flush=True)
     return table
@@ -193,14 +194,12 @@ def parties(run: Run) -> Table:
             )
             sent.append(tasks[str(size)]().traffic.total_uplink)
         pairs = [(str(sizes[-1]), str(sizes[0]))]
-        seconds = measure(tasks, pairs, rounds=7, seconds=run.choose(15, 120))
+        seconds = measure(tasks, pairs, rounds=5, seconds=run.choose(6, 40))
         found = np.array([seconds[str(size)] for size in sizes]).T
-        ends = [1e3 * float(np.median(found[:, i])) for i in (0, -1)]
+        ends = [Measured.of(1e3 * found[:, i]) for i in (0, -1)]
         table.add(
             variant, sizes[0], sizes[-1], *ends, Mean.of(slopes(sizes, found)), "0 to 1",
-            sent[0], sent[-1], slopes(sizes, np.array([sent]))[0], expected,
+            *(Measured.of([sent[i]]) for i in (0, -1)), Measured.of(slopes(sizes, np.array([sent]))),
+            expected,
         )  # fmt: skip
     return table
-
-
-TABLES = (scaling, parties)

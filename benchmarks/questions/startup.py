@@ -13,9 +13,8 @@ import time
 from functools import partial
 from importlib.util import find_spec
 
-import numpy as np
 from table import Table
-from timing import Clocked, Ratio, measure
+from timing import Clocked, Measured, Ratio, measure
 
 from questions import Run
 
@@ -37,6 +36,8 @@ CODE = {
         None,
     ),
 }
+# So many in a turn of those that are over in a moment: all ratios are to one of them.
+SEVERAL = {"an empty process": 10, "import numpy": 5, "import tacit": 5, "tacit --help": 3}
 HELP = ("tacit --help", "from tacit.cli import main; main(['--help'])", 0.7)
 
 
@@ -56,20 +57,22 @@ def startup(run: Run) -> Table:
     walls: dict[str, list[float]] = {name: [] for name in code}
 
     def fresh(name: str, text: str) -> Clocked:
-        start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, "-c", text], check=True, stdout=subprocess.DEVNULL)
-        walls[name].append(time.perf_counter() - start)
+        count = SEVERAL.get(name, 1)
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        for _ in range(count):
+            start = time.perf_counter()
+            subprocess.run([sys.executable, "-c", text], check=True, stdout=subprocess.DEVNULL)
+            walls[name].append(time.perf_counter() - start)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return Clocked(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        return Clocked(spent / count)
 
     tasks = {name: partial(fresh, name, text) for name, (text, _) in code.items()}
     pairs = [(name, "import numpy") for name in tasks]
-    seconds = measure(tasks, pairs, rounds=run.choose(9, 21), seconds=run.choose(120, 600))
+    seconds = measure(tasks, pairs, rounds=run.choose(4, 9), seconds=run.choose(40, 200))
     for name, (_, target) in code.items():
         found = seconds[name]
         share = None if name == "import numpy" else Ratio.of(found, seconds["import numpy"])
-        table.add(name, min(walls[name]), target, float(np.median(found)), share)
+        least = Measured(min(walls[name]), len(walls[name]))
+        table.add(name, least, target, Measured.of(found), share)
     return table
-
-
-TABLES = (startup,)

@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 from table import Table
-from timing import Ratio, measure
+from timing import Measured, Ratio, measure
 
 from questions import Run
 from questions.totals import BUDGET, HORIZON, bare, totals, whole_blocks
@@ -39,10 +39,10 @@ def floor_of_totals(run: Run) -> Table:
             }
             floor = {"bare": bare(precision, dim, steps)}
             pairs = [(name, "bare") for name in tasks]
-            seconds = measure(floor | tasks, pairs, seconds=run.choose(15, 120))
+            seconds = measure(floor | tasks, pairs, seconds=run.choose(6, 40))
             for name in tasks:
                 target = None if name == "WindowTree" else TARGETS[precision][dim]
-                each = float(np.median(seconds[name])) / (steps * dim) * 1e9
+                each = Measured.of(1e9 / (steps * dim) * seconds[name])
                 table.add(
                     name, dim, precision, each, Ratio.of(seconds[name], seconds["bare"]), target
                 )
@@ -87,12 +87,12 @@ def totals_beside_jax(run: Run) -> Table:
                 bits=bits,
             )
         pairs = [(f"{width} {bits}", "float") for width, bits in kinds]
-        seconds = measure(tasks, pairs, seconds=run.choose(60, 240))
+        seconds = measure(tasks, pairs, seconds=run.choose(20, 80))
         for width in ("float32", "float64"):
             best = min(
                 (seconds[f"{width} {bits}"] for bits in ("threefry2x32", "rbg")), key=np.median
             )
-            each = [1e9 * float(np.median(s)) / (steps * dim) for s in (best, seconds["float"])]
+            each = [Measured.of(1e9 / (steps * dim) * s) for s in (best, seconds["float"])]
             table.add(
                 dim,
                 width,
@@ -101,6 +101,3 @@ def totals_beside_jax(run: Run) -> Table:
                 Ratio.of(best, seconds["lattice"]),
             )
     return table
-
-
-TABLES = (floor_of_totals, totals_beside_jax)

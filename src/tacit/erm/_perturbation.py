@@ -171,9 +171,15 @@ def _best_ridge(
         linear = _risk(problem, ridge, own, scale)
         return linear, 0.5 * (problem.count * bend + ridge) * final**2
 
-    found = minimize_scalar(lambda point: math.log(sum(parts(point))), bounds=(0.0, 60.0),
-                            method="bounded", options={"xatol": 0.01})  # fmt: skip
-    best = float(found.x) if sum(parts(float(found.x))) < sum(parts(0.0)) else 0.0
+    def cost(logarithm: float) -> float:
+        return math.log(sum(parts(logarithm)))
+
+    # most optima lie near the least ridge; where one does not, the interval grows
+    for end in (8.0, 60.0):
+        found = minimize_scalar(cost, bounds=(0.0, end), method="bounded", options={"xatol": 0.01})
+        if found.x < 0.9 * end:
+            break
+    best = float(found.x) if found.fun < cost(0.0) else 0.0
     linear, final = parts(best)
     return least * math.exp(best), linear + final, final
 

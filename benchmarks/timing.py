@@ -20,11 +20,12 @@ import numpy as np
 SPREAD = 0.15  # no ratio is printed with more, unless its time ran out
 PROCESSES = 3  # that make a table of times
 MOST_PROCESSES = 6  # where a ratio has not settled
-# What the processes of one run may have in common and no number of them shows. Six processes of every timed table, on
-# two busy cores, minutes apart: between them the logarithm of a ratio had a standard deviation of 0.031 at the median,
-# 0.038 over all and 0.066 or more at one ratio in twenty. A median of three then has 0.025 and the difference of two
-# such medians 0.036, of which two floors are more than four. With what is added where processes differ more, all of
-# 150 ratios agree with those of another run in 99 % of cases and more (tests/benchmarks draws it).
+# What the processes of one run may have in common and no number of them shows. Six processes of each table, 104
+# ratios (without two tables that are measured otherwise since), on two busy cores, minutes apart: between them the
+# logarithm of a ratio had a standard deviation of 0.031 at the median, 0.038 over all and 0.066 or more at one ratio
+# in twenty. A median of three then has 0.025 and the difference of two such medians 0.036, of which two floors are
+# more than four. With what is added where processes differ more, all of 150 ratios agree with those of another run in
+# 99 % of cases and more (tests/benchmarks draws it).
 FLOOR = 0.08
 MOST_ROUNDS = 201
 SHORTEST = 0.02  # seconds: a shorter task is called several times in its turn

@@ -43,3 +43,4 @@ audit: setup
 
 clean:
 	rm -rf .venv site report
+	find src -name '*.nb[ic]' -delete

@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 
 import tacit
 from tacit import erm, losses, sets
-from tacit.erm._problem import read
+from tacit.erm._reading import read
 from tacit.erm.averaged_iterate import factor, iterate
 from tacit.noise import Source
 from tacit.noise.release import noisy

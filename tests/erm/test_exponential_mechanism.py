@@ -15,7 +15,7 @@ import tacit
 from tacit import erm, losses, sets
 from tacit.erm import _interval_loss, _log_concave
 from tacit.erm._log_concave import Sampler, _Point
-from tacit.erm._problem import read
+from tacit.erm._reading import read
 from tacit.erm.exponential_mechanism import spread
 from tacit.losses import kernels
 from tacit.noise import Source

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 import tacit
 from tacit import _state, erm, losses, sets
 from tacit.erm._pause import take_up
-from tacit.erm._problem import read
+from tacit.erm._reading import read
 from tacit.privacy import ForkError, SubsampledGaussian
 
 from .reference import ball, draws, gaussian_epsilon, logistic_slope, records

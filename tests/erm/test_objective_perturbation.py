@@ -15,7 +15,7 @@ from tacit import erm, losses, sets
 from tacit.erm import _newton
 from tacit.erm._minimise import minimise
 from tacit.erm._perturbation import apart
-from tacit.erm._problem import read
+from tacit.erm._reading import read
 from tacit.losses import kernels
 from tacit.noise import Source
 from tacit.noise.release import noisy

@@ -469,3 +469,13 @@ def test_lasso_radius_and_steps_can_be_forced():
         assert model.guarantee_.releases[0].sensitivity == pytest.approx(moved, rel=1e-9)
     with pytest.raises(ValueError, match="radius"):
         PrivateLasso(radius=-1.0).fit(X, y)
+
+
+def test_labels_that_cannot_be_compared_are_refused_in_words():
+    X, y = np.zeros((3, 2)), np.array([0, "x", None], dtype=object)
+    with (
+        tacit.Ledger(tacit.Budget(9.0, 0.1)) as ledger,
+        pytest.raises(ValueError, match="cannot be compared"),
+    ):
+        PrivateLogisticRegression(classes=[0, 1]).fit(X, y)
+    assert ledger.entries == ()

@@ -29,8 +29,6 @@ _FEW = 2048
 """A run over more than four times so many records begins with about so many."""
 _KEEP = 0.2
 """Where a step with old second derivatives shrank what is left to less than this, so will the next."""
-
-
 _TRUST = 30
 """After so many steps none is taken unseen: fresh second derivatives, and a search along each."""
 

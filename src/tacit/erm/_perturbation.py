@@ -17,11 +17,7 @@ from typing import Any
 from scipy.optimize import minimize_scalar
 
 from tacit.erm._objective import Doubt
-from tacit.erm._problem import (
-    Problem,
-    default_radius,
-    doubts,
-)
+from tacit.erm._problem import Problem, default_radius, doubts
 from tacit.losses import CappedLogistic, Logistic, SmoothHinge
 from tacit.noise import lattice
 from tacit.privacy import (

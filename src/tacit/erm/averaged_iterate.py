@@ -20,7 +20,8 @@ from scipy.optimize import minimize_scalar
 
 from tacit import _checks
 from tacit._checks import FloatArray
-from tacit.erm._problem import Problem, default_radius, doubts, need_lipschitz, reach, read
+from tacit.erm._problem import Problem, default_radius, doubts, reach
+from tacit.erm._reading import need_lipschitz, read
 from tacit.erm._sums import UNIT
 from tacit.erm.fit import Fit
 from tacit.losses.base import dense_rows

@@ -21,8 +21,9 @@ import numpy as np
 from tacit import _checks
 from tacit._checks import FloatArray
 from tacit.erm._log_concave import Sampler
-from tacit.erm._problem import Problem, default_radius, label_range, need_lipschitz, reach, read
+from tacit.erm._problem import Problem, default_radius, label_range, reach
 from tacit.erm._problem import doubts as claims
+from tacit.erm._reading import need_lipschitz, read
 from tacit.erm._sums import UNIT
 from tacit.erm.fit import Fit
 from tacit.losses import kernels

@@ -28,7 +28,8 @@ from tacit.erm._oracles import (
     corners_of,
 )
 from tacit.erm._pause import Pause, take_up, terms
-from tacit.erm._problem import Problem, label_range, need_lipschitz, read
+from tacit.erm._problem import Problem, label_range
+from tacit.erm._reading import need_lipschitz, read
 from tacit.erm._sparse import SquaredGradient, rounding
 from tacit.erm._sums import weighted_rows
 from tacit.erm.fit import Fit

@@ -21,14 +21,8 @@ from typing import Any
 import numpy as np
 
 from tacit import _checks, sums
-from tacit.erm._problem import (
-    Problem,
-    default_radius,
-    need_lipschitz,
-    need_projection,
-    reach,
-    read,
-)
+from tacit.erm._problem import Problem, default_radius, reach
+from tacit.erm._reading import need_lipschitz, need_projection, read
 from tacit.erm.fit import Fit
 from tacit.noise import Source, lattice
 from tacit.online import FollowTheRegularizedLeader

@@ -21,15 +21,8 @@ import numpy as np
 from tacit import _checks
 from tacit._checks import FloatArray
 from tacit.erm._pause import Pause, take_up, terms
-from tacit.erm._problem import (
-    Problem,
-    default_radius,
-    doubts,
-    need_lipschitz,
-    need_projection,
-    reach,
-    read,
-)
+from tacit.erm._problem import Problem, default_radius, doubts, reach
+from tacit.erm._reading import need_lipschitz, need_projection, read
 from tacit.erm.fit import Fit
 from tacit.noise import Source
 from tacit.noise.release import noisy, widened

@@ -22,7 +22,8 @@ from tacit import _checks
 from tacit._checks import FloatArray
 from tacit.erm._minimise import minimise
 from tacit.erm._pause import Pause
-from tacit.erm._problem import Problem, default_radius, need_lipschitz, need_projection, read
+from tacit.erm._problem import Problem, default_radius
+from tacit.erm._reading import need_lipschitz, need_projection, read
 from tacit.erm.fit import Fit
 from tacit.erm.gradient_descent import _noise, _plan, _run
 from tacit.erm.output_perturbation import check_smooth, largest, reachable, sensitivity

@@ -33,13 +33,8 @@ from tacit.erm._perturbation import (
     published_setting,
     reach_bound,
 )
-from tacit.erm._problem import (
-    Problem,
-    default_radius,
-    need_lipschitz,
-    need_projection,
-    read,
-)
+from tacit.erm._problem import Problem, default_radius
+from tacit.erm._reading import need_lipschitz, need_projection, read
 from tacit.erm.fit import Fit
 from tacit.erm.output_perturbation import check_smooth
 from tacit.losses import records

@@ -21,13 +21,8 @@ from scipy.optimize import minimize_scalar
 from tacit import _checks
 from tacit.erm._minimise import minimise
 from tacit.erm._objective import Doubt
-from tacit.erm._problem import (
-    Problem,
-    default_radius,
-    need_lipschitz,
-    need_projection,
-    read,
-)
+from tacit.erm._problem import Problem, default_radius
+from tacit.erm._reading import need_lipschitz, need_projection, read
 from tacit.erm.fit import Fit
 from tacit.noise import Source
 from tacit.noise.release import noisy

@@ -22,7 +22,8 @@ import scipy.linalg
 
 from tacit import _checks
 from tacit._checks import FloatArray
-from tacit.erm._problem import Problem, label_range, read
+from tacit.erm._problem import Problem, label_range
+from tacit.erm._reading import read
 from tacit.erm._sums import UNIT, UNITS, gram
 from tacit.erm.fit import Fit
 from tacit.losses import Squared

@@ -111,7 +111,13 @@ class Classes:
 
     def _numbers(self, y: Any) -> NDArray[np.int64]:
         """The place of each label in the list of classes."""
-        number = np.searchsorted(self.classes_, y)
+        try:
+            number = np.searchsorted(self.classes_, y)
+        except TypeError:
+            raise ValueError(
+                f"y holds labels that cannot be compared with the classes {self.classes_.tolist()}; "
+                "give labels of one type. Nothing was learnt from these records"
+            ) from None
         number[number == len(self.classes_)] = 0
         wrong = np.flatnonzero(self.classes_[number] != y)
         if wrong.size:

@@ -84,11 +84,13 @@ def clip_factors(A: Any, bound: float) -> tuple[FloatArray, int]:
 def clip_rows(A: Any, bound: float) -> tuple[Any, int]:
     """Rows longer than the bound scaled down to it, and how many; A itself if there are none."""
     factors, count = clip_factors(A, bound)
-    return (scale_rows(A, factors) if count else A), count
+    return scale_rows(A, factors), count
 
 
 def scale_rows(A: Any, factors: FloatArray) -> Any:
-    """A copy with every row multiplied by its factor."""
+    """Every row multiplied by its factor; A itself if all of them are 1."""
+    if (factors == 1.0).all():
+        return A
     if sp.issparse(A):
         A = A.copy()
         A.data *= np.repeat(factors, np.diff(A.indptr))

@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := accounting,cli,federated,graphs,report,river,tables
 
-.PHONY: setup run test lint docs bench bench-full audit clean
+.PHONY: setup run test lint docs bench bench-full audit wheel clean
 
 setup: .venv/ready
 
@@ -39,8 +39,15 @@ bench-full: setup
 	$(BIN)/python benchmarks/bench.py --full
 
 audit: setup
-	$(BIN)/python -m tacit.audit --full --progress
+	$(BIN)/python -m reticent.audit --full --progress
+
+# Build the wheel, then use it as a stranger would: in a fresh environment, away from the checkout.
+wheel: setup
+	$(BIN)/pip install --quiet --disable-pip-version-check 'build>=1.2'
+	rm -rf dist
+	$(BIN)/python -m build --wheel --outdir dist .
+	$(BIN)/python scripts/try_wheel.py dist/*.whl
 
 clean:
-	rm -rf .venv site report
+	rm -rf .venv site report dist
 	find src -name '*.nb[ic]' -delete

@@ -44,17 +44,17 @@ for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
 
 import numpy as np  # noqa: E402
 
-import tacit  # noqa: E402
-from tacit import bandit, losses, sets  # noqa: E402
-from tacit.bandit.geometry import survey  # noqa: E402
-from tacit.bandit.playing import Hindsight  # noqa: E402
+import reticent  # noqa: E402
+from reticent import bandit, losses, sets  # noqa: E402
+from reticent.bandit.geometry import survey  # noqa: E402
+from reticent.bandit.playing import Hindsight  # noqa: E402
 
 LIMIT, MORE, RATIO = 0.78, 0.03, 1.5
 RESULTS = Path(__file__).parent / "results" / "bandit_regret.json"
-BUDGET = tacit.Budget(1.0, 1e-6)
+BUDGET = reticent.Budget(1.0, 1e-6)
 LEARNERS = {
     "private": {"budget": BUDGET},
-    "pure": {"budget": tacit.Budget(1.0)},
+    "pure": {"budget": reticent.Budget(1.0)},
     "clean": {"private": False},
     "private, middle": {"budget": BUDGET, "centring": "middle"},
     "clean, middle": {"private": False, "centring": "middle"},

@@ -30,10 +30,10 @@ import numpy as np  # noqa: E402
 from bandit_regret import graph, two_lanes  # noqa: E402
 from timing import interleaved, ratio  # noqa: E402
 
-import tacit  # noqa: E402
-from tacit import bandit, sets  # noqa: E402
+import reticent  # noqa: E402
+from reticent import bandit, sets  # noqa: E402
 
-BUDGET = tacit.Budget(1.0, 1e-6)
+BUDGET = reticent.Budget(1.0, 1e-6)
 MICROSECONDS, RATIO = 20.0, 1.5
 RESULTS = Path(__file__).parent / "results" / "bandit_speed.json"
 

@@ -44,7 +44,7 @@ from timing import MOST_PROCESSES, PROCESSES  # noqa: E402
 
 def facts(run: Run, before: float, seconds: float) -> dict[str, object]:
     """Under what circumstances a table was made."""
-    versions = {name: version(name) for name in ("tacit", "numpy", "numba", "scikit-learn")}
+    versions = {name: version(name) for name in ("reticent", "numpy", "numba", "scikit-learn")}
     named = {"diffprivlib": ("diffprivlib", "scikit-learn"), "opacus": ("opacus", "torch"),
              "jax_privacy": ("jax_privacy", "jax")}  # fmt: skip
     for name in sorted(run.used):

@@ -10,7 +10,7 @@ later; read it together with "above the bound".
 
     python benchmarks/best_fixed.py [--records 500000] [--columns 90]
 
-The Covertype part reads covertype.parquet from the folder named by TACIT_DATA, else from shared/data
+The Covertype part reads covertype.parquet from the folder named by RETICENT_DATA, else from shared/data
 beside the checkout, and is skipped with a sentence where there is none.
 """
 
@@ -32,7 +32,7 @@ import numpy as np  # noqa: E402
 from scipy.optimize import lsq_linear, minimize  # noqa: E402
 from sklearn.linear_model import LogisticRegression, Ridge  # noqa: E402
 
-from tacit import losses, sets  # noqa: E402
+from reticent import losses, sets  # noqa: E402
 
 GAP = 1e-6
 SECONDS = 30.0
@@ -56,9 +56,9 @@ def random_records(count: int, columns: int) -> tuple[np.ndarray, np.ndarray, np
 def covertype() -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """Standardised columns and a constant, rows of norm at most one; class 2 against the rest."""
     beside = Path(__file__).resolve().parents[2] / "shared" / "data"
-    path = Path(os.environ.get("TACIT_DATA", beside)) / "covertype.parquet"
+    path = Path(os.environ.get("RETICENT_DATA", beside)) / "covertype.parquet"
     if not path.exists():
-        print(f"\nCovertype is skipped: there is no {path.name} in the folder of TACIT_DATA.")
+        print(f"\nCovertype is skipped: there is no {path.name} in the folder of RETICENT_DATA.")
         return None
     import pandas
 
@@ -118,7 +118,7 @@ def show(
         warnings.simplefilter("ignore", losses.GapWarning)
         best = losses.best_fixed(region, loss, A, y, gap=GAP, time_limit=10 * SECONDS)
     print(
-        f"{title:34s} {'tacit':22s} {best.seconds:7.2f} s          "
+        f"{title:34s} {'reticent':22s} {best.seconds:7.2f} s          "
         f"certified gap {best.relative_gap:8.1e}   {best.method}",
         flush=True,
     )

@@ -6,7 +6,7 @@ Classification: rows scaled to unit norm, a quarter held out, a new split and ne
 seed; delta = 0 with ``neighbours="replace"`` and delta = 1e-5 with ``"zero-out"``. The column
 "diffprivlib (quoted)" repeats figures measured elsewhere with diffprivlib 0.6.6, the better of C = 1
 and 100, under the first of the two; the synthetic set there was another draw of the same size. Real
-data is looked for in the folder TACIT_DATA, else ../shared/data beside the checkout.
+data is looked for in the folder RETICENT_DATA, else ../shared/data beside the checkout.
 
 The one thing a reader would get wrong: means of few seeds have errors; the half-width printed after
 each is one standard error.
@@ -26,8 +26,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-import tacit
-from tacit import erm, losses, sets
+import reticent
+from reticent import erm, losses, sets
 
 QUOTED = {
     ("breast_cancer", 0.1): 0.648, ("breast_cancer", 1.0): 0.822, ("breast_cancer", 8.0): 0.962,
@@ -40,7 +40,7 @@ LARGE = 30_000
 
 
 def folder() -> Path:
-    named = os.environ.get("TACIT_DATA")
+    named = os.environ.get("RETICENT_DATA")
     return Path(named) if named else Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
@@ -142,7 +142,7 @@ def classification(names: list[str], seeds: int) -> None:
         try:
             X, y = CLASSIFICATION[name]()
         except FileNotFoundError:
-            print(f"{name:14s} skipped: no such file in {folder()}; set TACIT_DATA")
+            print(f"{name:14s} skipped: no such file in {folder()}; set RETICENT_DATA")
             continue
         X = unit_rows(X)
         loss = losses.Logistic()
@@ -156,7 +156,10 @@ def classification(names: list[str], seeds: int) -> None:
             best = losses.best_fixed(where, ridge, X[train], y[train], gap=1e-3, time_limit=60.0)
             ceiling.append(float(np.mean(np.sign(X[test] @ best.point) == y[test])))
         for epsilon in EPSILONS:
-            for budget in (tacit.Budget(epsilon, 0.0, "replace"), tacit.Budget(epsilon, DELTA)):
+            for budget in (
+                reticent.Budget(epsilon, 0.0, "replace"),
+                reticent.Budget(epsilon, DELTA),
+            ):
                 cells = []
                 for title in SOLVERS:
                     if title not in chosen:
@@ -201,7 +204,7 @@ def regression(seeds: int) -> None:
         try:
             table = pd.read_parquet(folder() / file)
         except FileNotFoundError:
-            print(f"{name:12s} skipped: no {file} in {folder()}; set TACIT_DATA")
+            print(f"{name:12s} skipped: no {file} in {folder()}; set RETICENT_DATA")
             continue
         target = target or table.columns[-1]
         y = table.pop(target).to_numpy(float)
@@ -223,7 +226,7 @@ def regression(seeds: int) -> None:
             ):
                 scores = [
                     r2(erm.sufficient_statistics(losses.Squared(), None, X, y, seed=seed,
-                                                 budget=tacit.Budget(epsilon, 1e-6), **more).point)
+                                                 budget=reticent.Budget(epsilon, 1e-6), **more).point)
                     for seed in range(seeds)
                 ]  # fmt: skip
                 cells.append(cell(scores))
@@ -267,7 +270,7 @@ def lasso(seeds: int) -> None:
         try:
             X, y = load()
         except FileNotFoundError:
-            print(f"{name:12s} skipped: no such file in {folder()}; set TACIT_DATA")
+            print(f"{name:12s} skipped: no such file in {folder()}; set RETICENT_DATA")
             continue
         n, p = X.shape
         loss, where = losses.Squared(), sets.L1Ball(p)
@@ -275,7 +278,7 @@ def lasso(seeds: int) -> None:
         least = loss.mean_value(exact.point, X, y) - float(np.min(exact.trace.diagnostics["gap"]))
         zero = loss.mean_value(np.zeros(p), X, y) - least
         for epsilon in EPSILONS:
-            budget = tacit.Budget(epsilon, 1e-6)
+            budget = reticent.Budget(epsilon, 1e-6)
             ours = [erm.frank_wolfe(loss, where, X, y, budget=budget, seed=s) for s in range(seeds)]
             steps = ours[0].trace.settings["steps"]
             printed = [

@@ -7,7 +7,7 @@ seed; delta = 0 with ``neighbours="replace"`` and delta = 1e-5 with ``"zero-out"
 the share of what scikit-learn's LogisticRegression (C = 100) gains over the larger class that is kept.
 Regression: R2 on a quarter held out, features scaled by `DomainScaler` with the bounds of each table's
 columns taken as public, beside AdaSSP with exact noise. Speed: seconds of ``fit`` beside scikit-learn.
-Results go to results/estimators.json. Real data: the folder TACIT_DATA, else ../shared/data.
+Results go to results/estimators.json. Real data: the folder RETICENT_DATA, else ../shared/data.
 
 The one thing a reader would get wrong: means of few seeds have errors; the half-width printed after
 each is one standard error.
@@ -35,8 +35,8 @@ from erm_accuracy import (
     unit_rows,
 )
 
-from tacit import PrivacyLeakWarning
-from tacit.estimators import (
+from reticent import PrivacyLeakWarning
+from reticent.estimators import (
     DomainScaler,
     PrivateLinearRegression,
     PrivateLinearSVC,
@@ -66,7 +66,7 @@ def accuracy(names: list[str], seeds: int) -> None:
         try:
             X, y = CLASSIFICATION[name]()
         except FileNotFoundError:
-            print(f"{name:14s} skipped: no such file in {folder()}; set TACIT_DATA")
+            print(f"{name:14s} skipped: no such file in {folder()}; set RETICENT_DATA")
             continue
         X, y = unit_rows(X), y.astype(int)
         repeats = min(seeds, 3) if len(y) > 10 * LARGE else seeds
@@ -105,7 +105,7 @@ def tables() -> dict[str, tuple[np.ndarray, np.ndarray]]:
         try:
             table = pd.read_parquet(folder() / file)
         except FileNotFoundError:
-            print(f"{name:12s} skipped: no {file} in {folder()}; set TACIT_DATA")
+            print(f"{name:12s} skipped: no {file} in {folder()}; set RETICENT_DATA")
             continue
         y = table.pop(target or table.columns[-1]).to_numpy(float)
         X = table.drop(columns=[c for c in dropped if c in table]).select_dtypes("number")
@@ -157,7 +157,7 @@ def speed() -> None:
         try:
             X, y = CLASSIFICATION[name]()
         except FileNotFoundError:
-            print(f"{name:14s} skipped: no such file in {folder()}; set TACIT_DATA")
+            print(f"{name:14s} skipped: no such file in {folder()}; set RETICENT_DATA")
             continue
         X, y = unit_rows(X), y.astype(int)
         ours, theirs = [], []

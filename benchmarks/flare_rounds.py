@@ -17,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-import tacit
-from tacit.vertical import Coordinator, InProcess, flare
+import reticent
+from reticent.vertical import Coordinator, InProcess, flare
 
 PARTIES = ("north", "south", "west")
 BUDGET = {"epsilon": 4.0, "delta": 1e-6}
@@ -68,7 +68,7 @@ def compare(folder: Path, variant: str, options: argparse.Namespace) -> None:
         for name in PARTIES
     }
     began = time.perf_counter()
-    fit = Coordinator(InProcess(parties)).run(budget=tacit.Budget(**BUDGET), **asked)
+    fit = Coordinator(InProcess(parties)).run(budget=reticent.Budget(**BUDGET), **asked)
     alone = 1000.0 * (time.perf_counter() - began) / options.rounds
     same = all(
         outcome["weights"][name] == {str(k): float(point[k]) for k in point.nonzero()[0]}

@@ -27,9 +27,9 @@ import numpy as np
 import scipy.sparse as sp
 from erm_accuracy import EPSILONS, cell, folder, lasso_sets
 
-import tacit
-from tacit import erm, losses, sets
-from tacit.estimators import PrivateLasso
+import reticent
+from reticent import erm, losses, sets
+from reticent.estimators import PrivateLasso
 
 RESULTS = Path(__file__).parent / "results"
 DELTA = 1e-6
@@ -64,7 +64,7 @@ def real(seeds: int) -> None:
         try:
             X, y = load()
         except FileNotFoundError:
-            print(f"{name:11s} skipped: no such file in {folder()}; set TACIT_DATA")
+            print(f"{name:11s} skipped: no such file in {folder()}; set RETICENT_DATA")
             continue
         n, p = X.shape
         least = least_loss(X, y)
@@ -72,7 +72,7 @@ def real(seeds: int) -> None:
         for epsilon in EPSILONS:
             ours = [private(X, y, epsilon, seed) for seed in range(seeds)]
             steps = ours[0].settings_["steps"]
-            budget = tacit.Budget(epsilon, DELTA)
+            budget = reticent.Budget(epsilon, DELTA)
             printed = [
                 erm.frank_wolfe(LOSS, sets.L1Ball(p), X, y, budget=budget, seed=seed,
                                 calibration="published")

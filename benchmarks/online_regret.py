@@ -2,7 +2,7 @@
 
     python benchmarks/online_regret.py [growth | synthetic | window | covertype | flights | blog | electricity]
 
-Real data is looked for in the folder that TACIT_DATA names, else in ../shared/data beside the checkout; a part whose
+Real data is looked for in the folder that RETICENT_DATA names, else in ../shared/data beside the checkout; a part whose
 data is not there says so and is skipped. Losses, regret and accuracy are read off the data: not private.
 """
 
@@ -19,16 +19,16 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 
-import tacit
-from tacit import losses, online, sets
-from tacit.cli.reproduce.data import CARRIERS
-from tacit.cli.reproduce.no_noise import NoNoise
+import reticent
+from reticent import losses, online, sets
+from reticent.cli.reproduce.data import CARRIERS
+from reticent.cli.reproduce.no_noise import NoNoise
 
 DELTA = 1e-6
 
 
 def data(name: str) -> Path | None:
-    folder = os.environ.get("TACIT_DATA") or Path(__file__).parents[2] / "shared" / "data"
+    folder = os.environ.get("RETICENT_DATA") or Path(__file__).parents[2] / "shared" / "data"
     path = Path(folder) / name
     if not path.exists():
         print(f"{name} is not in {folder}: this part is skipped")
@@ -57,7 +57,7 @@ def classes(T: int, dim: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def growth(repeats: int = 20) -> None:
     horizons = 2 ** np.arange(8, 17)
     dim, ball = 5, sets.L2Ball(5, 1.0)
-    budget, window = tacit.Budget(1.0, DELTA), tacit.Budget(1.0, DELTA, window=64)
+    budget, window = reticent.Budget(1.0, DELTA), reticent.Budget(1.0, DELTA, window=64)
     strong, plain = losses.Logistic(ridge=0.5), losses.Logistic()
     hard = losses.Linear()
     common = {"noise_precision": "float"}
@@ -167,13 +167,13 @@ def synthetic(repeats: int = 3) -> None:
             out.append((learner.run(A, y, keep=1, keep_records=False).total_loss - best.total) / T)
         return float(np.mean(out)), float(np.std(out))
 
-    clean, _ = average(budget=tacit.Budget(1.0, DELTA), total=NoNoise, weight=1.0, damping=0.0)
+    clean, _ = average(budget=reticent.Budget(1.0, DELTA), total=NoNoise, weight=1.0, damping=0.0)
     print(
         f"{'epsilon':>8}{'published':>12}{'exact tree':>12}{'plain BLT':>12}{'ours':>12}{'spread':>10}"
         f"{'aim (BLT)':>11}{'published/ours':>15}   without noise {clean:.1e}"
     )
     for epsilon, aim in aims.items():
-        budget = tacit.Budget(epsilon, DELTA)
+        budget = reticent.Budget(epsilon, DELTA)
         plain = {"weight": 1.0, "damping": 0.0}
         paper, _ = average(budget=budget, calibration="published", damping=0.0)
         tree, _ = average(budget=budget, total="tree", **plain)
@@ -220,13 +220,13 @@ def window(repeats: int = 10, T: int = 100_000) -> None:
     loss = losses.Logistic(ridge=0.01)
     ball = sets.L2Ball(X.shape[1], 5.0)
     cases = {
-        "window, projection": (tacit.Budget(1.0, DELTA, window=1024), {}),
-        "window, local linear": (tacit.Budget(1.0, DELTA, window=1024), {"step": "local-linear"}),
-        "window, pure": (tacit.Budget(1.0, window=1024), {}),
-        "for ever": (tacit.Budget(1.0, DELTA), {}),
-        "PFTAL (for ever, pure)": (tacit.Budget(1.0), {}),
+        "window, projection": (reticent.Budget(1.0, DELTA, window=1024), {}),
+        "window, local linear": (reticent.Budget(1.0, DELTA, window=1024), {"step": "local-linear"}),
+        "window, pure": (reticent.Budget(1.0, window=1024), {}),
+        "for ever": (reticent.Budget(1.0, DELTA), {}),
+        "PFTAL (for ever, pure)": (reticent.Budget(1.0), {}),
         "window, published noise": (
-            tacit.Budget(1.0, DELTA, window=1024), {"calibration": "published", "anchor": 0.0},
+            reticent.Budget(1.0, DELTA, window=1024), {"calibration": "published", "anchor": 0.0},
         ),
     }  # fmt: skip
     regrets = {name: [] for name in cases}
@@ -264,7 +264,7 @@ def accuracy(repeats: int = 10, T: int = 200_000) -> None:
     )  # iterates are as stable as curved
 
     def learners(epsilon, s):
-        budget = tacit.Budget(epsilon, DELTA)
+        budget = reticent.Budget(epsilon, DELTA)
         common = {"budget": budget, "horizon": T, "seed": s, "noise_precision": "float"}
         return {
             "published PIGD": online.PerturbedIterates(
@@ -282,7 +282,7 @@ def accuracy(repeats: int = 10, T: int = 200_000) -> None:
         free = online.FollowTheApproximateLeader(
             ball,
             loss,
-            budget=tacit.Budget(1.0, DELTA),
+            budget=reticent.Budget(1.0, DELTA),
             horizon=T,
             total=NoNoise,
             noise_precision="float",
@@ -322,10 +322,10 @@ def regression(name: str, X: np.ndarray, y: np.ndarray, repeats: int = 3) -> Non
         print(f"{label:30}{refresh}{2 * play.mean_loss:10.5f}", flush=True)
 
     common = {"horizon": T, "noise_precision": "float", "refresh": 10}
-    free = {"budget": tacit.Budget(1.0, DELTA), "total": NoNoise, "weight": 1.0}
+    free = {"budget": reticent.Budget(1.0, DELTA), "total": NoNoise, "weight": 1.0}
     show("not private", online.QuadraticLeader(ball, loss, **free, **common))
     for epsilon in (0.1, 1.0, 10.0):
-        budget = tacit.Budget(epsilon, DELTA)
+        budget = reticent.Budget(epsilon, DELTA)
         for label, more in (
             ("published", {"calibration": "published", "damping": 0.0}),
             ("ours", {}),
@@ -401,7 +401,7 @@ def electricity(repeats: int = 10) -> None:
     free = online.FollowTheRegularizedLeader(
         ball,
         loss,
-        budget=tacit.Budget(1.0, DELTA),
+        budget=reticent.Budget(1.0, DELTA),
         horizon=T,
         total=NoNoise,
         noise_precision="float",
@@ -409,7 +409,7 @@ def electricity(repeats: int = 10) -> None:
     print(f"{'not private':30}{share(free):8.2f}")
     for epsilon in (0.1, 1.0, 10.0):
         for window in (None, 1024):
-            budget = tacit.Budget(epsilon, DELTA, window=window)
+            budget = reticent.Budget(epsilon, DELTA, window=window)
             common = {"budget": budget, "horizon": T, "noise_precision": "float"}
             values = [
                 share(online.FollowTheRegularizedLeader(ball, loss, seed=s, **common))

@@ -27,10 +27,10 @@ from pathlib import Path
 
 import numpy as np
 
-import tacit
-from tacit import erm, losses, sets, vertical
-from tacit.vertical.design import Design, Wish
-from tacit.vertical.messages import Welcome
+import reticent
+from reticent import erm, losses, sets, vertical
+from reticent.vertical.design import Design, Wish
+from reticent.vertical.messages import Welcome
 
 RESULTS = Path(__file__).resolve().parent / "results" / "vertical.json"
 DELTA = 1e-6
@@ -60,7 +60,7 @@ class Task:
 
 
 def folder() -> Path:
-    named = os.environ.get("TACIT_DATA")
+    named = os.environ.get("RETICENT_DATA")
     return Path(named) if named else Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
@@ -128,7 +128,7 @@ def optimum(task: Task) -> np.ndarray:
     return x
 
 
-def transport(task: Task, budget: tacit.Budget, seed: int) -> vertical.InProcess:
+def transport(task: Task, budget: reticent.Budget, seed: int) -> vertical.InProcess:
     n = len(task.y)
     return vertical.InProcess(
         {
@@ -147,13 +147,13 @@ def transport(task: Task, budget: tacit.Budget, seed: int) -> vertical.InProcess
     )
 
 
-def protocol(task: Task, budget: tacit.Budget, seed: int, **options: object) -> vertical.Fit:
+def protocol(task: Task, budget: reticent.Budget, seed: int, **options: object) -> vertical.Fit:
     big = budget.with_(epsilon=1e12) if {"noise", "calibration"} & set(options) else budget
     coordinator = vertical.Coordinator(transport(task, big, seed))
     return coordinator.run(budget=budget, radius=task.radius, loss=task.loss, seed=seed, **options)
 
 
-def before_sketching(task: Task, budget: tacit.Budget, seed: int) -> vertical.Fit:
+def before_sketching(task: Task, budget: reticent.Budget, seed: int) -> vertical.Fit:
     """Noise as if columns cost nothing, and next to none on the columns themselves."""
     n = len(task.y)
     facts = {
@@ -173,13 +173,13 @@ def before_sketching(task: Task, budget: tacit.Budget, seed: int) -> vertical.Fi
                     sketch_size=n, correlation=math.inf)  # fmt: skip
 
 
-def centralised(task: Task, budget: tacit.Budget, seed: int) -> erm.Fit:
+def centralised(task: Task, budget: reticent.Budget, seed: int) -> erm.Fit:
     loss = losses.Squared() if task.loss == "squared" else losses.Logistic()
     ball = sets.L1Ball(task.A.shape[1], task.radius)
     return erm.frank_wolfe(loss, ball, task.A, task.y, budget=budget, seed=seed)
 
 
-def one_shot(task: Task, budget: tacit.Budget, seed: int, size: int) -> erm.Fit:
+def one_shot(task: Task, budget: reticent.Budget, seed: int, size: int) -> erm.Fit:
     return vertical.one_shot_sketch(
         list(task.blocks.values()), task.y, budget=budget, radius=task.radius, sketch_size=size,
         seed=seed, noise_precision="float",
@@ -187,7 +187,7 @@ def one_shot(task: Task, budget: tacit.Budget, seed: int, size: int) -> erm.Fit:
 
 
 def compare(task: Task, epsilon: float, seeds: int) -> dict[str, object]:
-    budget = tacit.Budget(epsilon, DELTA)
+    budget = reticent.Budget(epsilon, DELTA)
     risk = task.risk()
     best = risk(optimum(task))
     zero = risk(np.zeros(task.A.shape[1])) - best
@@ -275,7 +275,7 @@ def uplink(epsilon: float) -> dict[str, object]:
 
     The fit begins at 2,000 records: with 1,000 the default is a single round, which sends no column.
     """
-    budget = tacit.Budget(epsilon, DELTA)
+    budget = reticent.Budget(epsilon, DELTA)
     counts = [2_000, 4_000, 8_000, 16_000, 32_000]
     found: dict[str, object] = {"records": counts, "columns": 1000, "epsilon": epsilon}
     rounds: list[int] = []

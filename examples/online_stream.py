@@ -19,12 +19,12 @@ from rich.console import Console
 from rich.table import Table
 from river import datasets
 
-import tacit
-from tacit import losses, online, sets, trace
-from tacit.plots.errors import error_over_time
-from tacit.plots.over_time import over_time
-from tacit.plots.utility import privacy_utility
-from tacit.report import Page
+import reticent
+from reticent import losses, online, sets, trace
+from reticent.plots.errors import error_over_time
+from reticent.plots.over_time import over_time
+from reticent.plots.utility import privacy_utility
+from reticent.report import Page
 
 RANGE = 150.0  # the sensors read from -150 to 150 or so; what is beyond is clipped
 BUDGETS = {"epsilon = 0.1": 0.1, "epsilon = 1": 1.0, "epsilon = 8": 8.0, "all but non-private": 1e6}
@@ -44,7 +44,7 @@ def learn(X: np.ndarray, y: np.ndarray, epsilon: float) -> tuple[online.OnlineLe
     learner = online.FollowTheRegularizedLeader(
         sets.L2Ball(X.shape[1], radius=10.0),
         losses.Logistic(),
-        budget=tacit.Budget(epsilon, 1e-6),
+        budget=reticent.Budget(epsilon, 1e-6),
         horizon=len(y),
     )
     return learner, learner.run(X, y, keep=len(y), progress=sys.stderr.isatty())

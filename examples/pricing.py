@@ -19,8 +19,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-import tacit
-from tacit import bandit, plots, sets
+import reticent
+from reticent import bandit, plots, sets
 
 VISITORS = 100_000
 LARGEST = 0.5  # the largest discount
@@ -41,7 +41,7 @@ def main() -> None:
     # shares of the largest discount: each in [0, 1], together UNITS
     discounts = sets.HyperSimplex(6, UNITS)
     facts = {"lipschitz": 0.3, "values": (-1.0, 0.0), "horizon": VISITORS}
-    budget = tacit.Budget(epsilon=1.0, delta=1e-6)
+    budget = reticent.Budget(epsilon=1.0, delta=1e-6)
     learners = {
         "private": bandit.ProjectionFreeBandit(discounts, budget=budget, **facts),
         "not private": bandit.ProjectionFreeBandit(discounts, private=False, **facts),

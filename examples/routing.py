@@ -17,8 +17,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-import tacit
-from tacit import bandit, plots, sets
+import reticent
+from reticent import bandit, plots, sets
 
 TRIPS = 120_000
 ROADS = [
@@ -46,10 +46,10 @@ def main() -> None:
     flows = sets.FlowPolytope(ROADS, "home", "office")
     costs = delays(3)
     facts = {"lipschitz": 0.6, "values": (0.0, 1.0), "horizon": TRIPS, "seed": 0}
-    budget = tacit.Budget(epsilon=1.0, delta=1e-6)
+    budget = reticent.Budget(epsilon=1.0, delta=1e-6)
     learners = {
         "private": bandit.ProjectionFreeBandit(flows, budget=budget, **facts),
-        "pure": bandit.ProjectionFreeBandit(flows, budget=tacit.Budget(1.0), **facts),
+        "pure": bandit.ProjectionFreeBandit(flows, budget=reticent.Budget(1.0), **facts),
         "not private": bandit.ProjectionFreeBandit(flows, private=False, **facts),
         "noise as published": bandit.ProjectionFreeBandit(
             flows, budget=budget, calibration="published", **facts

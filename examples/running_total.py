@@ -16,8 +16,8 @@ from rich.progress import track
 from rich.table import Table
 from sklearn.datasets import load_diabetes
 
-import tacit
-from tacit import plots, sums
+import reticent
+from reticent import plots, sums
 
 BOUND = 350.0
 REPORT = Path("report")
@@ -26,8 +26,8 @@ REPORT = Path("report")
 def main() -> None:
     console = Console()
     scores = load_diabetes().target / BOUND
-    budget = tacit.Budget(epsilon=1.0, delta=1e-6)
-    pure = tacit.Budget(epsilon=1.0)
+    budget = reticent.Budget(epsilon=1.0, delta=1e-6)
+    pure = reticent.Budget(epsilon=1.0)
     horizon = len(scores)
     totals = {
         "correlated noise": sums.Correlated(1, horizon, budget=budget),

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tacit.privacy import published
-from tacit.privacy.published import Published, bandit, chapter, online, vertical, window
+from reticent.privacy import published
+from reticent.privacy.published import Published, bandit, chapter, online, vertical, window
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "errata.md"
 BEGIN = "<!-- generated: claimed-and-true -->"
@@ -33,7 +33,7 @@ COLUMNS = (
 
 INTRODUCTION = f"""# What the papers claim, and what their noise gives
 
-Tacit builds on five papers. All five are worth reading, and everything here rests on their ideas.
+Reticent builds on five papers. All five are worth reading, and everything here rests on their ideas.
 Like most papers of their length they contain slips, and a few of these change how private a result
 is. We list them with respect, so that nobody has to find them again:
 
@@ -55,7 +55,7 @@ the epsilon that the paper claims beside the epsilon that this noise gives.
   as well; a claim for *zero-out* says nothing about *replace*.
 - A figure far below the claim means more noise than the claim needs.
 
-`tacit.privacy.published` holds the formulas; `calibration="exact"`, the default, uses none of them.
+`reticent.privacy.published` holds the formulas; `calibration="exact"`, the default, uses none of them.
 """
 
 Row = tuple[str, str, Published]

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import numpy as np
 
-import tacit
-from tacit import plots, sums
-from tacit.privacy import published
+import reticent
+from reticent import plots, sums
+from reticent.privacy import published
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 
 
 def same_promise() -> None:
     """Error over time of a running total, full protection and (1, 1e-6) for all."""
-    horizon, budget = 4096, tacit.Budget(1.0, 1e-6)
+    horizon, budget = 4096, reticent.Budget(1.0, 1e-6)
     steps = np.unique(np.round(np.geomspace(1, horizon - 1, 600)).astype(int))
     plain = sums.Tree(1, horizon, budget=budget, estimator="plain")
     honaker = sums.Tree(1, horizon, budget=budget)
@@ -40,7 +40,7 @@ def same_promise() -> None:
 
 def same_promise_window() -> None:
     """Error over time when a record is protected for 1024 outputs."""
-    budget = tacit.Budget(1.0, 1e-6, window=1024)
+    budget = reticent.Budget(1.0, 1e-6, window=1024)
     steps = np.unique(np.round(np.geomspace(1, 2**16 - 1, 900)).astype(int))
     tree = sums.WindowTree(1, budget=budget)
     correlated = sums.Correlated(1, budget=budget)

@@ -12,10 +12,10 @@ import sys
 import time
 from pathlib import Path
 
-from tacit.sums.toeplitz import Toeplitz
-from tacit.sums.toeplitz_search import optimise
+from reticent.sums.toeplitz import Toeplitz
+from reticent.sums.toeplitz_search import optimise
 
-TABLE = Path(__file__).parents[1] / "src" / "tacit" / "sums" / "toeplitz_table.json"
+TABLE = Path(__file__).parents[1] / "src" / "reticent" / "sums" / "toeplitz_table.json"
 PROBLEMS = (("horizon", "max"), ("horizon", "mean"), ("window", "max"))
 
 

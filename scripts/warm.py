@@ -10,14 +10,14 @@ import time
 
 import numpy as np
 
-import tacit
-from tacit import bandit, erm, losses, online, sets, sums
-from tacit.estimators import river
+import reticent
+from reticent import bandit, erm, losses, online, sets, sums
+from reticent.estimators import river
 
 
 def totals() -> None:
     """Every running total, in both precisions, with every number of buffers that the shipped filters have."""
-    pure, approximate = tacit.Budget(1.0), tacit.Budget(1.0, 1e-6)
+    pure, approximate = reticent.Budget(1.0), reticent.Budget(1.0, 1e-6)
     rows = np.ones((3, 2))
     for precision in ("lattice", "float"):
         common = {"noise_precision": precision, "seed": 0}
@@ -43,13 +43,13 @@ def totals() -> None:
 
 
 def choices() -> None:
-    tacit.noise.exponential_mechanism([0.0, 1.0], sensitivity=1.0, epsilon=1.0)
+    reticent.noise.exponential_mechanism([0.0, 1.0], sensitivity=1.0, epsilon=1.0)
 
 
 def learners() -> None:
     """The loops of the online learners."""
     rows, labels = np.full((3, 2), 0.5), np.array([1.0, -1.0, 1.0])
-    budget = tacit.Budget(1.0, 1e-6)
+    budget = reticent.Budget(1.0, 1e-6)
     for precision in ("lattice", "float"):
         leader = online.FollowTheRegularizedLeader(
             sets.L2Ball(2), losses.Logistic(), budget=budget, horizon=5, noise_precision=precision
@@ -80,11 +80,11 @@ def solvers() -> None:
     """One fit of each kind, and one play of the bandit."""
     rng = np.random.default_rng(0)
     A, y = rng.uniform(-0.5, 0.5, (300, 3)), rng.choice((-1.0, 1.0), 300)
-    for budget in (tacit.Budget(1.0), tacit.Budget(1.0, 1e-6)):
+    for budget in (reticent.Budget(1.0), reticent.Budget(1.0, 1e-6)):
         erm.objective_perturbation(losses.Logistic(), None, A, y, budget=budget)
         erm.gradient_descent(losses.Logistic(), sets.L2Ball(3), A, y, budget=budget, steps=2)
         erm.frank_wolfe(losses.Squared(), sets.L1Ball(3), A, y, budget=budget, steps=2)
-    player = bandit.ProjectionFreeBandit(sets.L1Ball(3), tacit.Budget(1.0, 1e-6), 1.0, 100)
+    player = bandit.ProjectionFreeBandit(sets.L1Ball(3), reticent.Budget(1.0, 1e-6), 1.0, 100)
     player.ask()
     player.tell(0.5)
 

@@ -1,6 +1,6 @@
 """Data for the questions: bundled with scikit-learn, drawn here, or read from the folder of real data.
 
-The folder is the one that TACIT_DATA names, else ``../shared/data`` beside the checkout.
+The folder is the one that RETICENT_DATA names, else ``../shared/data`` beside the checkout.
 
 The one thing a reader would get wrong: rows are scaled to norm one beforehand, ours and the peers' alike, so that no
 library's clipping decides.
@@ -26,7 +26,7 @@ def _guarded(load: Any, name: str) -> Any:
     try:
         return load()
     except FileNotFoundError as error:
-        raise Missing(f"there is no such file in the folder of TACIT_DATA ({name})") from error
+        raise Missing(f"there is no such file in the folder of RETICENT_DATA ({name})") from error
 
 
 def sparse(name: str) -> tuple[Any, np.ndarray]:
@@ -41,5 +41,5 @@ def classification(name: str) -> tuple[np.ndarray, np.ndarray]:
 def file(name: str) -> Any:
     path = erm_accuracy.folder() / name
     if not path.exists():
-        raise Missing(f"there is no {name} in the folder of TACIT_DATA")
+        raise Missing(f"there is no {name} in the folder of RETICENT_DATA")
     return path

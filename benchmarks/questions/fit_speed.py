@@ -13,13 +13,13 @@ from sklearn.linear_model import LogisticRegression
 from table import Table
 from timing import Measured, Ratio, measure
 
-import tacit
+import reticent
 from questions import Run
 from questions.data import Missing, classification
-from tacit import erm, losses
+from reticent import erm, losses
 
 QUESTION = 3
-BUDGET = tacit.Budget(1.0, 0.0, "replace")
+BUDGET = reticent.Budget(1.0, 0.0, "replace")
 
 
 def fits(run: Run) -> Table:
@@ -51,7 +51,7 @@ def fits(run: Run) -> Table:
 
         def estimator(X: np.ndarray = X, y: np.ndarray = y, few: int = few) -> None:
             for seed in range(few):
-                tacit.PrivateLogisticRegression(
+                reticent.PrivateLogisticRegression(
                     1.0, 0.0, neighbours="replace", classes=(-1.0, 1.0), random_state=seed
                 ).fit(X, y)
 

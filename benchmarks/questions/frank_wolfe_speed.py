@@ -17,13 +17,13 @@ import scipy.sparse as sp
 from table import Table
 from timing import Measured, Ratio, measure
 
-import tacit
+import reticent
 from questions import Run
 from questions.data import Missing, sparse
-from tacit import erm, losses, sets
+from reticent import erm, losses, sets
 
 QUESTION = 3
-BUDGET = tacit.Budget(1.0, 1e-6)
+BUDGET = reticent.Budget(1.0, 1e-6)
 
 
 def naive(A: Any, y: np.ndarray, scale: float, steps: int) -> np.ndarray:

@@ -21,9 +21,9 @@ import erm_accuracy
 import numpy as np
 from table import Mean, Table, of_means, repeat
 
-import tacit
+import reticent
 from questions import Run
-from tacit import erm, losses, sets
+from reticent import erm, losses, sets
 
 QUESTION = 2
 EPSILONS = (0.1, 1.0, 8.0)
@@ -61,7 +61,7 @@ def lasso(run: Run) -> Table:
             X, y = load()
         except FileNotFoundError:
             table.settings.append(
-                f"{name} is left out: there is no such file in the folder of TACIT_DATA"
+                f"{name} is left out: there is no such file in the folder of RETICENT_DATA"
             )
             continue
         n, p = X.shape
@@ -79,9 +79,9 @@ def lasso(run: Run) -> Table:
             # The formula at epsilon / n is the formula at epsilon without its 1/n.
             paper = {"calibration": "published"}
             ways = {
-                "solver": {"budget": tacit.Budget(epsilon, 1e-6)},
-                "repaired": paper | {"budget": tacit.Budget(epsilon / n, 1e-6)},
-                "printed": paper | {"budget": tacit.Budget(epsilon, 1e-6)},
+                "solver": {"budget": reticent.Budget(epsilon, 1e-6)},
+                "repaired": paper | {"budget": reticent.Budget(epsilon / n, 1e-6)},
+                "printed": paper | {"budget": reticent.Budget(epsilon, 1e-6)},
             }
 
             @cache  # those that tuned the published ones are among those that count
@@ -114,7 +114,7 @@ def lasso(run: Run) -> Table:
                 least: float = least,
                 score: Any = score,
             ) -> dict[str, float]:
-                model = tacit.PrivateLasso(epsilon, 1e-6, random_state=seed).fit(X, y)
+                model = reticent.PrivateLasso(epsilon, 1e-6, random_state=seed).fit(X, y)
                 ours = float(0.5 * np.mean((model.predict(X) - y) ** 2) - least)
                 return {"ours": ours} | {way: score(way, seed) for way in ("solver", "repaired")}
 

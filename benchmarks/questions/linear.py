@@ -16,10 +16,10 @@ import erm_accuracy
 import numpy as np
 from table import Mean, Table, of_means, repeat
 
-import tacit
+import reticent
 from questions import Run
 from questions.data import Missing, file, unit_rows
-from tacit import erm, losses
+from reticent import erm, losses
 
 QUESTION = 2
 EPSILONS = (0.1, 1.0, 8.0)
@@ -89,7 +89,7 @@ def linear(run: Run) -> Table:
         top = r2(np.linalg.lstsq(X, y)[0])
         path = peer.put(name, X=X, y=y)
         for epsilon in EPSILONS:
-            budget = tacit.Budget(epsilon, 1e-6)
+            budget = reticent.Budget(epsilon, 1e-6)
 
             def sample(
                 seed: int, X: Any = X, y: Any = y, budget: Any = budget, r2: Any = r2
@@ -99,7 +99,7 @@ def linear(run: Run) -> Table:
                     way: erm.sufficient_statistics(losses.Squared(), None, X, y, **more, **common)
                     for way, more in WAYS.items()
                 }
-                model = tacit.PrivateLinearRegression(
+                model = reticent.PrivateLinearRegression(
                     budget.epsilon, budget.delta, random_state=seed
                 )
                 found = {"ours": float(model.fit(X, y).score(X, y))}

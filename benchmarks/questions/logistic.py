@@ -17,10 +17,10 @@ import numpy as np
 from peers.client import Peer
 from table import Mean, Table, of_means, repeat
 
-import tacit
+import reticent
 from questions import Run
 from questions.data import Missing, classification, split
-from tacit import erm, losses, sets
+from reticent import erm, losses, sets
 
 QUESTION = 2
 EPSILONS = (0.1, 1.0, 8.0)
@@ -55,20 +55,22 @@ def arrays(X: np.ndarray, y: np.ndarray, seeds: int) -> dict[str, np.ndarray]:
 Predict = Callable[[np.ndarray], np.ndarray]
 
 
-def by_estimator(budget: tacit.Budget, A: np.ndarray, b: np.ndarray, seed: int) -> Predict:
+def by_estimator(budget: reticent.Budget, A: np.ndarray, b: np.ndarray, seed: int) -> Predict:
     """What a user would call, at its defaults; that there are two classes is public."""
-    model = tacit.PrivateLogisticRegression(
+    model = reticent.PrivateLogisticRegression(
         budget.epsilon, budget.delta, neighbours=budget.neighbours, classes=(-1.0, 1.0), random_state=seed
     )  # fmt: skip
     return model.fit(A, b).predict
 
 
-def by_solver(solve: Any, budget: tacit.Budget, A: np.ndarray, b: np.ndarray, seed: int) -> Predict:
+def by_solver(
+    solve: Any, budget: reticent.Budget, A: np.ndarray, b: np.ndarray, seed: int
+) -> Predict:
     point = solve(losses.Logistic(), None, A, b, budget=budget, seed=seed).point
     return lambda X: np.sign(X @ point)
 
 
-def ways(budget: tacit.Budget) -> dict[str, Callable[..., Predict]]:
+def ways(budget: reticent.Budget) -> dict[str, Callable[..., Predict]]:
     """A rule from records, labels and a seed, by each of ours; the first is the one compared."""
     solvers = {name: partial(by_solver, solve, budget) for name, solve in SOLVERS.items()}
     return {"estimator": partial(by_estimator, budget)} | solvers
@@ -110,7 +112,7 @@ def compared(
     table: Table,
     peer: Peer,
     grid: list[dict[str, Any]],
-    budget: Callable[[float], tacit.Budget],
+    budget: Callable[[float], reticent.Budget],
 ) -> Table:
     for name in names(run):
         try:
@@ -165,7 +167,7 @@ def compared(
 COLUMNS = ["data", "ε", "not private", "our estimator", *(f"our {name}" for name in SOLVERS)]
 READING = (
     "Accuracy on held-out records. Ours are at their defaults: the estimator `PrivateLogisticRegression`, and the "
-    "solvers of `tacit.erm` without an intercept. The last column compares the estimator with the peer: above 1 "
+    "solvers of `reticent.erm` without an intercept. The last column compares the estimator with the peer: above 1 "
     "ours is more accurate."
 )
 
@@ -180,7 +182,7 @@ def logistic_pure(run: Run) -> Table:
     )  # fmt: skip
     grid = [{"C": C, "intercept": b} for C, b in product((1.0, 100.0), (False, True))]
     peer = run.peer("diffprivlib")
-    return compared(run, table, peer, grid, lambda e: tacit.Budget(e, 0.0, "replace"))
+    return compared(run, table, peer, grid, lambda e: reticent.Budget(e, 0.0, "replace"))
 
 
 def logistic_approximate(run: Run) -> Table:
@@ -196,4 +198,4 @@ def logistic_approximate(run: Run) -> Table:
         ],
     )  # fmt: skip
     peer = run.peer("opacus")
-    return compared(run, table, peer, opacus_grid(run), lambda e: tacit.Budget(e, DELTA))
+    return compared(run, table, peer, opacus_grid(run), lambda e: reticent.Budget(e, DELTA))

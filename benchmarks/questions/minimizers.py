@@ -20,7 +20,7 @@ from table import Table
 from timing import Measured, Ratio, measure
 
 from questions import Run
-from tacit import sets
+from reticent import sets
 
 QUESTION = 3
 LIMIT = 1.2

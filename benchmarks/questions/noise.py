@@ -13,13 +13,13 @@ import math
 from table import Table
 from timing import Ratio
 
-import tacit
+import reticent
 from questions import Run
-from tacit import sums
-from tacit.privacy import published
+from reticent import sums
+from reticent.privacy import published
 
 QUESTION = 1
-BUDGET = tacit.Budget(1.0, 1e-6)
+BUDGET = reticent.Budget(1.0, 1e-6)
 
 
 def worst_tree(steps: int, efficient: bool) -> float:

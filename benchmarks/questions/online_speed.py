@@ -17,7 +17,7 @@ from timing import Measured, Ratio, measure
 
 from questions import Run
 from questions.totals import BLOCK, BUDGET, bare, whole_blocks
-from tacit import losses, online, sets
+from reticent import losses, online, sets
 
 QUESTION = 3
 HORIZON = 2**30  # beyond what any number of rounds can use up
@@ -141,7 +141,7 @@ def streams(run: Run) -> Table:
 def one_at_a_time(run: Run) -> Table:
     from river import linear_model
 
-    from tacit.estimators import river as twins
+    from reticent.estimators import river as twins
 
     table = Table(
         "one_at_a_time",

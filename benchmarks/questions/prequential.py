@@ -11,7 +11,7 @@ from table import Mean, Table, of_means
 
 from questions import Run
 from questions.data import Missing, file
-from tacit.estimators import OnlineLogisticRegression
+from reticent.estimators import OnlineLogisticRegression
 
 QUESTION = 2
 CHUNK = 25

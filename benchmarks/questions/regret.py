@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from table import Mean, Table, of_means, repeat
 
-import tacit
+import reticent
 from questions import Run
-from tacit import losses, online, sets
+from reticent import losses, online, sets
 
 QUESTION = 2
 DELTA = 1e-6
@@ -49,7 +49,7 @@ def online_regret(run: Run) -> Table:
     )
     wide, unit = sets.L2Ball(dim, 5.0), sets.L2Ball(dim, 1.0)
 
-    def pair(name: str, budget: tacit.Budget, seed: int) -> tuple[Any, Any]:
+    def pair(name: str, budget: reticent.Budget, seed: int) -> tuple[Any, Any]:
         common: dict[str, Any] = {"budget": budget, "seed": seed, "noise_precision": "float"}
         if name == "PQFTL":
             return tuple(
@@ -70,14 +70,14 @@ def online_regret(run: Run) -> Table:
     kinds = {"PQFTL": (None, squared), "PIGD": (wide, stable), "window learner": (unit, strong)}
     for name, (where, loss) in kinds.items():
         for epsilon in (0.1, 1.0, 10.0):
-            budget = tacit.Budget(epsilon, DELTA)
+            budget = reticent.Budget(epsilon, DELTA)
 
             def sample(
                 seed: int,
                 name: str = name,
                 where: Any = where,
                 loss: Any = loss,
-                budget: tacit.Budget = budget,
+                budget: reticent.Budget = budget,
             ) -> dict[str, float]:
                 A, signs, response = records(steps, dim, seed)
                 y = response if name == "PQFTL" else signs

@@ -12,12 +12,12 @@ import numpy as np
 from table import Table
 from timing import Measured, Ratio, measure
 
-import tacit
+import reticent
 from questions import Run
 from questions.totals import BUDGET, HORIZON, bare, draw_normals, totals, turns, whole_blocks
-from tacit import losses, online, sets, sums
-from tacit.noise.source import Source
-from tacit.privacy import calibration, published
+from reticent import losses, online, sets, sums
+from reticent.noise.source import Source
+from reticent.privacy import calibration, published
 
 QUESTION = 5
 
@@ -95,7 +95,7 @@ def accounting(run: Run) -> Table:
         "formulas claim ε = 1 for neighbours that replace a record; exact is calibrated for that "
         "relation too, and the true ε is for it.",
     )  # fmt: skip
-    budget = tacit.Budget(1.0, 1e-6, "replace")
+    budget = reticent.Budget(1.0, 1e-6, "replace")
     horizon, window = 2**16, 1024
     cases = {
         "one Gaussian": (

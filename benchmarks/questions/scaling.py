@@ -19,15 +19,15 @@ import numpy as np
 from table import Mean, Table
 from timing import Clocked, Measured, clock, measure
 
-import tacit
+import reticent
 from questions import Run
 from questions.frank_wolfe_speed import made_up
 from questions.online_speed import stream
 from questions.totals import BUDGET, HORIZON
-from tacit import erm, losses, online, sets, sums
+from reticent import erm, losses, online, sets, sums
 
 QUESTION = 4
-PURE = tacit.Budget(1.0)
+PURE = reticent.Budget(1.0)
 Task = Callable[[], object]
 
 
@@ -100,7 +100,7 @@ def window(kind: Callable[..., Any], size: int) -> Work:
     rows = np.full((4096, 10), 0.1)
 
     def make() -> Any:
-        return kind(10, budget=tacit.Budget(1.0, 1e-6, window=size))
+        return kind(10, budget=reticent.Budget(1.0, 1e-6, window=size))
 
     def whole() -> object:
         total = make()

@@ -23,22 +23,22 @@ CODE = {
     "an empty process": ("pass", None),
     "import numpy": ("import numpy", None),
     "import sklearn.linear_model": ("import sklearn.linear_model", None),
-    "import tacit": ("import tacit", 1.0),
-    "import tacit, and a Budget": ("import tacit; tacit.Budget(1.0, 1e-6)", None),
+    "import reticent": ("import reticent", 1.0),
+    "import reticent, and a Budget": ("import reticent; reticent.Budget(1.0, 1e-6)", None),
     "first private total": (
-        "import numpy as np, tacit; "
-        "tacit.sums.Correlated(54, 1024, budget=tacit.Budget(1.0, 1e-6)).add(np.zeros(54))",
+        "import numpy as np, reticent; "
+        "reticent.sums.Correlated(54, 1024, budget=reticent.Budget(1.0, 1e-6)).add(np.zeros(54))",
         1.0,
     ),
     "first online fit": (
-        "import numpy as np, tacit; "
-        "tacit.OnlineLogisticRegression().partial_fit(np.ones((2, 3)), [0, 1], classes=[0, 1])",
+        "import numpy as np, reticent; "
+        "reticent.OnlineLogisticRegression().partial_fit(np.ones((2, 3)), [0, 1], classes=[0, 1])",
         None,
     ),
 }
 # So many in a turn of those that are over in a moment: all ratios are to one of them.
-SEVERAL = {"an empty process": 10, "import numpy": 5, "import tacit": 5, "tacit --help": 3}
-HELP = ("tacit --help", "from tacit.cli import main; main(['--help'])", 0.7)
+SEVERAL = {"an empty process": 10, "import numpy": 5, "import reticent": 5, "reticent --help": 3}
+HELP = ("reticent --help", "from reticent.cli import main; main(['--help'])", 0.7)
 
 
 def startup(run: Run) -> Table:
@@ -52,7 +52,7 @@ def startup(run: Run) -> Table:
         "time.",
     )
     code = dict(CODE)
-    if find_spec("typer") is not None and find_spec("tacit.cli.app") is not None:
+    if find_spec("typer") is not None and find_spec("reticent.cli.app") is not None:
         code[HELP[0]] = HELP[1:]
     walls: dict[str, list[float]] = {name: [] for name in code}
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-import tacit
-from tacit import sums
-from tacit.noise import lattice
-from tacit.noise.source import Source
-from tacit.sums.base import _BLOCK
+import reticent
+from reticent import sums
+from reticent.noise import lattice
+from reticent.noise.source import Source
+from reticent.sums.base import _BLOCK
 
-BUDGET = tacit.Budget(1.0, 1e-6)
+BUDGET = reticent.Budget(1.0, 1e-6)
 HORIZON = 2**30  # beyond what any number of rounds can use up
 WINDOWED = BUDGET.with_(window=1024)
 BLOCK = _BLOCK  # as many numbers as the totals draw at a time

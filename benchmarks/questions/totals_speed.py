@@ -14,7 +14,7 @@ from timing import Measured, Ratio, measure
 
 from questions import Run
 from questions.totals import BUDGET, HORIZON, bare, totals, whole_blocks
-from tacit import sums
+from reticent import sums
 
 QUESTION = 3
 TARGETS = {"float": {10: 2.4, 54: 2.0, 512: 2.0}, "lattice": dict.fromkeys((10, 54, 512), 1.3)}

@@ -7,7 +7,7 @@ import zlib
 
 import pytest
 
-from tacit.noise import Source
+from reticent.noise import Source
 
 _streams = itertools.count(10**9)
 

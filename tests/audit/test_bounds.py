@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, binomtest, norm
 
-from tacit.audit import bounds
+from reticent.audit import bounds
 
 
 @pytest.mark.parametrize(("count", "runs"), [(0, 7), (3, 7), (7, 7), (1, 10**6), (499_000, 10**6)])

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-import tacit
-from tacit import audit, sums
-from tacit.audit import canaries
+import reticent
+from reticent import audit, sums
+from reticent.audit import canaries
 
 
 def test_the_p_value_is_the_theorem_s_bound():
@@ -59,7 +59,7 @@ def test_randomised_response_is_bounded_below_its_epsilon():
 
 def test_one_run_of_a_running_total():
     """One canary a coordinate, one run; the noise of a total at epsilon = 8 leaves some to be seen."""
-    m, budget = 400, tacit.Budget(8.0, 1e-6)
+    m, budget = 400, reticent.Budget(8.0, 1e-6)
 
     def train(included):
         total = sums.Independent(m, m, budget=budget, seed=5)

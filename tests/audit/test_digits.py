@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 
-import tacit
-from tacit import audit, sums
-from tacit.audit.pairs_sums import side_by_side
+import reticent
+from reticent import audit, sums
+from reticent.audit.pairs_sums import side_by_side
 
-BUDGETS = {"laplace": tacit.Budget(0.1), "gaussian": tacit.Budget(1.0, 1e-6)}
+BUDGETS = {"laplace": reticent.Budget(0.1), "gaussian": reticent.Budget(1.0, 1e-6)}
 
 
 def total_sampler(noise, precision, kind=sums.Independent):

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import tacit
-from tacit import audit
-from tacit.privacy import Gaussian, Pure
+import reticent
+from reticent import audit
+from reticent.privacy import Gaussian, Pure
 
 
 def laplace(scale, seed=0):
@@ -46,7 +46,7 @@ def test_the_direction_does_not_matter(a, b):
 
 
 def test_a_gaussian_claim_is_judged_by_mu():
-    mu = tacit.Budget(1.0, 1e-6).mu
+    mu = reticent.Budget(1.0, 1e-6).mu
     found = audit.mechanism(
         normal(1.0 / mu), 0.0, 1.0, runs=200_000, batch=50_000, delta=1e-6, claim=Gaussian(mu), selection=0.2
     )  # fmt: skip
@@ -145,7 +145,7 @@ def test_a_finding_as_data_and_as_a_picture():
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
     assert labels == ["perfect privacy", "claimed", "band", "measured"]
     # the measured curve is never below the claim by more than the band
-    from tacit.plots.tradeoff import claimed_misses
+    from reticent.plots.tradeoff import claimed_misses
 
     allowed = claimed_misses(
         Pure(1.0).delta, np.clip(found.roc.false_alarms + found.roc.half_width, 0.0, 1.0)
@@ -157,7 +157,7 @@ def test_a_finding_as_data_and_as_a_picture():
 def test_the_claimed_curve_is_the_gaussian_trade_off(mu):
     from scipy.stats import norm
 
-    from tacit.plots.tradeoff import claimed_misses
+    from reticent.plots.tradeoff import claimed_misses
 
     x = np.linspace(0.01, 0.99, 50)
     exact = norm.cdf(norm.isf(x) - mu)

@@ -11,12 +11,12 @@ import math
 import numpy as np
 import pytest
 
-import tacit
-from tacit import audit, sums
-from tacit.audit.pairs_sums import total_pair
-from tacit.noise import Source
-from tacit.privacy import published
-from tacit.sums import kernels, process, tree
+import reticent
+from reticent import audit, sums
+from reticent.audit.pairs_sums import total_pair
+from reticent.noise import Source
+from reticent.privacy import published
+from reticent.sums import kernels, process, tree
 
 TOTALS = ["tree-gaussian-honaker", "tree-gaussian-plain", "window-tree-gaussian", "correlated",
           "correlated-window", "independent-gaussian", "tree-laplace-plain", "independent-laplace",
@@ -36,7 +36,7 @@ def test_noise_halved(name, monkeypatch):
 
 @pytest.mark.parametrize("name", TOTALS)
 def test_sensitivity_off_by_two_under_replacement(name, monkeypatch):
-    monkeypatch.setattr(tacit.Budget, "sensitivity", lambda self, norm: norm)
+    monkeypatch.setattr(reticent.Budget, "sensitivity", lambda self, norm: norm)
     found = audit.worst_case(name, neighbours="replace").attack(20_000)
     assert not found.holds
 
@@ -88,7 +88,7 @@ def test_seed_reused_where_runs_are_made_one_by_one(monkeypatch):
     """With one number a run there is nothing to compare but the numbers: they are all the same."""
 
     def run(world):
-        return sums.Independent(1, 1, budget=tacit.Budget(1.0), noise="laplace", seed=3).add(
+        return sums.Independent(1, 1, budget=reticent.Budget(1.0), noise="laplace", seed=3).add(
             [world]
         )
 
@@ -124,7 +124,7 @@ def test_published_noise_of_private_offline_learning():
 
     def corrected(world, size):
         needed = 2.0 * (np.sum(1.0 / np.arange(1, horizon + 1)) - 1.0) / (alpha * horizon)
-        sigma = needed / tacit.Budget(1.0, 1e-6).mu
+        sigma = needed / reticent.Budget(1.0, 1e-6).mu
         return np.clip(outputs[world] + sigma * rng.normal(size=size), -1.0, 1.0)
 
     given = {"runs": 20_000, "batch": 10_000, "delta": 1e-6, "claim": 1.0}
@@ -220,7 +220,7 @@ def test_a_leader_that_halves_its_noise(monkeypatch):
 
 @pytest.mark.parametrize("name", ["online-perturbed-implicit", "online-perturbed-gradient"])
 def test_iterates_perturbed_with_a_third_of_the_noise(name, monkeypatch):
-    from tacit.noise import lattice
+    from reticent.noise import lattice
 
     pair = audit.worst_case(name)
     assert pair.attack(300).holds
@@ -235,7 +235,7 @@ def test_iterates_perturbed_with_a_third_of_the_noise(name, monkeypatch):
 
 def test_descent_that_forgets_how_many_steps_it_takes(monkeypatch):
     """Three steps with the noise of one."""
-    from tacit.erm import gradient_descent
+    from reticent.erm import gradient_descent
 
     pair = audit.worst_case("erm-gradient-descent")
     assert pair.attack(40_000).holds
@@ -250,8 +250,8 @@ def test_descent_that_forgets_how_many_steps_it_takes(monkeypatch):
 
 
 def test_one_run_of_descent_with_a_fifth_of_the_noise(monkeypatch):
-    from tacit.audit import extras
-    from tacit.erm import gradient_descent
+    from reticent.audit import extras
+    from reticent.erm import gradient_descent
 
     attack = next(f for _, setting, f in extras.one_runs() if "descent" in setting)
     assert attack(1e-6).holds

@@ -7,15 +7,15 @@ import math
 import numpy as np
 import pytest
 
-import tacit
-from tacit import audit, losses, online, sets, sums
-from tacit.audit import matrices, recompute
-from tacit.noise import exponential_mechanism, report_noisy_max
-from tacit.privacy import BoundedRange, Gaussian, Guarantee, Laplace, Pure, Release, compose
-from tacit.sums import scales
+import reticent
+from reticent import audit, losses, online, sets, sums
+from reticent.audit import matrices, recompute
+from reticent.noise import exponential_mechanism, report_noisy_max
+from reticent.privacy import BoundedRange, Gaussian, Guarantee, Laplace, Pure, Release, compose
+from reticent.sums import scales
 
-GAUSSIAN = tacit.Budget(1.0, 1e-6)
-PURE = tacit.Budget(1.0)
+GAUSSIAN = reticent.Budget(1.0, 1e-6)
+PURE = reticent.Budget(1.0)
 
 
 def dyadic(first, last):
@@ -220,7 +220,7 @@ def test_a_false_promise_is_found_out(lie, noise):
 def test_a_forgotten_factor_of_two_is_found_out(monkeypatch):
     total = sums.Correlated(1, 16, budget=GAUSSIAN.with_(neighbours="replace"))
     assert audit.guarantee(total).holds
-    monkeypatch.setattr(tacit.Budget, "sensitivity", lambda self, norm: norm)
+    monkeypatch.setattr(reticent.Budget, "sensitivity", lambda self, norm: norm)
     assert not audit.guarantee(
         sums.Correlated(1, 16, budget=GAUSSIAN.with_(neighbours="replace"))
     ).holds

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import laplace, multivariate_normal
 
-from tacit.audit import Classifier, Fisher, GaussianRatio, Labels, SphericalRatio
-from tacit.audit.statistics import Score, candidates
+from reticent.audit import Classifier, Fisher, GaussianRatio, Labels, SphericalRatio
+from reticent.audit.statistics import Score, candidates
 
 RNG = np.random.default_rng(0)
 

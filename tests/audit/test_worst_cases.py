@@ -10,11 +10,11 @@ import json
 import numpy as np
 import pytest
 
-import tacit
-from tacit import audit, losses, online, sets, sums
-from tacit.audit import __main__ as command
-from tacit.audit import matrices, pairs_online, pairs_sums, registry, summary
-from tacit.noise import Source
+import reticent
+from reticent import audit, losses, online, sets, sums
+from reticent.audit import __main__ as command
+from reticent.audit import matrices, pairs_online, pairs_sums, registry, summary
+from reticent.noise import Source
 
 
 @pytest.fixture(scope="module")
@@ -107,12 +107,12 @@ def test_the_claim_is_that_of_an_ordinary_total():
 
 
 def test_wide_totals_have_the_noise_of_narrow_ones():
-    from tacit.audit.pairs_sums import side_by_side
+    from reticent.audit.pairs_sums import side_by_side
 
     for kind, budget, noise in (
-        (tacit.sums.Tree, tacit.Budget(1.0, 1e-6), "gaussian"),
-        (tacit.sums.Tree, tacit.Budget(1.0), "laplace"),
-        (tacit.sums.WindowTree, tacit.Budget(1.0, window=4), "laplace"),
+        (reticent.sums.Tree, reticent.Budget(1.0, 1e-6), "gaussian"),
+        (reticent.sums.Tree, reticent.Budget(1.0), "laplace"),
+        (reticent.sums.WindowTree, reticent.Budget(1.0, window=4), "laplace"),
     ):
         wide = side_by_side(kind, 5000, 8, budget=budget, noise=noise)
         narrow = kind(1, 8, budget=budget, noise=noise)
@@ -125,7 +125,7 @@ def test_wide_totals_have_the_noise_of_narrow_ones():
 )
 def test_what_is_started_over_behaves_as_new(kind):
     """The same stream of noise into a new object and into one that has run before: the same outputs."""
-    budget = tacit.Budget(1.0, 1e-6)
+    budget = reticent.Budget(1.0, 1e-6)
     rows = 0.3 * np.cos(np.arange(24.0)).reshape(8, 3)
     makers = {
         "tree": lambda: sums.Tree(3, 8, budget=budget),
@@ -184,7 +184,7 @@ def test_a_mechanism_of_the_user_s_own():
 
 
 def test_what_a_user_registers_first_is_kept(monkeypatch):
-    from tacit.audit import cases
+    from reticent.audit import cases
 
     monkeypatch.setattr(cases, "_loaded", [])
     before = dict(registry._BUILDERS)

@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import tacit
-from tacit import bandit
-from tacit.bandit import totals
-from tacit.bandit.directions import Directions
-from tacit.bandit.frame import _child_seeds
+import reticent
+from reticent import bandit
+from reticent.bandit import totals
+from reticent.bandit.directions import Directions
+from reticent.bandit.frame import _child_seeds
 
 Array = NDArray[np.float64]
-BUDGET = tacit.Budget(1.0, 1e-6)
-PURE = tacit.Budget(1.0)
+BUDGET = reticent.Budget(1.0, 1e-6)
+PURE = reticent.Budget(1.0)
 
 
 @dataclass

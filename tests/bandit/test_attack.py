@@ -1,6 +1,6 @@
 """The claims attacked: many runs with and without one record, seen through the decisions that are played.
 
-The pairs are those of `tacit.audit.pairs_bandit`. A bound above the claim has a probability of at
+The pairs are those of `reticent.audit.pairs_bandit`. A bound above the claim has a probability of at
 most 1e-6 where the claim is true. Learners are seeded wherever a share of the claim is asked for,
 so that the bound is the same every time.
 """
@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import pytest
 
-import tacit
-from tacit import audit, bandit, sets
-from tacit.audit import pairs_bandit, registry  # noqa: F401  the former registers the pairs
-from tacit.audit.registry import worst_case
+import reticent
+from reticent import audit, bandit, sets
+from reticent.audit import pairs_bandit, registry  # noqa: F401  the former registers the pairs
+from reticent.audit.registry import worst_case
 
 NAMES = ("projection-free", "laplace", "gamma", "doubling", "projected")
 
@@ -103,10 +103,10 @@ def test_registered_pairs(name):
         assert audit.guarantee(pair.subject, delta=pair.delta).holds
 
 
-@pytest.mark.parametrize("facts", [{}, {"budget": tacit.Budget(1.0)}, {"horizon": None}])
+@pytest.mark.parametrize("facts", [{}, {"budget": reticent.Budget(1.0)}, {"horizon": None}])
 def test_the_guarantee_by_every_road_the_audit_knows(facts):
     """Linear algebra over the totals, linear programmes, numeric integration, dp-accounting."""
-    facts = {"budget": tacit.Budget(1.0, 1e-6), "horizon": 400} | facts
+    facts = {"budget": reticent.Budget(1.0, 1e-6), "horizon": 400} | facts
     learner = bandit.ProjectionFreeBandit(sets.L1Ball(3), lipschitz=1.0, **facts)
     agreement = audit.guarantee(learner)
     assert agreement.holds, agreement

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-import tacit
-from tacit import bandit, sets
-from tacit.bandit import plan
+import reticent
+from reticent import bandit, sets
+from reticent.bandit import plan
 
 from .reference import BUDGET, drive, frank_wolfe, ingredients, play
 
@@ -94,7 +94,7 @@ def test_nodes_of_the_tree(stale, sums):
     """Only sums that a decision is made of are released: a record is in bit_length of these nodes."""
     learner = learner_on(sets.L1Ball(2), 10_000, total="tree", stale=stale, centring="middle")
     assert learner._total.horizon == sums
-    pure = learner_on(sets.L1Ball(2), 10_000, budget=tacit.Budget(1.0), stale=stale)
+    pure = learner_on(sets.L1Ball(2), 10_000, budget=reticent.Budget(1.0), stale=stale)
     (release,) = pure.guarantee.releases
     assert release.count == sums.bit_length() == 7
 
@@ -147,9 +147,9 @@ def test_conditional_gradient_gap(steps):
         def value(x, slope=slope):
             return 0.5 * np.sum((x - center) ** 2) + slope @ x
 
-        from tacit.bandit.geometry import survey
-        from tacit.bandit.mirror import Euclidean
-        from tacit.bandit.responses import respond
+        from reticent.bandit.geometry import survey
+        from reticent.bandit.mirror import Euclidean
+        from reticent.bandit.responses import respond
 
         response = respond(convex, survey(convex, True), Euclidean())
         response.start(slope, steps)

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-import tacit
-from tacit import bandit, sets
-from tacit.bandit import frame as frames
-from tacit.bandit import kernels, totals
-from tacit.privacy import ForkError
+import reticent
+from reticent import bandit, sets
+from reticent.bandit import frame as frames
+from reticent.bandit import kernels, totals
+from reticent.privacy import ForkError
 
-BUDGET = tacit.Budget(1.0, 1e-6)
+BUDGET = reticent.Budget(1.0, 1e-6)
 
 
 def build(**options: Any) -> bandit.ProjectionFreeBandit:

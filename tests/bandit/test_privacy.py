@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-import tacit
-from tacit import bandit, sets
-from tacit.bandit import kernels, plan, totals
-from tacit.privacy import BudgetExceeded, PrivacyLeakWarning, published
+import reticent
+from reticent import bandit, sets
+from reticent.bandit import kernels, plan, totals
+from reticent.privacy import BudgetExceeded, PrivacyLeakWarning, published
 
 from .reference import BUDGET, PURE
 
@@ -121,7 +121,7 @@ def gaussian_epsilon(delta, mu):
 @pytest.mark.parametrize("neighbours", ["zero-out", "replace"])
 def test_gaussian_tree(neighbours):
     """mu = S sqrt(h) / sigma; the noise of a node is read off the first total."""
-    budget = tacit.Budget(2.0, 1e-5, neighbours)
+    budget = reticent.Budget(2.0, 1e-5, neighbours)
     learner = learner_on(budget=budget, total="tree", smoothing=0.2, centring="middle", horizon=900)
     assert learner._total.horizon == 28
     sigma = learner._total.error(1)
@@ -202,7 +202,7 @@ def through_epochs(learner, count, value=0.5):
     return seen
 
 
-@pytest.mark.parametrize("budget", [BUDGET, PURE, tacit.Budget(1.0, 1e-6)])
+@pytest.mark.parametrize("budget", [BUDGET, PURE, reticent.Budget(1.0, 1e-6)])
 @pytest.mark.parametrize("noise", [None, "gamma"])
 def test_doubling_costs_no_privacy(budget, noise):
     """Each epoch keeps the whole budget, on records of its own; the learner as a whole costs one."""
@@ -271,7 +271,7 @@ def test_late_values_of_an_earlier_epoch_enter_one_batch_of_a_later_one():
 
 @pytest.mark.parametrize("horizon", [None, 500])
 def test_a_ledger_is_charged_once(horizon):
-    with tacit.Ledger(BUDGET) as ledger:
+    with reticent.Ledger(BUDGET) as ledger:
         learner = learner_on(horizon=horizon)
         through_epochs(learner, 500)
         twin = type(learner).from_state(learner.state())
@@ -283,7 +283,7 @@ def test_a_ledger_is_charged_once(horizon):
 
 
 def test_no_privacy_does_not_fit_in_any_ledger():
-    with tacit.Ledger(BUDGET), pytest.raises(BudgetExceeded):
+    with reticent.Ledger(BUDGET), pytest.raises(BudgetExceeded):
         learner_on(budget=None, private=False)
 
 

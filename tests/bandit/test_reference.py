@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-import tacit
-from tacit import bandit, sets
+import reticent
+from reticent import bandit, sets
 
 from .reference import BUDGET, PURE, drive, frank_wolfe, ingredients, play
 
@@ -51,7 +51,7 @@ def by_theory(learner: bandit.ProjectionFreeBandit, data: dict, patience: float)
 def test_projection_free(convex, stale, centring):
     _, losses = linear(convex.dim)
     learner = bandit.ProjectionFreeBandit(
-        convex, budget=tacit.Budget(50.0, 1e-3), lipschitz=1.0, values=(-2.0, 2.5), horizon=PLAYS,
+        convex, budget=reticent.Budget(50.0, 1e-3), lipschitz=1.0, values=(-2.0, 2.5), horizon=PLAYS,
         seed=SEED, noise_precision="float", stale=stale, centring=centring,
     )  # fmt: skip
     data = ingredients(learner, SEED, PLAYS)

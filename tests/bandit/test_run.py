@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-import tacit
-from tacit import bandit, losses, sets
+import reticent
+from reticent import bandit, losses, sets
 
 from .reference import BUDGET, PURE
 
@@ -58,7 +58,7 @@ def rows_for(convex, count, seed=0):
 @pytest.mark.parametrize("name", SETS)
 def test_points_are_feasible_and_in_shape(name):
     convex = SETS[name]
-    learner = learner_on(convex, 150, budget=tacit.Budget(100.0, 1e-3))
+    learner = learner_on(convex, 150, budget=reticent.Budget(100.0, 1e-3))
     rows = rows_for(convex, 150)
     for row in rows:
         x = learner.ask()

@@ -9,8 +9,8 @@ import pickle
 import numpy as np
 import pytest
 
-from tacit import _state, bandit, sets
-from tacit.privacy import ForkError
+from reticent import _state, bandit, sets
+from reticent.privacy import ForkError
 
 from .reference import BUDGET, PURE
 

@@ -9,7 +9,7 @@ import pickle
 import numpy as np
 import pytest
 
-from tacit import bandit, sets
+from reticent import bandit, sets
 
 from .reference import BUDGET
 

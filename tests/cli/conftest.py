@@ -7,13 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from .processes import SCHEMA, Tacit, visits, write_csv
+from .processes import SCHEMA, Reticent, visits, write_csv
 
 
 @pytest.fixture(scope="session")
 def warm() -> None:
     """The slow imports, once: processes are forked off this one."""
-    for name in ("tacit.estimators", "tacit.cli.learn", "tacit.cli.explain", "matplotlib.figure"):
+    for name in (
+        "reticent.estimators",
+        "reticent.cli.learn",
+        "reticent.cli.explain",
+        "matplotlib.figure",
+    ):
         importlib.import_module(name)
 
 
@@ -23,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, warm: None) -> Path:
     home = tmp_path_factory.mktemp("cli")
     write_csv(home / "visits.csv", visits(4000))
     (home / "visits.toml").write_text(SCHEMA)
-    done = Tacit(home)(
+    done = Reticent(home)(
         "learn",
         "visits.csv",
         "-s",
@@ -42,8 +47,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory, warm: None) -> Path:
 
 
 @pytest.fixture
-def tacit(folder: Path) -> Tacit:
-    return Tacit(folder)
+def reticent(folder: Path) -> Reticent:
+    return Reticent(folder)
 
 
 @pytest.fixture

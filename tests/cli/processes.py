@@ -60,8 +60,8 @@ class Started:
         return Done(status, self._out.read_text(), self._err.read_text())
 
 
-class Tacit:
-    """Runs `tacit` in a folder; each run is a process of its own with its own descriptors."""
+class Reticent:
+    """Runs `reticent` in a folder; each run is a process of its own with its own descriptors."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -85,8 +85,8 @@ class Tacit:
                 os.dup2(os.open(files[number], os.O_WRONLY), number)
             os.closerange(3, 1024)  # or a pipe would never end: its other end is in here too
             sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
-            sys.argv = ["tacit", *words]
-            from tacit.cli import _run
+            sys.argv = ["reticent", *words]
+            from reticent.cli import _run
 
             status = _run(words)
             sys.stdout.flush()
@@ -100,7 +100,7 @@ class Tacit:
     def fresh(self, *arguments: object, stdin: str = "", env: dict[str, str] | None = None) -> Done:
         """The same, started from nothing."""
         done = subprocess.run(
-            [sys.executable, "-m", "tacit", *(str(a) for a in arguments)],
+            [sys.executable, "-m", "reticent", *(str(a) for a in arguments)],
             cwd=self.folder,
             input=stdin,
             capture_output=True,

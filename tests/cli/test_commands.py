@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tacit import Budget, Guarantee, Ledger
-from tacit.cli.model import Model
-from tacit.privacy import Gaussian, Release
-from tacit.vertical import flare
+from reticent import Budget, Guarantee, Ledger
+from reticent.cli.model import Model
+from reticent.privacy import Gaussian, Release
+from reticent.vertical import flare
 
-from .processes import Tacit, visits, wait_until, write_csv
+from .processes import Reticent, visits, wait_until, write_csv
 
 COMMANDS = [
     ["learn"], ["predict"], ["explain"], ["schema"], ["audit"], ["doctor"], ["compare"],
@@ -26,30 +26,30 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_help_has_an_example_and_the_common_options(tacit: Tacit, words: list[str]) -> None:
-    done = tacit(*words, "--help")
+def test_help_has_an_example_and_the_common_options(reticent: Reticent, words: list[str]) -> None:
+    done = reticent(*words, "--help")
     assert done.status == 0
-    assert f"tacit {' '.join(words)}" in done.out.split("Example", 1)[1]
+    assert f"reticent {' '.join(words)}" in done.out.split("Example", 1)[1]
     assert "--json" in done.out
     assert "--quiet" in done.out
 
 
-def test_without_a_command_the_help_is_shown(tacit: Tacit) -> None:
-    done = tacit()
+def test_without_a_command_the_help_is_shown(reticent: Reticent) -> None:
+    done = reticent()
     assert done.status == 2
     assert "learn" in done.err
 
 
-def test_a_fresh_process_and_its_exit_status(tacit: Tacit) -> None:
-    done = tacit.fresh("--version")
+def test_a_fresh_process_and_its_exit_status(reticent: Reticent) -> None:
+    done = reticent.fresh("--version")
     assert (done.status, done.err) == (0, "")
-    assert done.out.startswith("tacit ")
-    assert tacit.fresh("lern").status == 2
+    assert done.out.startswith("reticent ")
+    assert reticent.fresh("lern").status == 2
 
 
 def test_the_help_imports_nothing_heavy() -> None:
     code = (
-        "import sys; from tacit.cli.app import app; "
+        "import sys; from reticent.cli.app import app; "
         "heavy = {'numpy', 'scipy', 'numba', 'sklearn', 'matplotlib', 'pandas', 'pyarrow'}; "
         "sys.exit(', '.join(sorted(heavy & set(sys.modules))) or 0)"
     )
@@ -58,13 +58,13 @@ def test_the_help_imports_nothing_heavy() -> None:
     assert done.returncode == 0
 
 
-def test_tab_completion(tacit: Tacit) -> None:
-    env = {"_TACIT_COMPLETE": "complete_bash", "COMP_WORDS": "tacit le", "COMP_CWORD": "1"}
-    assert "learn" in tacit.fresh(env=env).out
-    env |= {"COMP_WORDS": "tacit explain --algorithm ft", "COMP_CWORD": "3"}
-    assert tacit.fresh(env=env).out.split() == ["ftrl"]
-    env |= {"COMP_WORDS": "tacit reproduce online-2", "COMP_CWORD": "2"}
-    assert tacit.fresh(env=env).out.split() == ["online-2a", "online-2b", "online-2c"]
+def test_tab_completion(reticent: Reticent) -> None:
+    env = {"_RETICENT_COMPLETE": "complete_bash", "COMP_WORDS": "reticent le", "COMP_CWORD": "1"}
+    assert "learn" in reticent.fresh(env=env).out
+    env |= {"COMP_WORDS": "reticent explain --algorithm ft", "COMP_CWORD": "3"}
+    assert reticent.fresh(env=env).out.split() == ["ftrl"]
+    env |= {"COMP_WORDS": "reticent reproduce online-2", "COMP_CWORD": "2"}
+    assert reticent.fresh(env=env).out.split() == ["online-2a", "online-2b", "online-2c"]
 
 
 # What learn leaves ---------------------------------------------------------------------------------
@@ -84,8 +84,8 @@ def test_learn_leaves_model_decisions_and_report(folder: Path) -> None:
     assert "--seed 5" in (run / "report.html").read_text()
 
 
-def test_a_report_without_diagnostics_may_be_read_by_all(tacit: Tacit, folder: Path) -> None:
-    done = tacit(
+def test_a_report_without_diagnostics_may_be_read_by_all(reticent: Reticent, folder: Path) -> None:
+    done = reticent(
         "learn", "visits.csv", "-s", "visits.toml", "-e", 1, "-o", "plain", "--no-diagnostics", "-q"
     )
     assert (done.status, done.out, done.err) == (0, "", "")
@@ -95,22 +95,22 @@ def test_a_report_without_diagnostics_may_be_read_by_all(tacit: Tacit, folder: P
     assert "records a second" not in page.read_text()  # how long it took depends on the records
 
 
-def test_a_report_that_may_be_read_by_all_tells_no_seed(tacit: Tacit, folder: Path) -> None:
+def test_a_report_that_may_be_read_by_all_tells_no_seed(reticent: Reticent, folder: Path) -> None:
     words = ["learn", "visits.csv", "-s", "visits.toml", "-e", 1, "--no-diagnostics", "-q"]
     for name, seed in (("told", ["--seed", 976431]), ("joined", ["--seed=976431"])):
-        assert tacit(*words, *seed, "-o", name).status == 0
+        assert reticent(*words, *seed, "-o", name).status == 0
         page = (folder / name / "report.html").read_text()
         assert "976431" not in page
         assert "--seed" in page
         assert "976431" not in (folder / name / "model.json").read_text()
 
 
-def test_a_short_run_counts_odd_cells_for_its_owner_only(tacit: Tacit, folder: Path) -> None:
+def test_a_short_run_counts_odd_cells_for_its_owner_only(reticent: Reticent, folder: Path) -> None:
     """Without a curve to show, the counts of odd cells and gaps are still read off the records."""
     rows = visits(300)
     rows[7][0], rows[9][3] = "", "perhaps"
     write_csv(folder / "short.csv", rows)
-    done = tacit(
+    done = reticent(
         "learn", "short.csv", "-s", "visits.toml", "-e", 1, "-o", "short", "-q",
         "--bad-records", "blank",
     )  # fmt: skip
@@ -121,7 +121,7 @@ def test_a_short_run_counts_odd_cells_for_its_owner_only(tacit: Tacit, folder: P
     assert page.stat().st_mode & 0o077 == 0
 
 
-def test_learn_says_what_it_did_as_json(tacit: Tacit, folder: Path) -> None:
+def test_learn_says_what_it_did_as_json(reticent: Reticent, folder: Path) -> None:
     rows = visits(300)
     text = "\n".join(
         json.dumps({"age": int(age), "job": job, "member": member == "true", "amount": float(v)})
@@ -140,7 +140,7 @@ def test_learn_says_what_it_did_as_json(tacit: Tacit, folder: Path) -> None:
             }
         )
     )
-    done = tacit(
+    done = reticent(
         "learn", "-", "-s", "amount.json", "-e", 1, "--window", 64, "-o", "amount", "--json",
         "--no-report", stdin=text,
     )  # fmt: skip
@@ -153,10 +153,10 @@ def test_learn_says_what_it_did_as_json(tacit: Tacit, folder: Path) -> None:
     assert model.features == ("age", "job=clerk", "job=cook", "job=other", "member")
 
 
-def test_decisions_on_standard_output(tacit: Tacit) -> None:
+def test_decisions_on_standard_output(reticent: Reticent) -> None:
     rows = visits(60)
     text = "age,job,member,spent\n" + "\n".join(",".join(r[:4]) for r in rows) + "\n"
-    done = tacit(
+    done = reticent(
         "learn", "-", "-s", "visits.toml", "-e", 1, "--every", 20, "--decisions", "-", "-o", "live",
         "--no-report", stdin=text,
     )  # fmt: skip
@@ -165,7 +165,9 @@ def test_decisions_on_standard_output(tacit: Tacit) -> None:
 
 
 @pytest.mark.skipif(importlib.util.find_spec("pyarrow") is None, reason="needs pyarrow")
-def test_csv_json_lines_parquet_and_folders_are_the_same_data(tacit: Tacit, folder: Path) -> None:
+def test_csv_json_lines_parquet_and_folders_are_the_same_data(
+    reticent: Reticent, folder: Path
+) -> None:
     import pyarrow
     from pyarrow import parquet
 
@@ -181,7 +183,7 @@ def test_csv_json_lines_parquet_and_folders_are_the_same_data(tacit: Tacit, fold
     for data in ("same.csv", "same.jsonl", "same.parquet", "same"):
         out = f"from-{data}"
         words = ["-s", "visits.toml", "-e", 1, "--seed", 1, "-o", out, "-q", "--no-report"]
-        done = tacit("learn", data, *words)
+        done = reticent("learn", data, *words)
         assert done.status == 0, done.err
         found.append((folder / out / "decisions.jsonl").read_text())
     assert found[0]
@@ -192,7 +194,9 @@ def test_csv_json_lines_parquet_and_folders_are_the_same_data(tacit: Tacit, fold
     ("task", "target"),
     [("classification", "spent"), ("regression", "amount"), ("lasso", "amount")],
 )
-def test_learning_from_a_whole_table(tacit: Tacit, folder: Path, task: str, target: str) -> None:
+def test_learning_from_a_whole_table(
+    reticent: Reticent, folder: Path, task: str, target: str
+) -> None:
     text = (
         (folder / "visits.toml")
         .read_text()
@@ -208,25 +212,25 @@ def test_learning_from_a_whole_table(tacit: Tacit, folder: Path, task: str, targ
     (folder / f"{task}.toml").write_text(text)
     out = f"offline-{task}"
     words = ["-s", f"{task}.toml", "-t", target, "--task", task, "-e", 4, "--offline", "-o", out]
-    done = tacit("learn", "visits.csv", *words, "--no-diagnostics")
+    done = reticent("learn", "visits.csv", *words, "--no-diagnostics")
     assert done.status == 0, done.err
     assert "--offline" in (folder / out / "report.html").read_text()
     model = Model.load(folder / out / "model.json")
     assert Guarantee.from_dict(model.guarantee).epsilon(1e-6) <= 4.0 + 1e-6
     assert model.how["solver"]
-    done = tacit("predict", f"{out}/model.json", "visits.csv", "--score")
+    done = reticent("predict", f"{out}/model.json", "visits.csv", "--score")
     score = float(
         done.err.split("accuracy " if task == "classification" else "error ")[1].split()[0]
     )
     assert score > 0.85 if task == "classification" else score < 3.0
-    assert "solver" in tacit("explain", f"{out}/model.json").out
+    assert "solver" in reticent("explain", f"{out}/model.json").out
 
 
 # Predict, explain, schema, doctor, audit ------------------------------------------------------------
 
 
-def test_predict_as_csv_and_as_json(tacit: Tacit, folder: Path) -> None:
-    done = tacit("predict", "run/model.json", "visits.csv", "--score")
+def test_predict_as_csv_and_as_json(reticent: Reticent, folder: Path) -> None:
+    done = reticent("predict", "run/model.json", "visits.csv", "--score")
     lines = done.out.splitlines()
     assert lines[0] == "predicted spent"
     assert len(lines) == 4001
@@ -235,7 +239,7 @@ def test_predict_as_csv_and_as_json(tacit: Tacit, folder: Path) -> None:
     share = sum(a == b for a, b in zip(lines[1:], truth, strict=True)) / 4000
     assert f"accuracy {share:.4f}" in done.err
     assert share > 0.85
-    done = tacit(
+    done = reticent(
         "predict", "run/model.json", "visits.csv", "--json", "--probabilities", "-o", "p.jsonl"
     )
     assert done.out == ""
@@ -246,7 +250,7 @@ def test_predict_as_csv_and_as_json(tacit: Tacit, folder: Path) -> None:
 
 def test_predict_answers_a_live_stream_line_by_line(folder: Path) -> None:
     there, ours = os.pipe()
-    started = Tacit(folder).start("predict", "run/model.json", "-", "--json", stdin=there)
+    started = Reticent(folder).start("predict", "run/model.json", "-", "--json", stdin=there)
     os.close(there)
     with open(ours, "w") as stream:
         stream.write('{"age": 90, "job": "cook", "member": false}\n')
@@ -263,7 +267,7 @@ def test_predict_in_a_pipe_that_closes(folder: Path) -> None:
     # more than a pipe holds, so that the writer is still there when the reader has gone
     many = [header, *(rows * (60_000 // len(rows) + 1))]
     (folder / "many.csv").write_text("\n".join(many) + "\n")
-    line = f"{sys.executable} -m tacit predict run/model.json many.csv | head -n 2; exit ${{PIPESTATUS[0]}}"
+    line = f"{sys.executable} -m reticent predict run/model.json many.csv | head -n 2; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(
         ["bash", "-c", line], cwd=folder, capture_output=True, text=True, check=False, timeout=120
     )
@@ -272,26 +276,30 @@ def test_predict_in_a_pipe_that_closes(folder: Path) -> None:
     assert done.returncode == 141
 
 
-def test_schema_from_a_public_sample(tacit: Tacit, folder: Path) -> None:
-    done = tacit("schema", "visits.csv")
+def test_schema_from_a_public_sample(reticent: Reticent, folder: Path) -> None:
+    done = reticent("schema", "visits.csv")
     assert done.status == 2
     assert "leaks" in done.err
-    done = tacit("schema", "visits.csv", "--public-sample", "--target", "spent", "-o", "draft.toml")
+    done = reticent(
+        "schema", "visits.csv", "--public-sample", "--target", "spent", "-o", "draft.toml"
+    )
     assert done.status == 0
     assert "leaks" in done.err
-    done = tacit("learn", "visits.csv", "-s", "draft.toml", "-e", 1, "-o", "drafted", "--no-report")
+    done = reticent(
+        "learn", "visits.csv", "-s", "draft.toml", "-e", 1, "-o", "drafted", "--no-report"
+    )
     assert done.status == 0, done.err
-    again = tacit("schema", "visits.csv", "--public-sample", "-o", "draft.toml")
+    again = reticent("schema", "visits.csv", "--public-sample", "-o", "draft.toml")
     assert again.status == 2
-    names = tacit("schema", "visits.csv", "--names-only", "--json")
+    names = reticent("schema", "visits.csv", "--names-only", "--json")
     data = json.loads(names.out)
     assert list(data["columns"]) == ["age", "job", "member", "spent", "amount"]
     assert {c["type"] for c in data["columns"].values()} == {"ignore"}
     assert names.err == ""
 
 
-def test_doctor(tacit: Tacit) -> None:
-    done = tacit("doctor", "--json")
+def test_doctor(reticent: Reticent) -> None:
+    done = reticent("doctor", "--json")
     facts = json.loads(done.out)
     assert facts["healthy"], facts["troubles"]
     assert done.status == 0
@@ -299,8 +307,10 @@ def test_doctor(tacit: Tacit) -> None:
     assert facts["speed"]["records_per_second"] > 0
 
 
-def test_audit(tacit: Tacit, folder: Path) -> None:
-    done = tacit("audit", "tree-laplace-plain", "--runs", 1000, "--json", "-q", "-o", "audit.html")
+def test_audit(reticent: Reticent, folder: Path) -> None:
+    done = reticent(
+        "audit", "tree-laplace-plain", "--runs", 1000, "--json", "-q", "-o", "audit.html"
+    )
     assert done.status == 0, done.err
     assert json.loads(done.out)["holds"] is True
     page = (folder / "audit.html").read_text()
@@ -309,21 +319,21 @@ def test_audit(tacit: Tacit, folder: Path) -> None:
     assert page.count(">claimed<") >= 2
 
 
-def test_the_ledger_of_a_party(tacit: Tacit, folder: Path) -> None:
+def test_the_ledger_of_a_party(reticent: Reticent, folder: Path) -> None:
     kit = folder / "clinic"
     (kit / "local").mkdir(parents=True)
     (kit / "private").mkdir()
     terms = {"data": str(folder / "visits.csv"), "id_column": "who", "epsilon": 1.0, "delta": 1e-6}
     flare.Settings.of(terms).write(kit / "local")
-    assert "left: room" in tacit("vertical", "ledger", kit).out
+    assert "left: room" in reticent("vertical", "ledger", kit).out
     cost = Guarantee([Release("choice of a column", Gaussian(0.1), 1.0, "gaussian")])
     Ledger(Budget(1.0, 1e-6), kit / "private" / "ledger").spend(cost, "a run")
-    assert "1  a run" in tacit("vertical", "ledger", kit).out
-    found = json.loads(tacit("vertical", "ledger", kit, "--json").out)
+    assert "1  a run" in reticent("vertical", "ledger", kit).out
+    found = json.loads(reticent("vertical", "ledger", kit, "--json").out)
     assert [entry["what"] for entry in found["entries"]] == ["a run"]
     assert found["spent"] == cost.to_dict()
     assert found["left"].startswith("room for Gaussian")
-    assert tacit("vertical", "ledger", folder / "nowhere").status == 2
+    assert reticent("vertical", "ledger", folder / "nowhere").status == 2
 
 
 # Bad input ------------------------------------------------------------------------------------------
@@ -352,23 +362,25 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_input_is_one_sentence_and_no_traceback(tacit: Tacit, folder: Path, name: str) -> None:
+def test_bad_input_is_one_sentence_and_no_traceback(
+    reticent: Reticent, folder: Path, name: str
+) -> None:
     (folder / "other.csv").write_text("height,weight\n1,2\n")
     words, part = BAD[name]
-    done = tacit(*words)
+    done = reticent(*words)
     assert done.status == 2, done.err
     assert done.out == ""
     assert part in done.err
     assert done.err.count("\n") == 1
-    assert done.err.startswith("tacit: ")
+    assert done.err.startswith("reticent: ")
     assert "Traceback" not in done.err
     assert not (folder / "x").exists()
 
 
-def test_a_window_is_counted_in_records_not_in_decisions(tacit: Tacit, folder: Path) -> None:
+def test_a_window_is_counted_in_records_not_in_decisions(reticent: Reticent, folder: Path) -> None:
     """Decisions that leave each 20 records see a record three times within a window of 64."""
     text = "age,job,member,spent\n" + "\n".join(",".join(r[:4]) for r in visits(60)) + "\n"
-    done = tacit(
+    done = reticent(
         "learn", "-", "-s", "visits.toml", "-e", 1, "--window", 64, "--every", 20, "-o", "windowed",
         stdin=text,
     )  # fmt: skip
@@ -382,9 +394,9 @@ def test_cells_that_are_lists_are_none_whatever_other_records_hold(tmp_path: Pat
     import pyarrow
     from pyarrow import parquet
 
-    from tacit.cli.encoding import Encoder
-    from tacit.cli.schema import Schema
-    from tacit.cli.sources import open_source
+    from reticent.cli.encoding import Encoder
+    from reticent.cli.schema import Schema
+    from reticent.cli.sources import open_source
 
     number = {"type": "number", "bounds": [0, 10]}
     schema = Schema.from_dict({"columns": {"a": number, "y": number}})

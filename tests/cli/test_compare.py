@@ -1,4 +1,4 @@
-"""`tacit compare`: a small table with known answers, everyone for real."""
+"""`reticent compare`: a small table with known answers, everyone for real."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import json
 import numpy as np
 import pytest
 
-from tacit.cli.compare import compare
-from tacit.cli.compare.command import contest, load
-from tacit.cli.compare.entrants import entrants
-from tacit.cli.errors import Refused
+from reticent.cli.compare import compare
+from reticent.cli.compare.command import contest, load
+from reticent.cli.compare.entrants import entrants
+from reticent.cli.errors import Refused
 
 COLUMNS = """
 [columns.age]

@@ -1,4 +1,4 @@
-"""What `tacit explain` says, against guarantees and formulas computed here."""
+"""What `reticent explain` says, against guarantees and formulas computed here."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-import tacit as library
-from tacit.cli.claim_commands import ALGORITHMS
-from tacit.cli.explaining import ALGORITHMS as KNOWN
-from tacit.cli.explaining import Question, answer
-from tacit.privacy import published
-from tacit.report.page import in_words
+import reticent as library
+from reticent.cli.claim_commands import ALGORITHMS
+from reticent.cli.explaining import ALGORITHMS as KNOWN
+from reticent.cli.explaining import Question, answer
+from reticent.privacy import published
+from reticent.report.page import in_words
 
-from .processes import Tacit
+from .processes import Reticent
 
 
 def test_the_names_that_a_tab_completes_are_those_that_exist() -> None:
@@ -32,7 +32,7 @@ def test_every_algorithm_keeps_the_budget_it_is_asked_about(name: str) -> None:
     assert found.guarantee.epsilon(1e-6) >= 0.99
     assert found.noise
     assert found.expect
-    assert set(found.curves) == {"tacit", "the paper's noise"}
+    assert set(found.curves) == {"reticent", "the paper's noise"}
     assert all(np.isfinite(curve).all() for curve in found.curves.values())
 
 
@@ -67,7 +67,7 @@ def test_the_curves_are_exact_errors() -> None:
         formula.scale * np.sqrt(bits), rel=1e-6
     )
     ours = library.sums.Tree(3, 256, budget=library.Budget(1.0, 1e-6))
-    assert found.curves["tacit"] == pytest.approx([ours.error(int(t)) for t in found.steps])
+    assert found.curves["reticent"] == pytest.approx([ours.error(int(t)) for t in found.steps])
 
 
 def test_words_about_an_attacker() -> None:
@@ -79,24 +79,24 @@ def test_words_about_an_attacker() -> None:
     assert said == pytest.approx(caught, abs=2e-3)
 
 
-def test_explaining_a_model(tacit: Tacit, folder: Path) -> None:
-    done = tacit("explain", "run/model.json", "--plot", "noise.svg")
+def test_explaining_a_model(reticent: Reticent, folder: Path) -> None:
+    done = reticent("explain", "run/model.json", "--plot", "noise.svg")
     assert done.status == 0, done.err
     for title in ("What is promised", "What noise that means", "What to expect", "paper's formula"):
         assert title in done.out
     assert "a given seed" in done.out
     assert (folder / "noise.svg").read_text().startswith("<?xml")
-    data = json.loads(tacit("explain", "run/model.json", "--json").out)
+    data = json.loads(reticent("explain", "run/model.json", "--json").out)
     assert data["epsilon"] == pytest.approx(2.0, rel=1e-6)
     assert data["published"]["claimed_epsilon"] == 2.0
 
 
-def test_explaining_settings_in_words_and_as_json(tacit: Tacit) -> None:
+def test_explaining_settings_in_words_and_as_json(reticent: Reticent) -> None:
     words = ["explain", "-a", "window-tree", "-e", 1, "--window", 64, "--dim", 3]
-    done = tacit(*words)
+    done = reticent(*words)
     assert done.status == 0
     assert "protected for 64 outputs" in done.out
-    data = json.loads(tacit(*words, "--json").out)
+    data = json.loads(reticent(*words, "--json").out)
     true = published.window_tree_gaussian(1.0, 1e-6, window=64).true_epsilon()
     assert data["published"]["true_epsilon"] == pytest.approx(true)
 

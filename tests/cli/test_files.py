@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.cli.encoding import Encoder
-from tacit.cli.errors import Refused
-from tacit.cli.model import Model
-from tacit.cli.schema import Column, Schema, canonical
+from reticent.cli.encoding import Encoder
+from reticent.cli.errors import Refused
+from reticent.cli.model import Model
+from reticent.cli.schema import Column, Schema, canonical
 
 from .processes import SCHEMA
 
@@ -155,7 +155,7 @@ def test_a_model_file_holds_no_seed(folder: Path) -> None:
 
 def test_numbers_are_scaled_as_by_the_domain_scaler(tmp_path: Path) -> None:
     """The estimators' own scaler is too slow to import for a prediction, and it must not differ."""
-    from tacit.estimators import DomainScaler
+    from reticent.estimators import DomainScaler
 
     encoder = Encoder(load(tmp_path, SCHEMA), "spent")
     age = np.random.default_rng(0).uniform(0, 120, 200)
@@ -166,7 +166,7 @@ def test_numbers_are_scaled_as_by_the_domain_scaler(tmp_path: Path) -> None:
 
 def test_a_model_has_the_link_of_its_loss(tmp_path: Path) -> None:
     """A capped loss's predictors are not log-odds; the file must know."""
-    from tacit.cli.tasks import Settings, build, to_model
+    from reticent.cli.tasks import Settings, build, to_model
 
     encoder = Encoder(load(tmp_path, SCHEMA), "spent")
     rng = np.random.default_rng(0)
@@ -183,6 +183,6 @@ def test_a_model_has_the_link_of_its_loss(tmp_path: Path) -> None:
 
 
 def test_a_nested_line_is_a_record_without_cells() -> None:
-    from tacit.cli.sources import _object
+    from reticent.cli.sources import _object
 
     assert _object("[" * 100_000) == {}

@@ -1,4 +1,4 @@
-"""`tacit reproduce`: tiny versions of the figures run for real, against facts computed another way."""
+"""`reticent reproduce`: tiny versions of the figures run for real, against facts computed another way."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from tacit import vertical
-from tacit.cli.errors import Refused
-from tacit.cli.reproduce import (
+from reticent import vertical
+from reticent.cli.errors import Refused
+from reticent.cli.reproduce import (
     bandit_1,
     chapter_1,
     command,
@@ -27,9 +27,9 @@ from tacit.cli.reproduce import (
     vertical_1,
     window_1,
 )
-from tacit.cli.reproduce.draw import picture, tables
-from tacit.cli.reproduce.figure import BOUND, CATALOGUE, CORRECTED, OURS, PUBLISHED, Row, load
-from tacit.cli.reproduce.sweep import sweep
+from reticent.cli.reproduce.draw import picture, tables
+from reticent.cli.reproduce.figure import BOUND, CATALOGUE, CORRECTED, OURS, PUBLISHED, Row, load
+from reticent.cli.reproduce.sweep import sweep
 
 NAMES = ["online-2a", "online-2b", "online-2c", "window-1", "bandit-1", "vertical-1", "chapter-1"]
 
@@ -159,7 +159,7 @@ def test_rows_survive_storage_and_the_table_holds_the_same(tmp_path):
         Row("p, q", BOUND, None, 2.0),
         Row("r", "published", 0.3, 1e-300, 4, true_epsilon=math.inf),
     ]
-    result = store.Result("online-2a", {"a": [1, 2.5]}, rows, {"tacit": "x", "seconds": 1.0})
+    result = store.Result("online-2a", {"a": [1, 2.5]}, rows, {"reticent": "x", "seconds": 1.0})
     path, table = store.write(result, tmp_path, "name")
     assert store.read(path) == result
     with open(table, newline="") as file:
@@ -305,7 +305,7 @@ def test_on_the_hardest_data_nothing_beats_the_constant_decision_by_much():
 
 
 def test_bandit_worlds_have_the_dimensions_they_claim():
-    from tacit.bandit.geometry import survey
+    from reticent.bandit.geometry import survey
 
     for name, make in bandit_1.SETS.items():
         for n in (2, 10):
@@ -362,13 +362,13 @@ def test_the_error_panel_of_the_protocol():
 
 
 def test_without_the_folder_bundled_streams_stand_in_and_say_so(tmp_path, monkeypatch):
-    monkeypatch.setenv("TACIT_DATA", str(tmp_path))
+    monkeypatch.setenv("RETICENT_DATA", str(tmp_path))
     settings = online_2b.settings(False)
     assert settings["streams"] == ["diabetes", "trump"]
     assert all("stand-in" in panel.title for panel in online_2b.panels(settings))
     assert any("not the paper's data" in note for note in online_2b.notes(settings))
     assert online_2c.settings(False)["data"] == "shuttle"
-    with pytest.raises(FileNotFoundError, match=r"covertype\.parquet.*TACIT_DATA"):
+    with pytest.raises(FileNotFoundError, match=r"covertype\.parquet.*RETICENT_DATA"):
         data.covertype()
     pytest.importorskip("river")
     for name in ("diabetes", "trump", "shuttle"):
@@ -398,7 +398,7 @@ def test_accuracy_of_the_stand_in_for_forest_cover(monkeypatch):
 def test_real_rows_are_within_their_declared_bounds(name):
     pytest.importorskip("pandas")
     if data.available(name) != name:
-        pytest.skip(f"no {data.FILES[name]}: name its folder in TACIT_DATA")
+        pytest.skip(f"no {data.FILES[name]}: name its folder in RETICENT_DATA")
     X, y = data.records(name)
     assert np.linalg.norm(X, axis=1).max() <= 1 + 1e-12
     assert np.abs(y).max() <= 1.0
@@ -442,7 +442,7 @@ def test_the_page_shows_what_the_stored_results_hold(name):
     assert {key: value for key, value in result.settings.items() if key not in local} == wanted
     page = (DOCS / "reproduce.md").read_text()
     section = page.split(f"\n## {name}:")[1].split("\n## ")[0]
-    assert f"    tacit reproduce {name}\n" in section
+    assert f"    reticent reproduce {name}\n" in section
     assert f"(pictures/reproduce/{name}.svg)" in section
     blocks = re.findall(r"```text\n(.*?)\n```", section, flags=re.DOTALL)
     assert blocks

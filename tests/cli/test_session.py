@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from .processes import Tacit, visits, wait_until, write_csv
+from .processes import Reticent, visits, wait_until, write_csv
 
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 
@@ -27,8 +27,8 @@ class Terminal:
     def __init__(self, folder: Path) -> None:
         tools = folder / "bin"
         tools.mkdir()
-        script = tools / "tacit"
-        script.write_text(f'#!/bin/sh\nexec {sys.executable} -m tacit "$@"\n')
+        script = tools / "reticent"
+        script.write_text(f'#!/bin/sh\nexec {sys.executable} -m reticent "$@"\n')
         script.chmod(0o755)
         self.seen = ""
         self.pid, self.descriptor = pty.fork()
@@ -69,18 +69,18 @@ def test_first_session(place: Path) -> None:
     write_csv(place / "visits.csv", visits(8000))
     terminal = Terminal(place)
     try:
-        shown = terminal.do("tacit learn visits.csv --schema visits.toml --epsilon 1 --out run")
+        shown = terminal.do("reticent learn visits.csv --schema visits.toml --epsilon 1 --out run")
         assert "epsilon = 1 at delta = 1e-06" in shown
         assert "8,000 of 8,000 records" in shown  # the progress line, which only terminals get
         assert re.search(r"[\d,]+/s", shown)
-        shown = terminal.do("tacit explain run/model.json")
+        shown = terminal.do("reticent explain run/model.json")
         assert "What is promised" in shown
-        shown = terminal.do("tacit predict run/model.json visits.csv | sort | uniq -c")
+        shown = terminal.do("reticent predict run/model.json visits.csv | sort | uniq -c")
         assert re.search(r"\d+ yes\n", shown)
         # Ctrl-C in the middle
         words = "learn visits.csv -s visits.toml -e 1 --seed 7 --every 4 --no-report --out "
-        terminal.type(f"tacit {words} stopped\n")
-        wait_until(lambda: (place / "stopped" / "state.tacit").exists())
+        terminal.type(f"reticent {words} stopped\n")
+        wait_until(lambda: (place / "stopped" / "state.reticent").exists())
         terminal.type("\x03")
         shown = terminal.expect("continue with: ")
         assert "stopping" in shown
@@ -89,12 +89,12 @@ def test_first_session(place: Path) -> None:
         assert terminal.do("echo status $?").endswith("status 130\n")
         stopped = (place / "stopped" / "decisions.jsonl").read_text().count("\n")
         assert 0 < stopped < 2000
-        assert (place / "stopped" / "state.tacit").stat().st_mode & 0o777 == 0o600
+        assert (place / "stopped" / "state.reticent").stat().st_mode & 0o777 == 0o600
         shown = terminal.do(again + " --no-report")
         assert "at no extra privacy cost" in shown
         assert terminal.do("ls stopped").endswith("decisions.jsonl  model.json\n")
     finally:
         terminal.close()
-    assert Tacit(place)(*words.split(), "whole").status == 0
+    assert Reticent(place)(*words.split(), "whole").status == 0
     same = (place / "whole" / "decisions.jsonl").read_text()
     assert (place / "stopped" / "decisions.jsonl").read_text() == same

@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tacit import _state, online
-from tacit.cli import checkpoint, learn, streaming, tasks
-from tacit.cli.console import Console
-from tacit.cli.encoding import Encoder
-from tacit.cli.errors import Refused
-from tacit.cli.schema import Schema
+from reticent import _state, online
+from reticent.cli import checkpoint, learn, streaming, tasks
+from reticent.cli.console import Console
+from reticent.cli.encoding import Encoder
+from reticent.cli.errors import Refused
+from reticent.cli.schema import Schema
 
-from .processes import HEADER, Tacit, visits, wait_until, write_csv
+from .processes import HEADER, Reticent, visits, wait_until, write_csv
 
 COUNT = 2000
 
@@ -127,20 +127,20 @@ def test_state_reaches_the_disk_before_what_depends_on_it_leaves(
 
 def test_killed_and_resumed_is_the_same(data: Path) -> None:
     """SIGKILL at any moment: the state on disk goes on to the same decisions."""
-    tacit, home = Tacit(data.parent), data.parent
+    reticent, home = Reticent(data.parent), data.parent
     words = ["learn", "visits.csv", "-s", "visits.toml", "-e", 1, "--seed", 3, "--every", 1]
-    assert tacit(*words, "-o", "whole", "--no-report", "-q").status == 0
+    assert reticent(*words, "-o", "whole", "--no-report", "-q").status == 0
     for wanted in (300, 60_000):
         target = home / "killed" / "decisions.jsonl"
         more = ["--resume"] if target.exists() else []
-        started = tacit.start(*words, *more, "-o", "killed", "--no-report", "-q")
+        started = reticent.start(*words, *more, "-o", "killed", "--no-report", "-q")
         wait_until(lambda: target.exists() and target.stat().st_size > wanted)  # noqa: B023
         started.send(signal.SIGKILL)
         assert started.wait().status == -signal.SIGKILL
     # as if the crash had fallen between the state and the decisions, in the middle of a line
     with open(target, "a") as file:
         file.write('{"records": ')
-    done = tacit("learn", "--resume", "-o", "killed", "--no-report", "-q")
+    done = reticent("learn", "--resume", "-o", "killed", "--no-report", "-q")
     assert done.status == 0, done.err
     assert decisions(home / "killed") == decisions(home / "whole")
     assert not (home / "killed" / checkpoint.NAME).exists()
@@ -154,10 +154,10 @@ def test_a_live_stream_stops_and_goes_on(data: Path) -> None:
         for r in visits(230)
     ]
     words = ["learn", "-", "-s", "visits.toml", "-e", 1, "--seed", 2, "--every", 50, "--no-report"]
-    tacit = Tacit(home)
-    assert tacit(*words, "-o", "whole", stdin="".join(lines)).status == 0
+    reticent = Reticent(home)
+    assert reticent(*words, "-o", "whole", stdin="".join(lines)).status == 0
     there, ours = os.pipe()
-    started = tacit.start(*words, "-o", "live", stdin=there)
+    started = reticent.start(*words, "-o", "live", stdin=there)
     os.close(there)
     os.write(ours, "".join(lines[:130]).encode())
     target = home / "live" / "decisions.jsonl"
@@ -167,7 +167,9 @@ def test_a_live_stream_stops_and_goes_on(data: Path) -> None:
     os.close(ours)
     assert done.status == 143
     assert "stopped after 130 records" in done.out
-    done = tacit("learn", "-", "--resume", "-o", "live", "--no-report", stdin="".join(lines[130:]))
+    done = reticent(
+        "learn", "-", "--resume", "-o", "live", "--no-report", stdin="".join(lines[130:])
+    )
     assert done.status == 0, done.err
     assert "continuing after 130 records" in done.err
     assert decisions(home / "live") == decisions(home / "whole")
@@ -175,13 +177,13 @@ def test_a_live_stream_stops_and_goes_on(data: Path) -> None:
 
 def test_two_runs_in_one_folder_are_refused(place: Path) -> None:
     there, ours = os.pipe()
-    tacit = Tacit(place)
+    reticent = Reticent(place)
     words = ["learn", "-", "-s", "visits.toml", "-e", 1, "-o", "live", "--no-report"]
-    started = tacit.start(*words, "--format", "jsonl", stdin=there)
+    started = reticent.start(*words, "--format", "jsonl", stdin=there)
     wait_until(lambda: (place / "live" / "decisions.jsonl").exists())
-    done = tacit(*words, stdin="")
+    done = reticent(*words, stdin="")
     assert done.status == 2
-    assert "another tacit is at work" in done.err
+    assert "another reticent is at work" in done.err
     os.close(there)
     os.close(ours)
     assert started.wait().status == 2  # no records came
@@ -225,14 +227,14 @@ def test_other_records_in_place_of_those_seen_are_refused(data: Path) -> None:
 
 def test_a_promise_cannot_be_changed_on_the_way(data: Path) -> None:
     stop_after(data, "parts", 500)
-    tacit = Tacit(data.parent)
+    reticent = Reticent(data.parent)
     for words, part in (
         (["-e", 2], "--epsilon 2.0 is not what the run began with, 1.0"),
         (["--horizon", 9000], "--horizon 9000"),
         (["elsewhere.csv"], "stopped in"),
     ):
         (data.parent / "elsewhere.csv").write_text(data.read_text())
-        done = tacit("learn", *words, "--resume", "-o", "parts")
+        done = reticent("learn", *words, "--resume", "-o", "parts")
         assert done.status == 2
         assert part in done.err
         assert done.err.count("\n") <= 2
@@ -241,27 +243,27 @@ def test_a_promise_cannot_be_changed_on_the_way(data: Path) -> None:
 def test_more_records_of_a_file_that_grows(data: Path) -> None:
     """--endless --keep-state, then --resume when the file has grown."""
     home = data.parent
-    tacit = Tacit(home)
+    reticent = Reticent(home)
     words = ["-s", "visits.toml", "-e", 1, "--seed", 3, "--endless", "--every", 100, "--no-report"]
-    assert tacit("learn", "visits.csv", *words, "-o", "whole").status == 0
+    assert reticent("learn", "visits.csv", *words, "-o", "whole").status == 0
     write_csv(home / "log.csv", visits(COUNT)[:700])
-    assert tacit("learn", "log.csv", *words, "-o", "log", "--keep-state").status == 0
+    assert reticent("learn", "log.csv", *words, "-o", "log", "--keep-state").status == 0
     write_csv(home / "log.csv", visits(COUNT))
-    done = tacit("learn", "log.csv", "--resume", "-o", "log", "--no-report")
+    done = reticent("learn", "log.csv", "--resume", "-o", "log", "--no-report")
     assert done.status == 0, done.err
     assert decisions(home / "log") == decisions(home / "whole")
 
 
 def test_at_the_end_of_the_horizon_only_what_was_released_is_kept(data: Path) -> None:
-    home, tacit = data.parent, Tacit(data.parent)
+    home, reticent = data.parent, Reticent(data.parent)
     words = ["-s", "visits.toml", "-e", 1, "--no-report", "--keep-state"]
-    assert tacit("learn", "visits.csv", *words, "-o", "done").status == 0
+    assert reticent("learn", "visits.csv", *words, "-o", "done").status == 0
     before = decisions(home / "done"), (home / "done" / "model.json").read_text()
     state = checkpoint.load(home / "done")
     assert state["stream"] is None
     assert state["model"]["records"] == COUNT
     (home / "done" / "model.json").unlink()  # as if the crash had come just before it was written
-    done = tacit("learn", "--resume", "-o", "done", "--no-report")
+    done = reticent("learn", "--resume", "-o", "done", "--no-report")
     assert done.status == 0, done.err
     assert "nothing more is learnt" in done.err
     assert before == (decisions(home / "done"), (home / "done" / "model.json").read_text())
@@ -335,7 +337,7 @@ def test_a_blanked_record_is_a_gap_in_the_stream(data: Path, bad: list[int]) -> 
 
 
 def test_a_line_that_cannot_be_read_is_still_a_record(place: Path) -> None:
-    from tacit.cli.sources import count_records, open_source
+    from reticent.cli.sources import count_records, open_source
 
     path = place / "odd.jsonl"
     path.write_text('{"spent": "yes"}\nnot json\n\n[1]\n{"spent": "no"}\n')

@@ -9,8 +9,8 @@ from scipy.optimize import brentq, minimize
 from scipy.special import expit
 from scipy.stats import norm
 
-from tacit.noise import Source
-from tacit.noise.release import noisy
+from reticent.noise import Source
+from reticent.noise.release import noisy
 
 
 def records(count=400, dim=4, seed=0, regression=False):

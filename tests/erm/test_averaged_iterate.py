@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-import tacit
-from tacit import erm, losses, sets
-from tacit.erm._reading import read
-from tacit.erm.averaged_iterate import factor, iterate
-from tacit.noise import Source
-from tacit.noise.release import noisy
+import reticent
+from reticent import erm, losses, sets
+from reticent.erm._reading import read
+from reticent.erm.averaged_iterate import factor, iterate
+from reticent.noise import Source
+from reticent.noise.release import noisy
 
 from .reference import ball, gaussian_epsilon, records
 
-BUDGET = tacit.Budget(1.0, 1e-6)
+BUDGET = reticent.Budget(1.0, 1e-6)
 LOSS = losses.Logistic()
 
 
@@ -122,7 +122,7 @@ def test_guarantee_by_hand():
         moved = times / (1 + math.exp(-1.0)) / (0.2 * 501)
         assert gaussian_epsilon(1e-6, moved / scale) == pytest.approx(1.0, abs=1e-4)
         assert fit.guarantee.releases[0].sensitivity > moved
-    pure = erm.averaged_iterate(LOSS, sets.L2Ball(4), A, y, budget=tacit.Budget(1.0), seed=0)
+    pure = erm.averaged_iterate(LOSS, sets.L2Ball(4), A, y, budget=reticent.Budget(1.0), seed=0)
     assert pure.guarantee.pure == pytest.approx(1.0, rel=1e-6)
 
 
@@ -146,7 +146,7 @@ def test_without_noise_it_learns():
     best = losses.best_fixed(sets.L2Ball(4, 3.0), loss, A, y, gap=1e-8)
     for average in ("last", "weighted"):
         fit = erm.averaged_iterate(loss, sets.L2Ball(4, 3.0), A, y, average=average, seed=0,
-                                   budget=tacit.Budget(1e6, 1e-6), regularizer=0.0)  # fmt: skip
+                                   budget=reticent.Budget(1e6, 1e-6), regularizer=0.0)  # fmt: skip
         assert loss.mean_value(fit.point, A, y) - best.lower_bound < 3e-3
 
 
@@ -165,6 +165,6 @@ def test_without_noise_it_learns():
 def test_bad_input_spends_nothing(changes, message):
     A, y = records()
     arguments = {"loss": LOSS, "set": sets.L2Ball(4), "X": A, "y": y, "budget": BUDGET, **changes}
-    with tacit.Ledger(BUDGET) as ledger, pytest.raises((TypeError, ValueError), match=message):
+    with reticent.Ledger(BUDGET) as ledger, pytest.raises((TypeError, ValueError), match=message):
         erm.averaged_iterate(**arguments)
     assert ledger.entries == ()

@@ -11,20 +11,20 @@ from mpmath import MPIntervalContext
 from scipy.integrate import quad
 from scipy.stats import chisquare, kstest
 
-import tacit
-from tacit import erm, losses, sets
-from tacit.erm import _interval_loss, _log_concave
-from tacit.erm._log_concave import Sampler, _Point
-from tacit.erm._reading import read
-from tacit.erm.exponential_mechanism import spread
-from tacit.losses import kernels
-from tacit.noise import Source
-from tacit.privacy import Gaussian
+import reticent
+from reticent import erm, losses, sets
+from reticent.erm import _interval_loss, _log_concave
+from reticent.erm._log_concave import Sampler, _Point
+from reticent.erm._reading import read
+from reticent.erm.exponential_mechanism import spread
+from reticent.losses import kernels
+from reticent.noise import Source
+from reticent.privacy import Gaussian
 
 from .reference import gaussian_delta, records
 
-PURE = tacit.Budget(1.0)
-GAUSSIAN = tacit.Budget(1.0, 1e-6)
+PURE = reticent.Budget(1.0)
+GAUSSIAN = reticent.Budget(1.0, 1e-6)
 
 
 def line(count=40, seed=0):
@@ -216,18 +216,20 @@ def test_regularised_guarantee_by_numeric_integration():
 def test_auto_prefers_the_smaller_bound():
     A, y = records(count=300, dim=2)
     loss = losses.Logistic()
-    pure = erm.exponential_mechanism(loss, sets.L2Ball(2), A, y, budget=tacit.Budget(8.0), seed=0)
+    pure = erm.exponential_mechanism(
+        loss, sets.L2Ball(2), A, y, budget=reticent.Budget(8.0), seed=0
+    )
     assert pure.trace.settings["version"] == "plain"
     for fit in (pure, erm.exponential_mechanism(loss, sets.L2Ball(2), A, y, seed=0,
-                                                budget=tacit.Budget(8.0, 1e-6))):  # fmt: skip
-        assert fit.guarantee.meets(tacit.Budget(8.0, 1e-6))
+                                                budget=reticent.Budget(8.0, 1e-6))):  # fmt: skip
+        assert fit.guarantee.meets(reticent.Budget(8.0, 1e-6))
 
 
 def test_without_noise_it_finds_the_optimum():
     A, y = records(count=300, dim=2)
     loss = losses.Logistic()
     best = losses.best_fixed(sets.L2Ball(2, 2.0), loss, A, y, gap=1e-8)
-    for budget in (tacit.Budget(1e5), tacit.Budget(1e5, 1e-6)):
+    for budget in (reticent.Budget(1e5), reticent.Budget(1e5, 1e-6)):
         fit = erm.exponential_mechanism(loss, sets.L2Ball(2, 2.0), A, y, budget=budget, seed=0)
         assert loss.mean_value(fit.point, A, y) - best.lower_bound < 1e-3
 
@@ -242,14 +244,14 @@ def test_published_exponent_tells_the_truth():
 
 def test_a_chain_promises_nothing():
     A, y = records(count=200, dim=5)
-    fit = erm.exponential_mechanism(losses.Logistic(), sets.L2Ball(5), A, y, budget=tacit.Budget(50.0),
+    fit = erm.exponential_mechanism(losses.Logistic(), sets.L2Ball(5), A, y, budget=reticent.Budget(50.0),
                                     sampler="chain", chain_steps=3000, seed=0)  # fmt: skip
     assert not math.isfinite(fit.guarantee.epsilon(0.5))
     assert "Markov chain of 3000 steps" in fit.guarantee.explain()
     assert "pure epsilon = 50" in fit.guarantee.explain()
     zero = losses.Logistic().mean_value(np.zeros(5), A, y)
     assert losses.Logistic().mean_value(fit.point, A, y) < zero
-    with tacit.Ledger(PURE) as ledger, pytest.raises(tacit.privacy.BudgetExceeded):
+    with reticent.Ledger(PURE) as ledger, pytest.raises(reticent.privacy.BudgetExceeded):
         erm.exponential_mechanism(
             losses.Logistic(), sets.L2Ball(5), A, y, budget=PURE, sampler="chain"
         )
@@ -274,7 +276,7 @@ def test_a_chain_promises_nothing():
 def test_bad_input_spends_nothing(changes, message):
     A, y = records(dim=2)
     arguments = {"loss": losses.Logistic(), "set": sets.L2Ball(2), "X": A, "y": y, "budget": PURE}
-    with tacit.Ledger(PURE) as ledger, pytest.raises((TypeError, ValueError), match=message):
+    with reticent.Ledger(PURE) as ledger, pytest.raises((TypeError, ValueError), match=message):
         erm.exponential_mechanism(**{**arguments, **changes})
     assert ledger.entries == ()
 

@@ -12,17 +12,17 @@ import scipy.sparse as sp
 from scipy.linalg import hadamard
 from scipy.stats import chisquare
 
-import tacit
-from tacit import erm, losses, sets
-from tacit.erm import _selection
-from tacit.erm._selection import Corners, _exceeds
-from tacit.erm._sparse import SquaredGradient, rounding
-from tacit.noise import Source
-from tacit.privacy import BoundedRange, ForkError
+import reticent
+from reticent import erm, losses, sets
+from reticent.erm import _selection
+from reticent.erm._selection import Corners, _exceeds
+from reticent.erm._sparse import SquaredGradient, rounding
+from reticent.noise import Source
+from reticent.privacy import BoundedRange, ForkError
 
 from .reference import draws, logistic_slope, records
 
-BUDGET = tacit.Budget(1.0, 1e-6)
+BUDGET = reticent.Budget(1.0, 1e-6)
 LOSS = losses.Squared()
 
 
@@ -101,10 +101,10 @@ def test_simplex_vertices_and_noisy_gradients():
     corners = np.array(np.meshgrid(*[[-0.4, 0.4]] * 6)).reshape(6, -1).T
     for where in (sets.Simplex(6), box, sets.L2Ball(6, 0.7), sets.Polytope(corners)):
         best = losses.best_fixed(where, LOSS, A, y, gap=1e-7)
-        fit = erm.frank_wolfe(LOSS, where, A, y, budget=tacit.Budget(8.0, 1e-5), seed=1)
+        fit = erm.frank_wolfe(LOSS, where, A, y, budget=reticent.Budget(8.0, 1e-5), seed=1)
         assert where.contains(fit.point)
         assert LOSS.mean_value(fit.point, A, y) - best.lower_bound < 0.05
-        assert fit.guarantee.meets(tacit.Budget(8.0, 1e-5))
+        assert fit.guarantee.meets(reticent.Budget(8.0, 1e-5))
 
 
 def test_noisy_gradient_against_a_plain_loop():
@@ -124,7 +124,7 @@ def test_noisy_gradient_against_a_plain_loop():
 def test_sets_of_matrices():
     A, y = records(count=2000, dim=6, regression=True)
     where = sets.NuclearBall((3, 2))
-    fit = erm.frank_wolfe(LOSS, where, A, y, budget=tacit.Budget(8.0, 1e-5), seed=0)
+    fit = erm.frank_wolfe(LOSS, where, A, y, budget=reticent.Budget(8.0, 1e-5), seed=0)
     assert fit.point.shape == (3, 2)
     assert where.contains(fit.point)
     assert LOSS.mean_value(fit.point.ravel(), A, y) < 0.8 * LOSS.mean_value(np.zeros(6), A, y)
@@ -132,7 +132,9 @@ def test_sets_of_matrices():
 
 def test_pure_budget():
     A, y = lasso()
-    fit = erm.frank_wolfe(LOSS, sets.L1Ball(40), A, y, budget=tacit.Budget(1.0), steps=10, seed=0)
+    fit = erm.frank_wolfe(
+        LOSS, sets.L1Ball(40), A, y, budget=reticent.Budget(1.0), steps=10, seed=0
+    )
     assert fit.guarantee.pure == pytest.approx(1.0, rel=1e-9)
     assert isinstance(fit.guarantee.releases[0].curve, BoundedRange)
     assert scale_of(fit) == pytest.approx(2 * 2.0 * 10, rel=1e-5)
@@ -142,7 +144,7 @@ def test_without_noise_it_reaches_the_optimum():
     A, y = lasso()
     best = losses.best_fixed(sets.L1Ball(40), losses.Squared(feature_norm=40.0), A, y, gap=1e-8)
     for data in (A, sp.csr_array(A)):
-        fit = erm.frank_wolfe(LOSS, sets.L1Ball(40), data, y, budget=tacit.Budget(1e6, 1e-6), seed=0,
+        fit = erm.frank_wolfe(LOSS, sets.L1Ball(40), data, y, budget=reticent.Budget(1e6, 1e-6), seed=0,
                               steps=3000)  # fmt: skip
         gap = LOSS.mean_value(fit.point, A, y) - best.lower_bound
         assert gap <= 2 * 4.0 / 3001  # 2 curvature / (T + 1)
@@ -183,7 +185,7 @@ def test_the_two_thirds_law():
         best = (1.0 + 1.0 / p) / 8.0
         assert LOSS.mean_value(np.full(p, 1.0 / p), A, np.ones(n)) == pytest.approx(best)
         fits = [
-            erm.frank_wolfe(LOSS, sets.L1Ball(p), A, np.ones(n), budget=tacit.Budget(2.0, 1e-6),
+            erm.frank_wolfe(LOSS, sets.L1Ball(p), A, np.ones(n), budget=reticent.Budget(2.0, 1e-6),
                             seed=seed)
             for seed in range(2)
         ]  # fmt: skip
@@ -227,7 +229,7 @@ def predicted(s, T, n, p, epsilon, mu):
     [(60, 3000, 0.1), (300, 300, 0.5), (200, 2000, 8.0), (600, 100, 2.0), (3000, 50, 1.0)],
 )
 def test_the_default_minimises_its_bound(n, p, epsilon):
-    budget = tacit.Budget(epsilon, 1e-6)
+    budget = reticent.Budget(epsilon, 1e-6)
     rng = np.random.default_rng(0)
     A, y = rng.choice([-1.0, 1.0], size=(n, p)), rng.uniform(-1, 1, n)
     fit = erm.frank_wolfe(LOSS, sets.L1Ball(p), A, y, budget=budget, seed=0)
@@ -253,7 +255,7 @@ def test_the_default_minimises_its_bound(n, p, epsilon):
 @pytest.mark.parametrize("sparse", [False, True])
 def test_the_promise_is_for_the_ball_that_is_searched(neighbours, factor, sparse):
     A, y = lasso(count=80)
-    budget = tacit.Budget(0.1, 1e-6, neighbours)
+    budget = reticent.Budget(0.1, 1e-6, neighbours)
     data = sp.csr_array(A) if sparse else A
     fit = erm.frank_wolfe(LOSS, sets.L1Ball(40), data, y, budget=budget, seed=5)
     release = fit.guarantee.releases[0]
@@ -278,9 +280,9 @@ def test_the_promise_is_for_the_ball_that_is_searched(neighbours, factor, sparse
 
 def test_two_bounds_are_near_the_exact_composition():
     for epsilon in (0.1, 1.0, 8.0):
-        budget = tacit.Budget(epsilon, 1e-6)
+        budget = reticent.Budget(epsilon, 1e-6)
         for steps in (1, 2, 3, 5, 10, 30, 300):
-            exact = tacit.privacy.calibration.gumbel(budget, 1.0, steps)
+            exact = reticent.privacy.calibration.gumbel(budget, 1.0, steps)
             bound = min(2.0 * steps / epsilon, math.sqrt(steps) / budget.mu)
             assert bound == pytest.approx(exact, rel=1 / 6)
 
@@ -298,7 +300,7 @@ def test_with_next_to_no_information_it_is_no_worse_than_zero(design):
     exact = erm.frank_wolfe(LOSS, sets.L1Ball(500), A, y, budget=None, steps=400)
     least = LOSS.mean_value(exact.point, A, y)
     zero = LOSS.mean_value(np.zeros(500), A, y) - least
-    budget = tacit.Budget(0.1, 1e-6)
+    budget = reticent.Budget(0.1, 1e-6)
 
     def excess(**more):
         return [
@@ -321,7 +323,7 @@ def test_with_much_information_it_is_no_worse_than_before():
         A = rng.choice([-1.0, 1.0], size=(2000, columns))
         y = A[:, : len(weights)] @ weights + 0.05 * rng.standard_normal(2000)
         y = np.clip(y, -1, 1)
-        budget = tacit.Budget(8.0, 1e-6)
+        budget = reticent.Budget(8.0, 1e-6)
         rate = 2 / budget.mu * math.log(2 * columns) / 2000
         worst = min(range(1, 2000), key=lambda t, b=rate: 8.0 / (t + 1) + b * math.sqrt(t))
         means = [
@@ -337,7 +339,7 @@ def test_with_much_information_it_is_no_worse_than_before():
 
 def test_radius_and_steps_can_be_forced():
     A, y = lasso()
-    few = tacit.Budget(0.1, 1e-6)
+    few = reticent.Budget(0.1, 1e-6)
     for more, radius in (
         ({"steps": 7}, 1.0),
         ({"radius": 1.0}, 1.0),
@@ -362,7 +364,7 @@ def test_radius_and_steps_can_be_forced():
 
 def test_the_default_for_other_losses_and_sets():
     A, y = lasso()
-    few = tacit.Budget(0.05, 1e-6)
+    few = reticent.Budget(0.05, 1e-6)
     sign = np.where(y > 0, 1.0, -1.0)
     logistic = erm.frank_wolfe(losses.Logistic(), sets.L1Ball(40, 5.0), A, sign, budget=few, seed=0)
     # one corner at random costs (1/4) radius^2 / 2 at most; a hundredth of ln 2 is left for it
@@ -402,7 +404,7 @@ def test_stop_and_resume(sparse):
                            callback=lambda moment: moment.step == 11)  # fmt: skip
     with pytest.raises(ValueError, match=r"differs in: .*budget"):
         erm.frank_wolfe(LOSS, sets.L1Ball(40), data, y, resume=half,
-                        **(arguments | {"budget": tacit.Budget(2.0, 1e-6)}))  # fmt: skip
+                        **(arguments | {"budget": reticent.Budget(2.0, 1e-6)}))  # fmt: skip
     rest = erm.frank_wolfe(LOSS, sets.L1Ball(40), data, y, **arguments, resume=half)
     np.testing.assert_allclose(rest.point, whole.point, atol=1e-12)
     with pytest.raises(ForkError):
@@ -521,7 +523,7 @@ def test_ceilings_are_above():
 def test_bad_input_spends_nothing(changes, message):
     A, y = lasso()
     arguments = {"loss": LOSS, "set": sets.L1Ball(40), "X": A, "y": y, "budget": BUDGET, **changes}
-    ledger = tacit.Ledger(BUDGET)
+    ledger = reticent.Ledger(BUDGET)
     with ledger, pytest.raises((TypeError, ValueError, NotImplementedError), match=message):
         erm.frank_wolfe(**arguments)
     assert ledger.entries == ()

@@ -8,14 +8,14 @@ import sys
 import numpy as np
 import pytest
 
-import tacit
-from tacit import erm, losses, online, sets
-from tacit.erm.ftrl import overlap_of
-from tacit.sums.toeplitz_search import toeplitz
+import reticent
+from reticent import erm, losses, online, sets
+from reticent.erm.ftrl import overlap_of
+from reticent.sums.toeplitz_search import toeplitz
 
 from .reference import ball, gaussian_epsilon, logistic_slope, records
 
-BUDGET = tacit.Budget(1.0, 1e-6)
+BUDGET = reticent.Budget(1.0, 1e-6)
 LOSS = losses.Logistic()
 
 
@@ -82,11 +82,11 @@ def test_several_passes_trust_no_projection(delta, precision, monkeypatch):
             added.append((self.total._total - before) * self.total._noise.step)
             totals.append(self.total)
 
-    monkeypatch.setattr(sys.modules["tacit.erm.ftrl"], "FollowTheRegularizedLeader", Watched)
+    monkeypatch.setattr(sys.modules["reticent.erm.ftrl"], "FollowTheRegularizedLeader", Watched)
     count, passes = 30, 3
     A, y = records(count=count, regression=True)
     A /= np.linalg.norm(A, axis=1)[:, None] * 1.001
-    budget = tacit.Budget(1.0, delta)
+    budget = reticent.Budget(1.0, delta)
     fit = erm.ftrl(
         losses.Squared(), Wild(), A, y, budget=budget, passes=passes, order="given",
         regularizer=0.1, seed=0, noise_precision=precision,
@@ -109,7 +109,7 @@ def test_several_passes_trust_no_projection(delta, precision, monkeypatch):
 
 def test_one_pass_against_a_plain_loop_without_noise():
     A, y = records(count=300)
-    huge = tacit.Budget(1e6, 0.5)
+    huge = reticent.Budget(1e6, 0.5)
     fit = erm.ftrl(
         LOSS, sets.L2Ball(4, 2.0), A, y, budget=huge, order="given", regularizer=7.0, seed=0
     )
@@ -128,19 +128,19 @@ def test_it_learns_and_resampling_is_accounted():
     A, y = records(count=4000)
     zero = LOSS.mean_value(np.zeros(4), A, y)
     best = losses.best_fixed(sets.L2Ball(4, 3.0), LOSS, A, y, gap=1e-6).value
-    budget = tacit.Budget(8.0, 1e-5)
+    budget = reticent.Budget(8.0, 1e-5)
     for arguments in ({}, {"passes": 3}, {"order": "resample"}, {"average": "last"}):
         fit = erm.ftrl(LOSS, sets.L2Ball(4, 3.0), A, y, budget=budget, seed=1, **arguments)
         assert LOSS.mean_value(fit.point, A, y) < 0.5 * (zero + best)
         assert fit.guarantee.meets(budget)
     assert fit.trace.settings["visits of one record count as"] == 1.0
-    pure = erm.ftrl(LOSS, sets.L2Ball(4, 3.0), A, y, budget=tacit.Budget(8.0), passes=2, seed=1)
+    pure = erm.ftrl(LOSS, sets.L2Ball(4, 3.0), A, y, budget=reticent.Budget(8.0), passes=2, seed=1)
     assert pure.guarantee.pure == pytest.approx(8.0, rel=1e-6)
 
 
 def test_published_noise_tells_the_truth():
     A, y = records(count=1024)
-    with pytest.warns(tacit.PrivacyLeakWarning, match="claims"):
+    with pytest.warns(reticent.PrivacyLeakWarning, match="claims"):
         fit = erm.ftrl(LOSS, sets.L2Ball(4), A, y, budget=BUDGET.with_(neighbours="replace"), seed=0,
                        calibration="published")  # fmt: skip
     assert fit.guarantee.epsilon(1e-6) == pytest.approx(1.70, abs=0.01)
@@ -159,6 +159,6 @@ def test_published_noise_tells_the_truth():
 def test_bad_input_spends_nothing(changes, message):
     A, y = records()
     arguments = {"loss": LOSS, "set": sets.L2Ball(4), "X": A, "y": y, "budget": BUDGET, **changes}
-    with tacit.Ledger(BUDGET) as ledger, pytest.raises((TypeError, ValueError), match=message):
+    with reticent.Ledger(BUDGET) as ledger, pytest.raises((TypeError, ValueError), match=message):
         erm.ftrl(**arguments)
     assert ledger.entries == ()

@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-import tacit
-from tacit import _state, erm, losses, sets
-from tacit.erm._pause import take_up
-from tacit.erm._reading import read
-from tacit.privacy import ForkError, SubsampledGaussian
+import reticent
+from reticent import _state, erm, losses, sets
+from reticent.erm._pause import take_up
+from reticent.erm._reading import read
+from reticent.privacy import ForkError, SubsampledGaussian
 
 from .reference import ball, draws, gaussian_epsilon, logistic_slope, records
 
-BUDGET = tacit.Budget(1.0, 1e-6)
+BUDGET = reticent.Budget(1.0, 1e-6)
 LOSS = losses.Logistic()
 
 
@@ -71,7 +71,7 @@ def test_guarantee_by_a_second_road():
 def test_pure_budget_composes_by_addition():
     A, y = records()
     fit = erm.gradient_descent(
-        LOSS, sets.L2Ball(4), A, y, budget=tacit.Budget(2.0), steps=5, seed=0
+        LOSS, sets.L2Ball(4), A, y, budget=reticent.Budget(2.0), steps=5, seed=0
     )
     assert fit.guarantee.pure == pytest.approx(2.0, rel=1e-6)
     release = fit.guarantee.releases[0]
@@ -102,7 +102,7 @@ def test_without_noise_it_reaches_the_optimum():
     loss = losses.Logistic(ridge=0.05)
     best = losses.best_fixed(sets.L2Ball(4, 3.0), loss, A, y, gap=1e-9)
     for average in ("weighted", "last"):
-        fit = erm.gradient_descent(loss, sets.L2Ball(4, 3.0), A, y, budget=tacit.Budget(1e6, 1e-6),
+        fit = erm.gradient_descent(loss, sets.L2Ball(4, 3.0), A, y, budget=reticent.Budget(1e6, 1e-6),
                                    average=average, seed=0)  # fmt: skip
         assert loss.mean_value(fit.point, A, y) - best.lower_bound < 2e-3
     assert loss.mean_value(fit.point, A, y) - best.lower_bound < 1e-6
@@ -113,7 +113,7 @@ def test_kinks_and_other_sets():
     loss = losses.Hinge(ridge=0.1)
     for where in (sets.Box(-np.ones(4), np.ones(4)), sets.L1Ball(4, 2.0)):
         best = losses.best_fixed(where, loss, A, y, gap=1e-6)
-        fit = erm.gradient_descent(loss, where, A, y, budget=tacit.Budget(8.0, 1e-5), seed=0)
+        fit = erm.gradient_descent(loss, where, A, y, budget=reticent.Budget(8.0, 1e-5), seed=0)
         assert loss.mean_value(fit.point, A, y) - best.lower_bound < 0.05
 
 
@@ -133,7 +133,7 @@ def test_a_custom_loss_is_clipped_to_its_claim():
         lambda x, a, b: 200.0 * (x @ a - b) * a,
         lipschitz=1.0,
     )
-    fit = erm.gradient_descent(steep, sets.L2Ball(4), A, y, budget=tacit.Budget(1e6, 1e-6), steps=1,
+    fit = erm.gradient_descent(steep, sets.L2Ball(4), A, y, budget=reticent.Budget(1e6, 1e-6), steps=1,
                                step_size=1.0, average="last", seed=0)  # fmt: skip
     gradients = 200.0 * (0.0 - y)[:, None] * A
     gradients *= np.minimum(1.0, 1.0 / np.linalg.norm(gradients, axis=1))[:, None]
@@ -175,7 +175,7 @@ def test_stop_and_resume_is_as_if_nothing_had_happened():
                                 callback=lambda moment: moment.step == 8)  # fmt: skip
     assert not half.finished
     assert half.guarantee.gdp == whole.guarantee.gdp
-    with tacit.Ledger(BUDGET) as ledger:
+    with reticent.Ledger(BUDGET) as ledger:
         rest = erm.gradient_descent(LOSS, sets.L2Ball(4), A, y, **arguments, resume=half)
     assert ledger.entries == ()
     assert rest.finished
@@ -328,16 +328,16 @@ def test_the_trace():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"budget": 1.0}, "budget must be a tacit.Budget"),
-        ({"budget": tacit.Budget(1.0, 1e-6, window=5)}, "window must be None"),
+        ({"budget": 1.0}, "budget must be a reticent.Budget"),
+        ({"budget": reticent.Budget(1.0, 1e-6, window=5)}, "window must be None"),
         ({"steps": 0}, "steps must be"),
         ({"step_size": -1.0}, "step_size must be"),
         ({"average": "mode"}, "average must be one of"),
         ({"sampling": 2.0}, "sampling must be"),
-        ({"budget": tacit.Budget(1.0), "sampling": 0.1}, "sampling needs Gaussian noise"),
+        ({"budget": reticent.Budget(1.0), "sampling": 0.1}, "sampling needs Gaussian noise"),
         ({"set": sets.L2Ball(5)}, "the set has dimension 5"),
         ({"set": sets.NuclearBall((2, 2))}, None),
-        ({"loss": "logistic"}, "loss must be a tacit.losses.Loss"),
+        ({"loss": "logistic"}, "loss must be a reticent.losses.Loss"),
         ({"loss": losses.Squared(), "set": sets.WholeSpace(4)}, "not Lipschitz"),
         ({"X": np.full((400, 4), np.nan)}, "must be finite"),
         ({"y": np.zeros(400)}, "must be -1 or 1"),
@@ -354,16 +354,16 @@ def test_bad_input_spends_nothing(changes, message):
     if message is None:  # a matrix set with a projection is welcome
         erm.gradient_descent(**arguments, steps=2)
         return
-    with tacit.Ledger(BUDGET) as ledger, pytest.raises((TypeError, ValueError), match=message):
+    with reticent.Ledger(BUDGET) as ledger, pytest.raises((TypeError, ValueError), match=message):
         erm.gradient_descent(**arguments)
     assert ledger.entries == ()
 
 
 def test_a_ledger_is_charged_before_noise_is_drawn():
     A, y = records()
-    with tacit.Ledger(BUDGET) as ledger:
+    with reticent.Ledger(BUDGET) as ledger:
         erm.gradient_descent(LOSS, sets.L2Ball(4), A, y, budget=BUDGET, steps=3)
-        with pytest.raises(tacit.privacy.BudgetExceeded):
+        with pytest.raises(reticent.privacy.BudgetExceeded):
             erm.gradient_descent(LOSS, sets.L2Ball(4), A, y, budget=BUDGET, steps=3)
     assert len(ledger.entries) == 1
 
@@ -378,7 +378,7 @@ def test_gradients_whose_squares_vanish_are_clipped():
         sets.L2Ball(2),
         np.ones((1, 2)),
         None,
-        tacit.Budget(1.0, 1e-6),
+        reticent.Budget(1.0, 1e-6),
         noise_precision="lattice",
     )
     np.testing.assert_allclose(problem.gradient_sum(np.zeros(2)), [0.6e-170, 0.8e-170], rtol=1e-12)

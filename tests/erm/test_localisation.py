@@ -7,15 +7,15 @@ import math
 import numpy as np
 import pytest
 
-import tacit
-from tacit import erm, losses, sets
-from tacit.erm.localisation import Near
-from tacit.noise import Source
-from tacit.noise.release import noisy
+import reticent
+from reticent import erm, losses, sets
+from reticent.erm.localisation import Near
+from reticent.noise import Source
+from reticent.noise.release import noisy
 
 from .reference import logistic_minimum, records
 
-BUDGET = tacit.Budget(1.0, 1e-6)
+BUDGET = reticent.Budget(1.0, 1e-6)
 LOSS = losses.Logistic(ridge=0.05)
 
 
@@ -50,7 +50,7 @@ def test_the_stages_share_the_budget():
     assert scale == pytest.approx(slope / (2000 * 0.05) / (0.6 * BUDGET.mu), rel=1e-5)
     rough = logistic_minimum(A, y, 2000 * 0.05, np.zeros(4)) + noisy(np.zeros(4), scale, Source(4))
     assert np.linalg.norm(fit.point - rough) <= fit.trace.settings["radius"] + 1e-6
-    pure = erm.localisation(LOSS, sets.L2Ball(4, 3.0), A, y, budget=tacit.Budget(2.0), seed=4)
+    pure = erm.localisation(LOSS, sets.L2Ball(4, 3.0), A, y, budget=reticent.Budget(2.0), seed=4)
     assert pure.guarantee.pure == pytest.approx(2.0, rel=1e-6)
 
 
@@ -71,7 +71,9 @@ def test_it_beats_its_first_stage():
 def test_without_noise_it_reaches_the_optimum():
     A, y = records()
     best = losses.best_fixed(sets.L2Ball(4, 3.0), LOSS, A, y, gap=1e-9)
-    fit = erm.localisation(LOSS, sets.L2Ball(4, 3.0), A, y, budget=tacit.Budget(1e6, 1e-6), seed=0)
+    fit = erm.localisation(
+        LOSS, sets.L2Ball(4, 3.0), A, y, budget=reticent.Budget(1e6, 1e-6), seed=0
+    )
     assert LOSS.mean_value(fit.point, A, y) - best.lower_bound < 1e-5
 
 
@@ -90,6 +92,6 @@ def test_without_noise_it_reaches_the_optimum():
 def test_bad_input_spends_nothing(changes, message):
     A, y = records()
     arguments = {"loss": LOSS, "set": sets.L2Ball(4), "X": A, "y": y, "budget": BUDGET, **changes}
-    with tacit.Ledger(BUDGET) as ledger, pytest.raises((TypeError, ValueError), match=message):
+    with reticent.Ledger(BUDGET) as ledger, pytest.raises((TypeError, ValueError), match=message):
         erm.localisation(**arguments)
     assert ledger.entries == ()

@@ -10,21 +10,21 @@ import scipy.sparse as sp
 from scipy.optimize import brentq, minimize
 from scipy.stats import kstest
 
-import tacit
-from tacit import erm, losses, sets
-from tacit.erm import _newton
-from tacit.erm._minimise import minimise
-from tacit.erm._perturbation import apart
-from tacit.erm._reading import read
-from tacit.losses import kernels
-from tacit.noise import Source
-from tacit.noise.release import noisy
-from tacit.privacy import ObjectivePerturbation
+import reticent
+from reticent import erm, losses, sets
+from reticent.erm import _newton
+from reticent.erm._minimise import minimise
+from reticent.erm._perturbation import apart
+from reticent.erm._reading import read
+from reticent.losses import kernels
+from reticent.noise import Source
+from reticent.noise.release import noisy
+from reticent.privacy import ObjectivePerturbation
 
 from .reference import ball, gaussian_delta, gaussian_epsilon, logistic_minimum, records
 
-PURE = tacit.Budget(1.0)
-GAUSSIAN = tacit.Budget(1.0, 1e-6)
+PURE = reticent.Budget(1.0)
+GAUSSIAN = reticent.Budget(1.0, 1e-6)
 LOSS = losses.Logistic()
 
 
@@ -151,7 +151,7 @@ def test_one_dimension_has_the_stated_law():
     # The density of the output is that of the noise at -(derivative), times the second derivative.
     # 3000 fits; a false alarm has probability 1e-6.
     A, y = np.array([[1.0], [0.5]]), np.array([1.0, -1.0])
-    budget = tacit.Budget(2.0)
+    budget = reticent.Budget(2.0)
     points, ridge, scale = [], None, None
     problem = read(LOSS, sets.WholeSpace(1), A, y, budget, noise_precision="lattice")
     fit = erm.objective_perturbation(LOSS, sets.WholeSpace(1), A, y, budget=budget, seed=0)
@@ -176,7 +176,7 @@ def test_without_noise_it_reaches_the_optimum():
     for loss in (losses.Logistic(ridge=0.01), losses.Huber(ridge=0.01), losses.SmoothHinge()):
         labels = y
         best = losses.best_fixed(sets.L2Ball(4, 3.0), loss, A, labels, gap=1e-9)
-        for budget in (tacit.Budget(1e6), tacit.Budget(1e6, 1e-6)):
+        for budget in (reticent.Budget(1e6), reticent.Budget(1e6, 1e-6)):
             fit = erm.objective_perturbation(loss, sets.L2Ball(4, 3.0), A, labels, budget=budget,
                                              seed=0)  # fmt: skip
             assert loss.mean_value(fit.point, A, labels) - best.lower_bound < 1e-3
@@ -280,7 +280,7 @@ def test_output_perturbation_without_noise():
     A, y = records()
     loss = losses.Logistic(ridge=0.05)
     best = losses.best_fixed(sets.L2Ball(4, 3.0), loss, A, y, gap=1e-9)
-    fit = erm.output_perturbation(loss, sets.L2Ball(4, 3.0), A, y, budget=tacit.Budget(1e6, 1e-6),
+    fit = erm.output_perturbation(loss, sets.L2Ball(4, 3.0), A, y, budget=reticent.Budget(1e6, 1e-6),
                                   seed=0)  # fmt: skip
     assert loss.mean_value(fit.point, A, y) - best.lower_bound < 1e-4
 
@@ -304,7 +304,7 @@ def test_output_perturbation_without_noise():
 def test_bad_input_spends_nothing(changes, message):
     A, y = records()
     arguments = {"loss": LOSS, "set": sets.L2Ball(4), "X": A, "y": y, "budget": PURE, **changes}
-    with tacit.Ledger(PURE) as ledger, pytest.raises((TypeError, ValueError), match=message):
+    with reticent.Ledger(PURE) as ledger, pytest.raises((TypeError, ValueError), match=message):
         erm.objective_perturbation(**arguments)
     assert ledger.entries == ()
 
@@ -387,7 +387,7 @@ def test_the_certificate_is_reached_whatever_the_records(seed):
             sets.L2Ball(p, float(10 ** rng.uniform(-2, 2))),
             sets.Box([-1.0] * p, [1.0] * p),
         ]
-        budget = tacit.Budget(float(10 ** rng.uniform(-2, 4)), float(rng.choice([0.0, 1e-6])))
+        budget = reticent.Budget(float(10 ** rng.uniform(-2, 4)), float(rng.choice([0.0, 1e-6])))
         fit = erm.objective_perturbation(
             loss[rng.integers(4)], where[rng.integers(3)], A, y, budget=budget, seed=seed
         )
@@ -398,7 +398,7 @@ def test_a_norm_whose_square_vanishes_is_refused():
     # Squares of 1e-165 are 0 in floating point: such rows would pass for short ones, unclipped.
     A = np.full((20, 2), 1e-165)
     with (
-        tacit.Ledger(GAUSSIAN) as ledger,
+        reticent.Ledger(GAUSSIAN) as ledger,
         pytest.raises(ValueError, match="feature_norm must be at least"),
     ):
         erm.objective_perturbation(

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from tacit.privacy import ObjectivePerturbation
+from reticent.privacy import ObjectivePerturbation
 
 GRID = np.linspace(-40.0, 40.0, 160_001)
 STEP = GRID[1] - GRID[0]

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-import tacit
-from tacit import erm, losses, sets
-from tacit.erm.sufficient_statistics import best_ridge, joint_sensitivity
-from tacit.noise import Source
-from tacit.noise.release import noisy
+import reticent
+from reticent import erm, losses, sets
+from reticent.erm.sufficient_statistics import best_ridge, joint_sensitivity
+from reticent.noise import Source
+from reticent.noise.release import noisy
 
 from .reference import gaussian_epsilon, records
 
-BUDGET = tacit.Budget(1.0, 1e-6)
+BUDGET = reticent.Budget(1.0, 1e-6)
 LOSS = losses.Squared()
 
 
@@ -99,7 +99,7 @@ def test_at_least_as_good_as_adassp():
     for count, dim in ((3000, 4), (4000, 25)):
         A, y = records(count=count, dim=dim, regression=True)
         for epsilon in (0.3, 1.0, 5.0):
-            budget = tacit.Budget(epsilon, 1e-6)
+            budget = reticent.Budget(epsilon, 1e-6)
 
             def excess(budget=budget, A=A, y=y, **arguments):
                 return np.mean([
@@ -132,12 +132,14 @@ def test_adassp_as_printed():
 
 def test_without_noise_it_is_least_squares():
     A, y = records(count=2000, regression=True)
-    for budget in (tacit.Budget(1e6, 1e-6), tacit.Budget(1e7)):
+    for budget in (reticent.Budget(1e6, 1e-6), reticent.Budget(1e7)):
         fit = erm.sufficient_statistics(LOSS, None, A, y, budget=budget, seed=0)
         np.testing.assert_allclose(fit.point, np.linalg.lstsq(A, y)[0], atol=1e-3)
     for where in (sets.L2Ball(4, 0.3), sets.L1Ball(4, 0.4)):
         best = losses.best_fixed(where, LOSS, A, y, gap=1e-9)
-        fit = erm.sufficient_statistics(LOSS, where, A, y, budget=tacit.Budget(1e6, 1e-6), seed=0)
+        fit = erm.sufficient_statistics(
+            LOSS, where, A, y, budget=reticent.Budget(1e6, 1e-6), seed=0
+        )
         assert where.contains(fit.point)
         assert LOSS.mean_value(fit.point, A, y) - best.lower_bound < 1e-5
 
@@ -160,13 +162,13 @@ def test_sparse_records():
         ({"method": "ridge"}, "method must be one of"),
         ({"calibration": "published"}, "method='adassp'"),
         ({"method": "adassp", "regularizer": 1.0}, "chooses its ridge"),
-        ({"method": "adassp", "budget": tacit.Budget(1.0)}, "needs delta > 0"),
+        ({"method": "adassp", "budget": reticent.Budget(1.0)}, "needs delta > 0"),
         ({"regularizer": -1.0}, "regularizer must be"),
     ],
 )
 def test_bad_input_spends_nothing(changes, message):
     A, y = records(regression=True)
     arguments = {"loss": LOSS, "set": None, "X": A, "y": y, "budget": BUDGET, **changes}
-    with tacit.Ledger(BUDGET) as ledger, pytest.raises((TypeError, ValueError), match=message):
+    with reticent.Ledger(BUDGET) as ledger, pytest.raises((TypeError, ValueError), match=message):
         erm.sufficient_statistics(**arguments)
     assert ledger.entries == ()

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tacit import losses
-from tacit.erm._sums import UNIT, UNITS, gram, summed_slopes, weighted_rows
-from tacit.trace import Recorder
+from reticent import losses
+from reticent.erm._sums import UNIT, UNITS, gram, summed_slopes, weighted_rows
+from reticent.trace import Recorder
 
 
 def exact_sum(A, w):

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit.estimators import OnlineLinearRegression, OnlineLogisticRegression
-from tacit.online import frame, quadratic_leader
+from reticent.estimators import OnlineLinearRegression, OnlineLogisticRegression
+from reticent.online import frame, quadratic_leader
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((60, 3)) / 3

@@ -9,14 +9,14 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import tacit
-from tacit.estimators import OnlineLinearRegression, OnlineLogisticRegression
-from tacit.privacy import BudgetExceeded, ForkError, PrivacyLeakWarning
+import reticent
+from reticent.estimators import OnlineLinearRegression, OnlineLogisticRegression
+from reticent.privacy import BudgetExceeded, ForkError, PrivacyLeakWarning
 
 FACES = (OnlineLogisticRegression, OnlineLinearRegression)
 
 
-@pytest.mark.filterwarnings("ignore::tacit.PrivacyLeakWarning")
+@pytest.mark.filterwarnings("ignore::reticent.PrivacyLeakWarning")
 @parametrize_with_checks(
     [
         OnlineLogisticRegression(random_state=0),
@@ -45,7 +45,7 @@ def test_linear_regression_learns(regression, learner):
     assert isinstance(model.intercept_, float)
     assert model.clipped_ == (0, 0, 5000)
     np.testing.assert_allclose(model.predict(X), X @ model.coef_ + model.intercept_)
-    assert model.guarantee_.meets(tacit.Budget(2.0, 1e-6))
+    assert model.guarantee_.meets(reticent.Budget(2.0, 1e-6))
 
 
 def test_labels_are_clipped_and_predictions_stay_within(regression):
@@ -65,7 +65,7 @@ def test_binary_learns_in_pieces(binary):
     assert model.score(X, y) > 0.9
     assert model.n_samples_seen_ == 4000
     assert model.coef_.shape == (1, 4)
-    assert model.guarantee_.meets(tacit.Budget(2.0, 1e-6))
+    assert model.guarantee_.meets(reticent.Budget(2.0, 1e-6))
     np.testing.assert_array_equal(
         model.predict(X), model.classes_[(model.decision_function(X) > 0).astype(int)]
     )
@@ -97,7 +97,7 @@ def test_several_classes_cost_what_two_do(several):
     p = model.predict_proba(X)
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
     np.testing.assert_array_equal(model.classes_[p.argmax(axis=1)], model.predict(X))
-    assert model.guarantee_.gdp == pytest.approx(tacit.Budget(1.0, 1e-6).mu, rel=1e-9)
+    assert model.guarantee_.gdp == pytest.approx(reticent.Budget(1.0, 1e-6).mu, rel=1e-9)
     assert "not split" in model.guarantee_.explain()
 
 
@@ -143,7 +143,7 @@ def test_budget_reaches_the_guarantee(binary):
     ):
         model = OnlineLogisticRegression(classes=["no", "yes"], random_state=0, **fields)
         model.partial_fit(X[:100], y[:100])
-        asked = tacit.Budget(**({"epsilon": 1.0, "delta": 1e-6} | fields))
+        asked = reticent.Budget(**({"epsilon": 1.0, "delta": 1e-6} | fields))
         assert model.guarantee_.meets(asked)
         assert not model.guarantee_.meets(asked.with_(epsilon=0.98 * asked.epsilon))
 
@@ -164,7 +164,7 @@ def test_replacing_has_twice_the_noise_of_blanking():
 
 def test_a_ledger_is_charged_once_for_a_stream(several):
     X, y = several
-    with tacit.Ledger(tacit.Budget(1.2, 1e-6)) as ledger:
+    with reticent.Ledger(reticent.Budget(1.2, 1e-6)) as ledger:
         model = OnlineLogisticRegression(classes=[0, 10, 20, 30], random_state=0)
         for start in range(0, 300, 100):
             model.partial_fit(X[start : start + 100], y[start : start + 100])
@@ -262,7 +262,7 @@ def test_fitted_table_holds_no_secret_and_can_be_learnt_on(binary):
     model.partial_fit(X[3001:], y[3001:])
     assert model.n_samples_seen_ == 4000
     assert model.score(X, y) > 0.8
-    assert model.guarantee_.meets(tacit.Budget(1.0, 1e-6))
+    assert model.guarantee_.meets(reticent.Budget(1.0, 1e-6))
     assert "disjoint records" in model.guarantee_.explain()
 
 
@@ -282,7 +282,7 @@ def test_a_table_of_the_quadratic_leader_can_be_learnt_on(regression):
     )
     before = model.fit(X, y).score(X, y)
     assert model.partial_fit(X[:1], y[:1]).score(X, y) > before - 0.2
-    assert model.guarantee_.meets(tacit.Budget(4.0, 1e-6))
+    assert model.guarantee_.meets(reticent.Budget(4.0, 1e-6))
 
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
@@ -346,8 +346,8 @@ def test_parameters_that_change_after_a_fit_do_not_change_predictions(regression
 def test_the_ledger_hears_that_the_classes_were_read_off_the_labels():
     X = np.random.default_rng(0).uniform(-0.5, 0.5, (50, 2))
     y = (X[:, 0] > 0).astype(int)
-    with tacit.Ledger(tacit.Budget(2.0, 1e-5)) as ledger:
-        with pytest.warns(tacit.PrivacyLeakWarning):
+    with reticent.Ledger(reticent.Budget(2.0, 1e-5)) as ledger:
+        with pytest.warns(reticent.PrivacyLeakWarning):
             OnlineLogisticRegression(random_state=0).fit(X, y)
         OnlineLogisticRegression(epsilon=0.5, random_state=0, classes=[0, 1]).fit(X, y)
     first, second = ledger.entries

@@ -11,8 +11,8 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import tacit
-from tacit.estimators import (
+import reticent
+from reticent.estimators import (
     DomainScaler,
     PrivateLasso,
     PrivateLinearRegression,
@@ -20,7 +20,7 @@ from tacit.estimators import (
     PrivateLogisticRegression,
     PrivateScaler,
 )
-from tacit.privacy import BudgetExceeded, PrivacyLeakWarning
+from reticent.privacy import BudgetExceeded, PrivacyLeakWarning
 
 CLASSIFIERS = (PrivateLogisticRegression, PrivateLinearSVC)
 REGRESSORS = (PrivateLinearRegression, PrivateLasso)
@@ -37,7 +37,7 @@ def expected_failures(estimator):
     return FAILURES if isinstance(estimator, CLASSIFIERS + REGRESSORS) else {}
 
 
-@pytest.mark.filterwarnings("ignore::tacit.PrivacyLeakWarning")
+@pytest.mark.filterwarnings("ignore::reticent.PrivacyLeakWarning")
 @parametrize_with_checks(
     [
         PrivateLogisticRegression(random_state=0),
@@ -153,7 +153,9 @@ def test_several_classes_share_the_budget(several, kind):
         model = kind(epsilon=2.0, classes=[0, 10, 20, 30], random_state=0, **fields).fit(X, y)
         assert model.score(X, y) > 0.9
         assert model.coef_.shape == (4, 3)
-        asked = tacit.Budget(2.0, fields.get("delta", 1e-6), fields.get("neighbours", "zero-out"))
+        asked = reticent.Budget(
+            2.0, fields.get("delta", 1e-6), fields.get("neighbours", "zero-out")
+        )
         assert model.guarantee_.meets(asked)
         assert not model.guarantee_.meets(asked.with_(epsilon=0.97 * 2.0))
         split = "1/4 of epsilon" if fields.get("delta") == 0.0 else "1/sqrt(4) of mu"
@@ -202,7 +204,7 @@ def test_budget_reaches_the_guarantee(binary, regression):
             {"epsilon": 1.0, "neighbours": "replace"},
         ):
             found = clone(model).set_params(**fields).fit(X[:500], y[:500]).guarantee_
-            asked = tacit.Budget(**({"delta": 1e-6} | fields))
+            asked = reticent.Budget(**({"delta": 1e-6} | fields))
             assert found.meets(asked)
             assert found.seeded
             # Frank-Wolfe's selections are accounted by a bound that is not tight at all orders
@@ -211,7 +213,7 @@ def test_budget_reaches_the_guarantee(binary, regression):
 
 def test_a_ledger_is_charged_once_and_refuses_before_anything_is_released(several):
     X, y = several
-    with tacit.Ledger(tacit.Budget(1.2, 1e-6)) as ledger:
+    with reticent.Ledger(reticent.Budget(1.2, 1e-6)) as ledger:
         model = PrivateLogisticRegression(classes=[0, 10, 20, 30], random_state=0).fit(X, y)
         assert len(ledger.entries) == 1
         before = model.coef_.copy()
@@ -228,8 +230,8 @@ def test_a_ledger_is_charged_once_and_refuses_before_anything_is_released(severa
 @pytest.mark.parametrize("solver", ["auto", "gradient-descent", "output-perturbation"])
 def test_a_ledger_hears_of_classes_that_were_read_off_the_labels(binary, solver):
     X, y = binary
-    with tacit.Ledger(tacit.Budget(4.0, 1e-5)) as ledger:
-        with pytest.warns(tacit.PrivacyLeakWarning):
+    with reticent.Ledger(reticent.Budget(4.0, 1e-5)) as ledger:
+        with pytest.warns(reticent.PrivacyLeakWarning):
             model = PrivateLogisticRegression(solver=solver, random_state=0).fit(X, y)
         PrivateLogisticRegression(classes=np.unique(y), random_state=0).fit(X, y)
     first, second = ledger.entries
@@ -253,7 +255,7 @@ SPOILT = [
 def test_bad_records_spend_nothing(binary, regression, spoil):
     cases = [(kind(classes=["no", "yes"]), binary) for kind in CLASSIFIERS]
     cases += [(kind(), regression) for kind in REGRESSORS]
-    with tacit.Ledger(tacit.Budget(50.0, 1e-3)) as ledger:
+    with reticent.Ledger(reticent.Budget(50.0, 1e-3)) as ledger:
         for model, (X, y) in cases:
             with pytest.raises((ValueError, TypeError)):
                 model.fit(*spoil(X, y))
@@ -285,7 +287,7 @@ def test_bad_parameters_spend_nothing(binary, fields, message):
     X, y = binary
     model = PrivateLogisticRegression(**({"classes": ["no", "yes"]} | fields))
     with (
-        tacit.Ledger(tacit.Budget(50.0, 1e-3)) as ledger,
+        reticent.Ledger(reticent.Budget(50.0, 1e-3)) as ledger,
         pytest.raises((ValueError, TypeError), match=message),
     ):
         model.fit(X, y)
@@ -323,7 +325,7 @@ def test_other_solvers(binary, solver):
     ).fit(X, y)
     assert model.solver_ == solver
     assert model.score(X, y) > 0.85
-    assert model.guarantee_.meets(tacit.Budget(4.0, 1e-6))
+    assert model.guarantee_.meets(reticent.Budget(4.0, 1e-6))
 
 
 def test_frames_pipelines_pickles_and_copies(binary):
@@ -402,7 +404,7 @@ def test_private_scaler_by_hand():
         model = PrivateScaler((-8, 12), epsilon=1.0, neighbours=neighbours, random_state=0).fit(X)
         release = model.guarantee_.releases[0]
         assert release.sensitivity == pytest.approx(moved, rel=1e-5)
-        assert model.guarantee_.gdp == pytest.approx(tacit.Budget(1.0, 1e-6).mu, rel=1e-6)
+        assert model.guarantee_.gdp == pytest.approx(reticent.Budget(1.0, 1e-6).mu, rel=1e-6)
     few = PrivateScaler((-8, 12), epsilon=0.1, random_state=0).fit(X[:20])
     assert (few.scale_ > 0).all()
 
@@ -414,7 +416,7 @@ def test_bounds_between_which_nothing_can_be_placed_are_refused(kind, bounds):
     scaler = kind((0, 1)).fit(X)
     before = dict(vars(scaler))
     with (
-        tacit.Ledger(tacit.Budget(4.0, 1e-5)) as ledger,
+        reticent.Ledger(reticent.Budget(4.0, 1e-5)) as ledger,
         pytest.raises(ValueError, match="bounds must be"),
     ):
         scaler.set_params(bounds=bounds).fit(X)
@@ -456,7 +458,7 @@ def test_lasso_searches_no_more_than_the_records_allow(sparse):
     assert np.abs(model.coef_).sum() / 2.0 == pytest.approx(0.1)
     # labels within 1 and predictions within 0.1, in a ball of radius 0.1
     assert model.guarantee_.releases[0].sensitivity == pytest.approx(0.1 * 1.1, rel=1e-9)
-    assert model.guarantee_.meets(tacit.Budget(0.1, 1e-6))
+    assert model.guarantee_.meets(reticent.Budget(0.1, 1e-6))
 
 
 def test_lasso_radius_and_steps_can_be_forced():
@@ -474,7 +476,7 @@ def test_lasso_radius_and_steps_can_be_forced():
 def test_labels_that_cannot_be_compared_are_refused_in_words():
     X, y = np.zeros((3, 2)), np.array([0, "x", None], dtype=object)
     with (
-        tacit.Ledger(tacit.Budget(9.0, 0.1)) as ledger,
+        reticent.Ledger(reticent.Budget(9.0, 0.1)) as ledger,
         pytest.raises(ValueError, match="cannot be compared"),
     ):
         PrivateLogisticRegression(classes=[0, 1]).fit(X, y)

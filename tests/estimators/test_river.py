@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 from river import checks, compose, datasets, evaluate, metrics
 
-import tacit
-from tacit.estimators import OnlineLinearRegression as Linear
-from tacit.estimators import OnlineLogisticRegression as Logistic
-from tacit.estimators.reading import Declared, Hashed
-from tacit.estimators.river import OnlineLinearRegression, OnlineLogisticRegression
-from tacit.privacy import ForkError
+import reticent
+from reticent.estimators import OnlineLinearRegression as Linear
+from reticent.estimators import OnlineLogisticRegression as Logistic
+from reticent.estimators.reading import Declared, Hashed
+from reticent.estimators.river import OnlineLinearRegression, OnlineLogisticRegression
+from reticent.privacy import ForkError
 
 PHISHING = list(next(iter(datasets.Phishing()))[0])
 SEGMENTS = sorted({y for _, y in datasets.ImageSegments()})
@@ -95,7 +95,7 @@ def test_bad_records_are_refused_and_the_stream_goes_on():
         ({"x0": [1.0, 2.0]}, True), (records[0], "maybe"), (records[0], None), (records[0], 2),
         ({name: [1.0, 2.0] for name in names}, True),
     ]  # fmt: skip
-    with tacit.Ledger(tacit.Budget(1.0, 1e-6)) as ledger:
+    with reticent.Ledger(reticent.Budget(1.0, 1e-6)) as ledger:
         for x, label in bad:
             with pytest.raises((ValueError, TypeError)):
                 troubled.learn_one(x, label)
@@ -143,7 +143,7 @@ def test_hashing_is_the_same_in_every_process():
 
 
 def test_places_are_remembered_up_to_a_bound(monkeypatch):
-    monkeypatch.setattr("tacit.estimators.reading._REMEMBERED", 10)
+    monkeypatch.setattr("reticent.estimators.reading._REMEMBERED", 10)
     read = Hashed(8)
     for number in range(100):
         read.one({f"name {number}": 1.0})
@@ -198,4 +198,4 @@ def test_window_and_pure_privacy():
         model = OnlineLogisticRegression(features=names, seed=0, **fields)
         for x in records:
             model.learn_one(x, x["x0"] > 0)
-        assert model.guarantee.meets(tacit.Budget(**({"epsilon": 1.0, "delta": 1e-6} | fields)))
+        assert model.guarantee.meets(reticent.Budget(**({"epsilon": 1.0, "delta": 1e-6} | fields)))

@@ -7,11 +7,11 @@ import pickle
 import numpy as np
 import pytest
 
-import tacit
-from tacit import _state, losses
-from tacit.estimators import kernels as k
-from tacit.estimators.stream import Plan, StackedLogistic, Stream
-from tacit.privacy import ForkError
+import reticent
+from reticent import _state, losses
+from reticent.estimators import kernels as k
+from reticent.estimators.stream import Plan, StackedLogistic, Stream
+from reticent.privacy import ForkError
 
 from . import reference
 
@@ -22,7 +22,7 @@ def plan(kind="binary", columns=3, **changes):
     number, outputs = KINDS[kind]
     fields = {
         "kind": number, "columns": columns, "outputs": outputs,
-        "budget": tacit.Budget(1.0, 1e-6), "feature_norm": 1.0, "scaling": 0.3, "ridge": 1e-3,
+        "budget": reticent.Budget(1.0, 1e-6), "feature_norm": 1.0, "scaling": 0.3, "ridge": 1e-3,
         "coefficient_norm": 10.0, "horizon": None, "seed": 0,
     }  # fmt: skip
     return Plan(**(fields | changes))
@@ -259,10 +259,10 @@ def test_stacking_needs_no_split_of_the_budget():
     """The release that a record enters is one Gaussian at the whole budget, whatever K."""
     for kind in KINDS:
         g = Stream(plan(kind)).guarantee
-        assert g.gdp == pytest.approx(tacit.Budget(1.0, 1e-6).mu, rel=1e-9)
-        assert g.meets(tacit.Budget(1.0, 1e-6))
+        assert g.gdp == pytest.approx(reticent.Budget(1.0, 1e-6).mu, rel=1e-9)
+        assert g.meets(reticent.Budget(1.0, 1e-6))
     assert "not split" in Stream(plan("stacked")).guarantee.explain()
-    pure = Stream(plan("stacked", budget=tacit.Budget(1.0)))
+    pure = Stream(plan("stacked", budget=reticent.Budget(1.0)))
     assert pure.guarantee.pure == pytest.approx(1.0)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 
-from tacit import losses
+from reticent import losses
 
 
 @dataclass

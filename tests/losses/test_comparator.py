@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit import losses, sets
+from reticent import losses, sets
 
 
 def test_regret_against_the_best_fixed_decision():

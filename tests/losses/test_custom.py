@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from tacit import losses, sets
+from reticent import losses, sets
 
 
 def value(x, a, y):

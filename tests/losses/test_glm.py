@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tacit import losses, sets
+from reticent import losses, sets
 
 from . import reference
 

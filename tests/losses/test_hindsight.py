@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tacit import losses, sets
-from tacit.losses import GapWarning, best_fixed
+from reticent import losses, sets
+from reticent.losses import GapWarning, best_fixed
 
 DIM = 9
 VERTICES = np.random.default_rng(3).standard_normal((25, DIM))
@@ -319,9 +319,9 @@ def test_bad_arguments(change, error, words):
 
 
 def test_real_records():
-    folder = Path(os.environ.get("TACIT_DATA", Path(__file__).parents[3] / "shared" / "data"))
+    folder = Path(os.environ.get("RETICENT_DATA", Path(__file__).parents[3] / "shared" / "data"))
     if not (folder / "a9a.npz").exists():
-        pytest.skip("a9a.npz is not in TACIT_DATA")
+        pytest.skip("a9a.npz is not in RETICENT_DATA")
     z = np.load(folder / "a9a.npz")
     A = sp.csr_array((z["data"], z["indices"], z["indptr"]), shape=tuple(z["shape"]))
     y = np.where(z["y"] > 0, 1.0, -1.0)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.losses import kernels
+from reticent.losses import kernels
 
 from . import reference
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit import losses, sets
-from tacit.losses import kernels
+from reticent import losses, sets
+from reticent.losses import kernels
 
 
 def test_linear():

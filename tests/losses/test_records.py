@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tacit import losses
+from reticent import losses
 
 
 @given(arrays(float, (6, 3), elements=st.floats(-1e200, 1e200)), st.floats(1e-3, 1e3))

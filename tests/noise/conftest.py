@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tacit.noise import Source
+from reticent.noise import Source
 
 
 class Scripted(Source):

@@ -15,8 +15,8 @@ import math
 import numpy as np
 import pytest
 
-import tacit
-from tacit import sums
+import reticent
+from reticent import sums
 
 EPSILON = 0.1
 TRIALS = 500  # for each of the two worlds
@@ -25,12 +25,12 @@ MARGIN = math.sqrt(math.log(1e7) / (2 * 2 * TRIALS))
 
 
 def independent(precision, seed):
-    return sums.Independent(1, 1, budget=tacit.Budget(EPSILON), noise="laplace",
+    return sums.Independent(1, 1, budget=reticent.Budget(EPSILON), noise="laplace",
                             noise_precision=precision, seed=seed)  # fmt: skip
 
 
 def tree(precision, seed):
-    return sums.Tree(1, 1, budget=tacit.Budget(EPSILON), noise="laplace", estimator="plain",
+    return sums.Tree(1, 1, budget=reticent.Budget(EPSILON), noise="laplace", estimator="plain",
                      noise_precision=precision, seed=seed)  # fmt: skip
 
 
@@ -95,7 +95,7 @@ def test_the_same_attack_does_no_better_than_chance_on_the_lattice(build):
 @pytest.mark.parametrize("noise", ["gaussian", "laplace", "gamma"])
 @pytest.mark.parametrize("record", [0.0, 1.0, 1 / 3, 1e-9, 1e-300])
 def test_all_outputs_of_both_worlds_are_multiples_of_one_step(noise, record):
-    budget = tacit.Budget(EPSILON, 1e-6)
+    budget = reticent.Budget(EPSILON, 1e-6)
     for build in (sums.Independent, sums.Tree):
         totals = build(1, 2000, budget=budget, noise=noise, seed=3)
         found = totals.run(np.full((2000, 1), record))
@@ -118,7 +118,7 @@ def test_floating_point_gaussians_have_telltale_last_bits_too():
 
     That half of some hundred of these would be has a probability below 1e-10.
     """
-    budget = tacit.Budget(8.0, 1e-6)
+    budget = reticent.Budget(8.0, 1e-6)
     shares = {}
     for precision in ("float", "lattice"):
         for value in (0.0, 1.0):

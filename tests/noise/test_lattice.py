@@ -14,8 +14,8 @@ import pytest
 from mpmath import mp, mpf
 from scipy import stats
 
-from tacit.noise import exact, extended, lattice
-from tacit.noise.source import Source
+from reticent.noise import exact, extended, lattice
+from reticent.noise.source import Source
 
 ONES = 2**64 - 1
 EXTREMES = [0, 1, 2, 3, 2**10, 2**53, 2**62, 2**63, 2**63 + 1, 3 * 2**62, ONES - 2**11, ONES - 1025,

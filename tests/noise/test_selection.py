@@ -14,10 +14,10 @@ import pytest
 from mpmath import mp, mpf
 from scipy import integrate, special, stats
 
-import tacit
-from tacit.noise import Source, exponential_mechanism, report_noisy_max, select, selection
-from tacit.noise.selection import Selection
-from tacit.privacy import BudgetExceeded, Ledger
+import reticent
+from reticent.noise import Source, exponential_mechanism, report_noisy_max, select, selection
+from reticent.noise.selection import Selection
+from reticent.privacy import BudgetExceeded, Ledger
 
 ALARM = 1e-8
 ONES = 2**64 - 1
@@ -333,7 +333,7 @@ def test_laplace_noise_is_not_of_bounded_range():
 @pytest.mark.parametrize("choose", [exponential_mechanism, report_noisy_max])
 @pytest.mark.parametrize("monotone", [False, True])
 def test_a_budget_is_met_and_used_up(choose, monotone):
-    for budget in (tacit.Budget(0.5), tacit.Budget(0.5, 1e-6, "zero-out", 7)):
+    for budget in (reticent.Budget(0.5), reticent.Budget(0.5, 1e-6, "zero-out", 7)):
         guarantee = choose([1.0, 2.0], sensitivity=3.0, budget=budget, monotone=monotone).guarantee
         assert guarantee.meets(budget)
         assert guarantee.epsilon(budget.delta) == pytest.approx(0.5, rel=1e-6)
@@ -378,7 +378,7 @@ def test_a_seed_is_reproducible_and_reported():
 
 def test_a_single_candidate_needs_no_noise_but_is_accounted(scripted):
     source = Source(seed=0)
-    with Ledger(tacit.Budget(1.0)) as ledger:
+    with Ledger(reticent.Budget(1.0)) as ledger:
         choice = exponential_mechanism([7.0], sensitivity=1.0, epsilon=0.25, source=source)
     assert choice.index == 0
     assert choice.guarantee.pure == 0.25
@@ -388,7 +388,7 @@ def test_a_single_candidate_needs_no_noise_but_is_accounted(scripted):
 
 def test_the_ledger_is_charged_before_anything_is_drawn():
     source = Source(seed=0)
-    with Ledger(tacit.Budget(1.0)) as ledger:
+    with Ledger(reticent.Budget(1.0)) as ledger:
         exponential_mechanism([0.0, 1.0], sensitivity=1.0, epsilon=0.75, source=source)
         report_noisy_max([0.0, 1.0], sensitivity=1.0, epsilon=0.25, source=source)
         for choose in (exponential_mechanism, report_noisy_max):
@@ -428,7 +428,7 @@ BAD_SCORES = [
 @pytest.mark.parametrize(("scores", "error", "words"), BAD_SCORES)
 def test_bad_scores_are_refused_and_nothing_is_spent(scores, error, words):
     source = Source(seed=0)
-    with Ledger(tacit.Budget(1.0)) as ledger:
+    with Ledger(reticent.Budget(1.0)) as ledger:
         with pytest.raises(error, match=words):
             exponential_mechanism(scores, sensitivity=1.0, epsilon=0.5, source=source)
         with pytest.raises(error, match=words):
@@ -451,11 +451,11 @@ BAD_ARGUMENTS = [
     ({"sensitivity": 1.0, "scale": math.inf}, ValueError, "scale"),
     ({"sensitivity": 1e-320, "scale": 1e300}, ValueError, "too far"),
     ({"sensitivity": 1.0, "budget": 1.0}, TypeError, "budget"),
-    ({"sensitivity": 1.0, "budget": tacit.Budget(1.0), "neighbours": "zero-out"}, ValueError, "set them there"),
-    ({"sensitivity": 1.0, "budget": tacit.Budget(1.0), "window": 3}, ValueError, "set them there"),
+    ({"sensitivity": 1.0, "budget": reticent.Budget(1.0), "neighbours": "zero-out"}, ValueError, "set them there"),
+    ({"sensitivity": 1.0, "budget": reticent.Budget(1.0), "window": 3}, ValueError, "set them there"),
     ({"sensitivity": 1.0, "epsilon": 1.0, "neighbours": "friends"}, ValueError, "neighbours"),
     ({"sensitivity": 1.0, "epsilon": 1.0, "neighbours": "replace", "monotone": True}, ValueError, "monotone"),
-    ({"sensitivity": 1.0, "budget": tacit.Budget(1.0, 0.0, "replace"), "monotone": True}, ValueError, "monotone"),
+    ({"sensitivity": 1.0, "budget": reticent.Budget(1.0, 0.0, "replace"), "monotone": True}, ValueError, "monotone"),
     ({"sensitivity": 1.0, "epsilon": 1.0, "source": Source(seed=0), "seed": 1}, ValueError, "not both"),
     ({"sensitivity": 1.0, "epsilon": 1.0, "source": 3}, TypeError, "source"),
     ({"sensitivity": 1.0, "epsilon": 1.0, "seed": -1}, ValueError, "seed"),
@@ -464,7 +464,7 @@ BAD_ARGUMENTS = [
 
 @pytest.mark.parametrize(("arguments", "error", "words"), BAD_ARGUMENTS)
 def test_bad_arguments_are_refused_and_nothing_is_spent(arguments, error, words):
-    with Ledger(tacit.Budget(1.0)) as ledger:
+    with Ledger(reticent.Budget(1.0)) as ledger:
         for choose in (exponential_mechanism, report_noisy_max):
             with pytest.raises(error, match=words):
                 choose([0.0, 1.0], **arguments)

@@ -11,7 +11,7 @@ import threading
 import numpy as np
 import pytest
 
-from tacit.noise.source import Source, generation
+from reticent.noise.source import Source, generation
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 

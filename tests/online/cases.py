@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-import tacit
-from tacit import losses, online, sets
+import reticent
+from reticent import losses, online, sets
 
 DIM = 4
-BUDGET = tacit.Budget(1.0, 1e-6)
+BUDGET = reticent.Budget(1.0, 1e-6)
 
 LEARNERS = {
     "ftrl": lambda **k: online.FollowTheRegularizedLeader(
@@ -18,13 +18,13 @@ LEARNERS = {
         sets.L1Ball(DIM, 2.0), losses.Hinge(), budget=BUDGET, **k
     ),
     "ftrl, pure": lambda **k: online.FollowTheRegularizedLeader(
-        sets.Box(-1, 1, dim=DIM), losses.Logistic(), budget=tacit.Budget(1.0), horizon=3000, **k
+        sets.Box(-1, 1, dim=DIM), losses.Logistic(), budget=reticent.Budget(1.0), horizon=3000, **k
     ),
     "projection, window": lambda **k: online.FollowTheApproximateLeader(
         sets.L2Ball(DIM, 2.0), losses.Logistic(ridge=0.1), budget=BUDGET.with_(window=32), **k
     ),
     "local linear, pure window": lambda **k: online.FollowTheApproximateLeader(
-        sets.Simplex(DIM), losses.Logistic(ridge=0.1), budget=tacit.Budget(1.0, window=32),
+        sets.Simplex(DIM), losses.Logistic(ridge=0.1), budget=reticent.Budget(1.0, window=32),
         step="local-linear", **k,
     ),
     "local linear, python": lambda **k: online.FollowTheApproximateLeader(

@@ -1,6 +1,6 @@
 """The online learners written anew in plain NumPy, one slow loop each, from the papers as corrected.
 
-Nothing here imports from tacit.online. The noise comes in as an array of the noise of each total.
+Nothing here imports from reticent.online. The noise comes in as an array of the noise of each total.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import tacit
-from tacit import losses, online, sets, sums
-from tacit.online.rules import ProjectedLeader
+import reticent
+from reticent import losses, online, sets, sums
+from reticent.online.rules import ProjectedLeader
 
 from .cases import BUDGET, DIM, records
 
@@ -41,12 +41,12 @@ def test_a_rule_of_ones_own_plays_what_the_built_in_one_does(precision):
     [
         ("auto", BUDGET, sums.Correlated),
         ("auto", BUDGET.with_(window=9), sums.Correlated),
-        ("auto", tacit.Budget(1.0), sums.Tree),
-        ("auto", tacit.Budget(1.0, window=9), sums.WindowTree),
+        ("auto", reticent.Budget(1.0), sums.Tree),
+        ("auto", reticent.Budget(1.0, window=9), sums.WindowTree),
         ("correlated", BUDGET, sums.Correlated),
         ("tree", BUDGET, sums.Tree),
         ("window-tree", BUDGET.with_(window=9), sums.WindowTree),
-        ("independent", tacit.Budget(1.0), sums.Independent),
+        ("independent", reticent.Budget(1.0), sums.Independent),
         (sums.Tree, BUDGET, sums.Tree),
         (lambda *a, **k: sums.Tree(*a, estimator="plain", **k), BUDGET, sums.Tree),
     ],
@@ -73,7 +73,7 @@ def test_a_total_that_is_ready_made():
     for wrong in (
         sums.Tree(DIM + 1, 50, budget=BUDGET, norm=L),
         sums.Tree(DIM, 51, budget=BUDGET, norm=L),
-        sums.Tree(DIM, 50, budget=tacit.Budget(2.0, 1e-6), norm=L),
+        sums.Tree(DIM, 50, budget=reticent.Budget(2.0, 1e-6), norm=L),
         sums.Tree(DIM, 50, budget=BUDGET, norm=2 * L),
         ready,
     ):

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-import tacit
-from tacit import losses, online, sets
-from tacit.online import iterate_kernels, kernels, quadratic_kernels
-from tacit.privacy import ForkError
+import reticent
+from reticent import losses, online, sets
+from reticent.online import iterate_kernels, kernels, quadratic_kernels
+from reticent.privacy import ForkError
 
-BUDGET = tacit.Budget(1.0, 1e-6)
+BUDGET = reticent.Budget(1.0, 1e-6)
 A = np.eye(3) * 0.9
 Y = np.array([1.0, -1.0, 1.0])
 
@@ -80,7 +80,7 @@ def test_what_was_played_is_counted(
 def test_an_interrupted_draw_does_not_make_later_noise_smaller(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from tacit.online import schedules
+    from reticent.online import schedules
 
     calm, learner = iterates(), iterates()
 
@@ -100,8 +100,8 @@ def test_an_interrupted_draw_does_not_make_later_noise_smaller(
 def test_an_interrupted_draw_leaves_the_noise_as_it_was(
     precision: str, when: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tacit.noise.source import Source
-    from tacit.online import schedules
+    from reticent.noise.source import Source
+    from reticent.online import schedules
 
     def stop(*arguments: Any) -> None:
         raise KeyboardInterrupt

@@ -7,12 +7,12 @@ import math
 import numpy as np
 import pytest
 
-import tacit
-from tacit import losses, online, sets, sums
+import reticent
+from reticent import losses, online, sets, sums
 
 from . import reference
 
-BUDGET = tacit.Budget(1.0, 1e-6)
+BUDGET = reticent.Budget(1.0, 1e-6)
 STEPS = 2000
 DIM = 6
 
@@ -137,7 +137,7 @@ def test_pftal_is_a_full_window_and_gamma_noise():
     convex, project = SETS["l2"]
     loss, slope = LOSSES["ridge"]
     learner = online.FollowTheApproximateLeader(
-        convex, loss, budget=tacit.Budget(1.0), horizon=STEPS, seed=7, noise_precision="float"
+        convex, loss, budget=reticent.Budget(1.0), horizon=STEPS, seed=7, noise_precision="float"
     )
     assert isinstance(learner.total, sums.Tree)
     assert learner.total.noise == "gamma"
@@ -184,7 +184,7 @@ def test_published_constants_are_the_papers():
     loss = losses.Quadratic(1.0)
     learner = online.FollowTheApproximateLeader(
         convex, loss, step="local-linear", constants="published",
-        budget=tacit.Budget(1.0, 1e-6, window=64), seed=7, noise_precision="float", failure=0.1,
+        budget=reticent.Budget(1.0, 1e-6, window=64), seed=7, noise_precision="float", failure=0.1,
     )  # fmt: skip
     rho2, d = convex.rho**2, 5
     alpha, c0 = 1 / (5 * rho2), (25 * rho2) ** 2
@@ -297,7 +297,7 @@ def test_a_gap_keeps_the_clock_and_the_regulariser():
 def test_guarantee_follows_from_the_noise_alone(neighbours):
     """Recomputed by linear algebra from the noise's own covariance, for the worst record."""
     n, dim = 24, 1
-    budget = tacit.Budget(1.0, 1e-6, neighbours=neighbours)
+    budget = reticent.Budget(1.0, 1e-6, neighbours=neighbours)
     learner = online.FollowTheRegularizedLeader(
         sets.L2Ball(dim, 1.0), losses.Logistic(), budget=budget, horizon=n, noise_precision="float"
     )
@@ -338,10 +338,10 @@ def test_published_noise_is_the_papers_and_the_guarantee_tells_the_truth():
 
 
 def test_a_false_published_claim_is_a_warning_and_a_caveat():
-    with pytest.warns(tacit.PrivacyLeakWarning, match="claims epsilon = 1"):
+    with pytest.warns(reticent.PrivacyLeakWarning, match="claims epsilon = 1"):
         learner = online.FollowTheApproximateLeader(
             sets.L2Ball(3), losses.Logistic(ridge=0.001), calibration="published",
-            budget=tacit.Budget(1.0, window=64, neighbours="replace"),
+            budget=reticent.Budget(1.0, window=64, neighbours="replace"),
         )  # fmt: skip
     assert learner.guarantee.pure > 1.9
     assert "claims" in str(learner.guarantee)
@@ -351,8 +351,8 @@ def test_defaults_exist_without_a_horizon_and_without_a_loss():
     for budget in (
         BUDGET,
         BUDGET.with_(window=100),
-        tacit.Budget(1.0),
-        tacit.Budget(1.0, window=8),
+        reticent.Budget(1.0),
+        reticent.Budget(1.0, window=8),
     ):
         learner = online.FollowTheRegularizedLeader(
             sets.L2Ball(3), budget=budget, lipschitz=1.0, seed=0

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize, minimize_scalar
 
-import tacit
-from tacit import losses, online, sets
-from tacit.online import schedules
+import reticent
+from reticent import losses, online, sets
+from reticent.online import schedules
 
 from . import reference
 from .cases import BUDGET, records
@@ -329,7 +329,7 @@ def test_a_projection_with_a_tolerance_breaks_the_stability_and_is_refused():
     for inner in (online.ImplicitGradient(), online.GradientDescent()):
         for own in (Sloppy(), sets.Ellipsoid(np.eye(3) * 4.0), sets.HyperSimplex(3, 1)):
             with (
-                tacit.Ledger(BUDGET) as ledger,
+                reticent.Ledger(BUDGET) as ledger,
                 pytest.raises(
                     ValueError, match=r"exact up to rounding.*FollowTheRegularizedLeader"
                 ),
@@ -350,7 +350,7 @@ def test_what_cannot_be_promised_is_refused():
     with pytest.raises(ValueError, match="not strongly convex"):
         online.PerturbedIterates(ball, losses.Logistic(), budget=BUDGET, horizon=9)
     with pytest.raises(ValueError, match="delta > 0"):
-        online.PerturbedIterates(ball, loss, budget=tacit.Budget(1.0), horizon=9)
+        online.PerturbedIterates(ball, loss, budget=reticent.Budget(1.0), horizon=9)
     with pytest.raises(ValueError, match="smooth loss"):
         online.PerturbedIterates(
             ball, losses.Hinge(ridge=1.0), inner=online.GradientDescent(), budget=BUDGET, horizon=9
@@ -376,11 +376,11 @@ def test_what_cannot_be_promised_is_refused():
 @pytest.mark.parametrize("radius", [0.5, 1.0, 20.0])
 def test_the_added_regulariser_minimises_its_model(epsilon, radius):
     """Pull, curved noise and noise cut off at the boundary, minimised by brute force."""
-    T, mu = 5000, tacit.Budget(epsilon, 1e-6).mu
+    T, mu = 5000, reticent.Budget(epsilon, 1e-6).mu
     for loss in (losses.Logistic(), losses.Linear()):
         learner = online.PerturbedIterates(
             sets.L2Ball(3, radius), loss, added_regularizer="auto", horizon=T, seed=0,
-            budget=tacit.Budget(epsilon, 1e-6),
+            budget=reticent.Budget(epsilon, 1e-6),
         )  # fmt: skip
         L = learner.lipschitz
         bend = min(0.25, L / radius) if isinstance(loss, losses.Logistic) else 0.0

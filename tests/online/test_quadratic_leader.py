@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-import tacit
-from tacit import losses, online, sets, sums
+import reticent
+from reticent import losses, online, sets, sums
 
 from .cases import BUDGET
 
@@ -53,7 +53,7 @@ def reference(A, y, noise, *, ridge, damping, weight, radius, safe, gaps=(), ref
 @pytest.mark.parametrize("refresh", [1, 7])
 def test_equals_its_reference(ridge, refresh):
     learner = online.QuadraticLeader(
-        DIM, losses.Squared(ridge=ridge), budget=tacit.Budget(5.0, 1e-6), horizon=STEPS, seed=3,
+        DIM, losses.Squared(ridge=ridge), budget=reticent.Budget(5.0, 1e-6), horizon=STEPS, seed=3,
         noise_precision="float", refresh=refresh, damping=1.0,
     )  # fmt: skip
     A, y = records()
@@ -160,7 +160,7 @@ def test_contributions_are_what_the_noise_was_calibrated_to():
 
 def test_noise_on_the_matrix_is_symmetric():
     """Standard deviation s on the diagonal and s/sqrt(2) beside it: the isometry of the joint total."""
-    from tacit.online import quadratic_kernels as k
+    from reticent.online import quadratic_kernels as k
 
     rng = np.random.default_rng(0)
     M, u = np.zeros((3, 3)), np.zeros(3)
@@ -184,7 +184,7 @@ def test_decisions_of_clean_totals_are_within_the_radius():
         if ridge <= 1:
             assert worst >= 0.999 * radius
     learner = online.QuadraticLeader(
-        DIM, losses.Squared(ridge=1.0), budget=tacit.Budget(0.01, 1e-6), horizon=100, damping=0.0
+        DIM, losses.Squared(ridge=1.0), budget=reticent.Budget(0.01, 1e-6), horizon=100, damping=0.0
     )
     play = learner.run(*records(100), keep=100)
     assert np.linalg.norm(play.decisions, axis=1).max() <= 0.5 * (1 + 1e-12)
@@ -192,7 +192,7 @@ def test_decisions_of_clean_totals_are_within_the_radius():
 
 def test_published_pair_of_trees():
     learner = online.QuadraticLeader(
-        DIM, losses.Squared(ridge=1.0), budget=tacit.Budget(0.5, 1e-6), horizon=1000,
+        DIM, losses.Squared(ridge=1.0), budget=reticent.Budget(0.5, 1e-6), horizon=1000,
         calibration="published", damping=0.0,
     )  # fmt: skip
     depth = math.log(1000)
@@ -204,7 +204,7 @@ def test_published_pair_of_trees():
     assert twin.guarantee == learner.guarantee
 
 
-@pytest.mark.parametrize("budget", [tacit.Budget(1.0), tacit.Budget(1.0, window=16),
+@pytest.mark.parametrize("budget", [reticent.Budget(1.0), reticent.Budget(1.0, window=16),
                                     BUDGET.with_(window=16, neighbours="replace")])  # fmt: skip
 def test_pure_and_window_budgets(budget):
     learner = online.QuadraticLeader(

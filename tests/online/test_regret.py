@@ -11,16 +11,16 @@ import math
 import numpy as np
 import pytest
 
-import tacit
-from tacit import losses, online, sets
-from tacit.cli.reproduce.no_noise import NoNoise
+import reticent
+from reticent import losses, online, sets
+from reticent.cli.reproduce.no_noise import NoNoise
 
 HORIZONS = 2 ** np.arange(8, 14)
 REPEATS = 8
 DIM = 5
 BALL = sets.L2Ball(DIM, 1.0)
 STRONG, PLAIN = losses.Logistic(ridge=0.5), losses.Logistic()
-BUDGET = tacit.Budget(1.0, 1e-6)
+BUDGET = reticent.Budget(1.0, 1e-6)
 
 
 def stream(seed, linear=False):
@@ -74,13 +74,13 @@ def test_strongly_convex_losses_with_a_window_have_logarithmic_regret(step):
         (losses.Linear(), 0.5, lambda T, s: online.FollowTheRegularizedLeader(
             BALL, losses.Linear(), budget=BUDGET, horizon=T, seed=s, noise_precision="float")),
         (STRONG, 0.5, lambda T, s: online.PerturbedIterates(
-            BALL, STRONG, budget=tacit.Budget(8.0, 1e-6), horizon=T, seed=s,
+            BALL, STRONG, budget=reticent.Budget(8.0, 1e-6), horizon=T, seed=s,
             noise_precision="float")),
         (STRONG, 0.5, lambda T, s: online.PerturbedIterates(
-            BALL, STRONG, inner=online.GradientDescent(), budget=tacit.Budget(8.0, 1e-6),
+            BALL, STRONG, inner=online.GradientDescent(), budget=reticent.Budget(8.0, 1e-6),
             horizon=T, seed=s, noise_precision="float")),
         (PLAIN, 2 / 3, lambda T, s: online.PerturbedIterates(
-            BALL, PLAIN, added_regularizer="auto", budget=tacit.Budget(8.0, 1e-6), horizon=T,
+            BALL, PLAIN, added_regularizer="auto", budget=reticent.Budget(8.0, 1e-6), horizon=T,
             seed=s, noise_precision="float")),
     ],
     ids=["ftrl", "ftrl, linear", "implicit", "gradient", "added regulariser"],
@@ -160,6 +160,6 @@ def test_a_window_and_better_noise_pay():
     window = regret(BUDGET.with_(window=64))
     for_ever = regret(BUDGET)
     published = regret(BUDGET.with_(window=64), calibration="published")
-    pure = regret(tacit.Budget(1.0))
+    pure = regret(reticent.Budget(1.0))
     assert window < for_ever < pure
     assert 3 * window < published

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tacit import _state, losses, online, sets
-from tacit.privacy import ForkError
+from reticent import _state, losses, online, sets
+from reticent.privacy import ForkError
 
 from .cases import BUDGET, DIM, LEARNERS, records
 
@@ -52,7 +52,7 @@ def test_killed_at_random_points_and_restored(name):
 SCRIPT = """
 import sys, numpy as np
 from pathlib import Path
-from tacit import _state
+from reticent import _state
 from tests_cases import LEARNERS, records
 folder, steps, names = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
 A, y = records(steps)
@@ -275,7 +275,7 @@ def test_parts_of_the_users_own_are_given_again():
 
 
 def test_every_library_set_and_loss_is_described_or_asked_for():
-    from tacit.online import parts
+    from reticent.online import parts
 
     cases = [
         sets.L2Ball(3, 2.0), sets.L1Ball(3), sets.LinfBall(3, 0.5), sets.Simplex(3, 2.0),

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-import tacit
-from tacit import losses, online, sets
+import reticent
+from reticent import losses, online, sets
 
 from .cases import BUDGET, DIM, LEARNERS, records
 
@@ -200,11 +200,11 @@ def test_empty_runs_are_harmless():
 
 
 def test_a_ledger_is_charged_once_when_the_learner_is_built():
-    with tacit.Ledger(tacit.Budget(1.0, 1e-6)) as ledger:
+    with reticent.Ledger(reticent.Budget(1.0, 1e-6)) as ledger:
         learner = LEARNERS["ftrl"]()
         spent = len(ledger.entries)
         learner.run(*records(50))
         type(learner).from_state(learner.state())
         assert len(ledger.entries) == spent == 1
-        with pytest.raises(tacit.privacy.BudgetExceeded):
+        with pytest.raises(reticent.privacy.BudgetExceeded):
             LEARNERS["ftrl"]()

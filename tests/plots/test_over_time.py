@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit.plots.over_time import over_time
+from reticent.plots.over_time import over_time
 
 
 def test_lines_are_medians_and_bands_are_quantiles() -> None:

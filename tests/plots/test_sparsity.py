@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit.plots.sparsity import sparsity_path
+from reticent.plots.sparsity import sparsity_path
 
 
 def test_coefficients_and_their_number() -> None:

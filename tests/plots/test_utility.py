@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit.plots.utility import privacy_utility
+from reticent.plots.utility import privacy_utility
 
 
 def test_scores_references_and_ticks() -> None:

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from tacit.privacy import Budget, gaussian
+from reticent.privacy import Budget, gaussian
 
 
 def test_words_and_values() -> None:

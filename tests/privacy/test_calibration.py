@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from tacit.privacy import (
+from reticent.privacy import (
     BoundedRange,
     Budget,
     Gaussian,

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from tacit.privacy import (
+from reticent.privacy import (
     BoundedRange,
     Gaussian,
     Laplace,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from tacit.privacy import (
+from reticent.privacy import (
     BoundedRange,
     Gaussian,
     Laplace,

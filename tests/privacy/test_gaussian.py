@@ -8,7 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from tacit.privacy import gaussian
+from reticent.privacy import gaussian
 
 EPSILONS = [0.0, 1e-4, 1e-2, 0.5, 1.0, 8.0, 100.0, 1e4, 1e7]
 DELTAS = [1e-300, 1e-100, 1e-20, 1e-6, 1e-3, 0.1, 0.5]

@@ -8,7 +8,7 @@ import pickle
 
 import pytest
 
-from tacit.privacy import (
+from reticent.privacy import (
     BoundedRange,
     Budget,
     Gaussian,

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tacit.privacy import (
+from reticent.privacy import (
     BoundedRange,
     Budget,
     BudgetExceeded,
@@ -35,7 +35,7 @@ from tacit.privacy import (
     compose,
     gaussian,
 )
-from tacit.privacy.tally import Composition, Filter
+from reticent.privacy.tally import Composition, Filter
 
 
 def of(curve, count: int = 1, **options) -> Guarantee:
@@ -396,7 +396,7 @@ def test_a_deleted_file_is_not_started_afresh(tmp_path: Path) -> None:
 
 WORKER = """
 import sys
-from tacit.privacy import Budget, BudgetExceeded, Gaussian, Guarantee, Ledger, Pure, Release
+from reticent.privacy import Budget, BudgetExceeded, Gaussian, Guarantee, Ledger, Pure, Release
 path, size = sys.argv[1], float(sys.argv[2])
 one = Guarantee([Release("sum", Pure(size), 1.0, "gamma")])
 print("ready", flush=True)
@@ -484,7 +484,7 @@ def test_an_interrupt_while_others_entries_are_read_loses_none(tmp_path, monkeyp
 def test_a_ledger_in_memory_does_not_pay_in_a_forked_process(tmp_path):
     script = """
 import os, sys
-from tacit.privacy import Budget, ForkError, Guarantee, Ledger, Pure, Release, charge
+from reticent.privacy import Budget, ForkError, Guarantee, Ledger, Pure, Release, charge
 fit = Guarantee([Release("a fit", Pure(0.6), 1.0, "laplace")])
 for path in (None, sys.argv[1]):
     with Ledger(Budget(1.0), path) as ledger:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from tacit.privacy import Budget, ObjectivePerturbation, calibration, gaussian
+from reticent.privacy import Budget, ObjectivePerturbation, calibration, gaussian
 
 GRID = np.linspace(-60.0, 60.0, 600_001)
 

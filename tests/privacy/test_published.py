@@ -19,7 +19,7 @@ from scipy.integrate import quad
 from scipy.special import log_ndtr
 from scipy.stats import binom
 
-from tacit.privacy import published
+from reticent.privacy import published
 
 ROOT = Path(__file__).resolve().parents[2]
 

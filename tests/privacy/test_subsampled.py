@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from tacit.privacy import Gaussian, Pure, SubsampledGaussian, compose, curves, gaussian
+from reticent.privacy import Gaussian, Pure, SubsampledGaussian, compose, curves, gaussian
 
 
 def mixture(x: np.ndarray, q: float, z: float, mean: float) -> np.ndarray:
@@ -90,11 +90,11 @@ def test_replacement_costs_more_and_sampling_never_more_than_none() -> None:
 
 
 def test_dp_accounting_is_loaded_only_when_needed(monkeypatch) -> None:
-    code = "import sys, tacit.privacy; print('dp_accounting' in sys.modules)"
+    code = "import sys, reticent.privacy; print('dp_accounting' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
-    with pytest.raises(ImportError, match=r"tacit\[accounting\]"):
+    with pytest.raises(ImportError, match=r"reticent\[accounting\]"):
         SubsampledGaussian(0.0123, 1.0, 1).epsilon(1e-6)
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tacit import Budget, sums
-from tacit.plots.over_time import over_time
-from tacit.report import Page
+from reticent import Budget, sums
+from reticent.plots.over_time import over_time
+from reticent.report import Page
 
 BROWSER = next(
     (b for b in ("chromium", "chromium-browser", "google-chrome", "chrome") if shutil.which(b)),

@@ -11,13 +11,13 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from tacit import Budget, sums
-from tacit.plots import COLOURS, axes, error_over_time
-from tacit.plots.over_time import over_time
-from tacit.plots.tradeoff import claimed_misses
-from tacit.report import Page, inline_svg
-from tacit.report.page import least_misses
-from tacit.report.style import SHEET
+from reticent import Budget, sums
+from reticent.plots import COLOURS, axes, error_over_time
+from reticent.plots.over_time import over_time
+from reticent.plots.tradeoff import claimed_misses
+from reticent.report import Page, inline_svg
+from reticent.report.page import least_misses
+from reticent.report.style import SHEET
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
 
@@ -51,7 +51,7 @@ def page() -> Page:
     page.figure(error_over_time([1, 2], {"tree": [1.0, 2.0]}), "another")
     page.guarantee(sums.Tree(2, 64, budget=Budget(1.0, 1e-6), seed=0).guarantee)
     page.privacy(["the model"], ["the rest"])
-    page.command("tacit learn 'a file.csv' --epsilon 1")
+    page.command("reticent learn 'a file.csv' --epsilon 1")
     return page
 
 

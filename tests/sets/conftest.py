@@ -10,7 +10,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from tacit import sets
+from reticent import sets
 
 FLOW_EDGES = [
     ("s", "a"), ("s", "b"), ("a", "b"), ("a", "t"), ("b", "t"), ("s", "t"), ("b", "dead end"),

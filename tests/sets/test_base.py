@@ -10,8 +10,8 @@ import sys
 import numpy as np
 import pytest
 
-from tacit import sets
-from tacit.sets.hull import zero_sum_basis
+from reticent import sets
+from reticent.sets.hull import zero_sum_basis
 
 
 def test_nonfinite_and_misshapen_points_are_refused_everywhere(example):
@@ -190,7 +190,7 @@ def test_the_default_frame_agrees_with_the_known_hull():
 
 def test_names_load_when_used():
     code = (
-        "import sys; from tacit import sets; "
+        "import sys; from reticent import sets; "
         "assert 'numba' not in sys.modules and 'scipy.optimize' not in sys.modules; "
         "sets.L2Ball(3); assert 'scipy.optimize' not in sys.modules; "
         "assert all(getattr(sets, name) for name in dir(sets)); assert callable(sets.check)"

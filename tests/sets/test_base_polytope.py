@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from tacit import sets
+from reticent import sets
 
 
 def graph_cut(nodes: int, seed: int):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tacit import sets
+from reticent import sets
 
 sizes = st.floats(1e-3, 1e3)
 dims = st.integers(1, 7)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from tacit import sets
-from tacit.sets.decomposition import heaviest_first, nearest_mixture
+from reticent import sets
+from reticent.sets.decomposition import heaviest_first, nearest_mixture
 
 POLYTOPES = {
     "birkhoff": sets.Birkhoff(3),

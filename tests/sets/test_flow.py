@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from tacit import sets
+from reticent import sets
 
 
 def random_dag(rng, nodes: int, extra: int) -> list[tuple[int, int]]:

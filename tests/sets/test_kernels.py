@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from tacit import sets
-from tacit.sets import kernels
-from tacit.sets.thresholds import capped_threshold, simplex_threshold
+from reticent import sets
+from reticent.sets import kernels
+from reticent.sets.thresholds import capped_threshold, simplex_threshold
 
 finite = st.floats(-1e3, 1e3, allow_subnormal=False)
 vectors = npst.arrays(np.float64, st.integers(1, 12), elements=finite)

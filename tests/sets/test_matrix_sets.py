@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit import sets
-from tacit.sets import nuclear_ball
+from reticent import sets
+from reticent.sets import nuclear_ball
 
 
 @pytest.mark.parametrize("shape", [(150, 150), (120, 300), (300, 120)])

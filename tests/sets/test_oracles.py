@@ -6,7 +6,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from tacit import sets
+from reticent import sets
 
 pytestmark = pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
 

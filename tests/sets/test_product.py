@@ -8,7 +8,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from tacit import sets
+from reticent import sets
 
 
 def test_rho_is_the_smaller_of_the_two_bounds():

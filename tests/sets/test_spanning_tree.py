@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit import sets
+from reticent import sets
 
 
 def random_graph(rng, nodes: int, extra: int) -> list[tuple[int, int]]:
@@ -90,8 +90,8 @@ def test_bad_graphs_are_refused():
 
 
 def test_the_ball_of_exchanges_is_the_ball_inscribed_in_its_simplex():
-    from tacit.sets.hull import _inscribed
-    from tacit.sets.spanning_tree import _swap_links
+    from reticent.sets.hull import _inscribed
+    from reticent.sets.spanning_tree import _swap_links
 
     rng = np.random.default_rng(3)
     for _ in range(10):

@@ -18,10 +18,10 @@ from scipy.linalg import solve_triangular
 from scipy.optimize import brentq
 from scipy.stats import chi2
 
-import tacit
-from tacit import sums
-from tacit.noise.source import Source
-from tacit.sums import base, process
+import reticent
+from reticent import sums
+from reticent.noise.source import Source
+from reticent.sums import base, process
 
 Matrix = NDArray[np.float64]
 Node = tuple[int, int]  # first and last record, counted from 1
@@ -248,12 +248,12 @@ def variance_bounds(samples: int, alarm: float, *, gaussian: bool) -> tuple[floa
 
 Build = Callable[..., sums.RunningTotal]
 
-GAUSSIAN = tacit.Budget(1.0, 1e-6)
-PURE = tacit.Budget(1.0)
+GAUSSIAN = reticent.Budget(1.0, 1e-6)
+PURE = reticent.Budget(1.0)
 
 
 def _cases() -> Iterator[tuple[str, Build]]:
-    def case(kind: Any, budget: tacit.Budget, **fixed: Any) -> Build:
+    def case(kind: Any, budget: reticent.Budget, **fixed: Any) -> Build:
         def build(dim: int, horizon: int | None = None, **changes: Any) -> sums.RunningTotal:
             given = {"budget": budget, "seed": 0} | fixed | changes
             return kind(dim, horizon, **given)

@@ -7,12 +7,12 @@ import math
 import numpy as np
 import pytest
 
-import tacit
-from tacit import sums
-from tacit.noise import lattice
-from tacit.privacy import published
-from tacit.sums import base, correlated
-from tacit.sums.toeplitz import Toeplitz
+import reticent
+from reticent import sums
+from reticent.noise import lattice
+from reticent.privacy import published
+from reticent.sums import base, correlated
+from reticent.sums.toeplitz import Toeplitz
 
 from . import reference
 
@@ -21,7 +21,7 @@ GAUSSIAN = reference.GAUSSIAN
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("TACIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("RETICENT_CACHE", str(tmp_path / "cache"))
 
 
 def test_the_noise_is_the_recursion_of_the_filter(monkeypatch):
@@ -84,7 +84,7 @@ def test_slow_buffers_lose_nothing_on_the_lattice(decay, monkeypatch):
 def test_mu_is_that_of_the_worst_record_over_a_horizon(
     objective, precision, neighbours, monkeypatch
 ):
-    budget = tacit.Budget(1.0, 1e-6, neighbours=neighbours)
+    budget = reticent.Budget(1.0, 1e-6, neighbours=neighbours)
     tolerance = 1e-9 if precision == "float" else 1e-6
     for n in (1, 2, 3, 5, 8, 16, 27, 40, 64):
         total = sums.Correlated(
@@ -111,7 +111,7 @@ def test_mu_is_that_of_the_worst_record_over_a_horizon(
 def test_mu_is_that_of_the_worst_record_in_a_window(precision, neighbours, monkeypatch):
     tolerance = 1e-9 if precision == "float" else 1e-6
     for window in (1, 2, 3, 7, 8, 20, 33, 64):
-        budget = tacit.Budget(1.0, 1e-6, neighbours=neighbours, window=window)
+        budget = reticent.Budget(1.0, 1e-6, neighbours=neighbours, window=window)
         steps = min(3 * window, 2 * window + 40)
         total = sums.Correlated(steps, budget=budget, noise_precision=precision)
         matrix = reference.as_matrix(total, steps, monkeypatch)
@@ -136,7 +136,7 @@ def test_epochs_cost_no_privacy(precision, monkeypatch):
 
 def test_rounding_is_accounted_for():
     """In many dimensions and over many steps the promise is kept by a little more noise."""
-    budget = tacit.Budget(1.0, 1e-6)
+    budget = reticent.Budget(1.0, 1e-6)
     rough = sums.Correlated(10_000, 2**20, budget=budget)
     smooth = sums.Correlated(10_000, 2**20, budget=budget, noise_precision="float")
     assert rough.guarantee.meets(budget)
@@ -149,7 +149,7 @@ def test_rounding_is_accounted_for():
 def test_two_worlds_with_the_same_totals_are_as_close_as_promised(window, neighbours, monkeypatch):
     """On a lattice so coarse that rounding matters: the innovations that tell the worlds apart, counted."""
     monkeypatch.setattr(lattice, "STEPS", 2.0**8)
-    budget = tacit.Budget(8.0, 1e-6, neighbours=neighbours, window=window)
+    budget = reticent.Budget(8.0, 1e-6, neighbours=neighbours, window=window)
     steps, worst = 48, 0.0
     rng = np.random.default_rng(11)
 
@@ -172,13 +172,13 @@ def test_a_hundred_times_less_noise_than_the_published_window_tree():
     sigma = math.sqrt(8.0) * (math.ceil(math.log2(window)) + 1) * math.log(2.0 / 1e-6)
     assert published.window_tree_gaussian(1.0, 1e-6, window=window).scale == pytest.approx(sigma)
     nodes = [len(reference.dyadic(t - window + 1, t)) for t in range(2 * window, 3 * window)]
-    total = sums.Correlated(1, budget=tacit.Budget(1.0, 1e-6, window=window))
+    total = sums.Correlated(1, budget=reticent.Budget(1.0, 1e-6, window=window))
     mine = total.error(10**7)
     assert sigma * math.sqrt(max(nodes)) == pytest.approx(1497, abs=1)
     assert mine == pytest.approx(14.0, abs=0.1)
     assert sigma * math.sqrt(max(nodes)) >= 100 * mine
     assert sigma * math.sqrt(np.mean(nodes)) >= 100 * mine
-    exact = sums.WindowTree(1, budget=tacit.Budget(1.0, 1e-6, window=window))
+    exact = sums.WindowTree(1, budget=reticent.Budget(1.0, 1e-6, window=window))
     assert max(exact.error(t) for t in range(2 * window, 3 * window)) == pytest.approx(
         46.5, abs=0.1
     )
@@ -241,7 +241,7 @@ def test_a_restored_total_keeps_its_filter(precision, monkeypatch):
 def test_the_filter_is_a_convolution_in_every_coordinate(dim, horizon, precision):
     """However coordinates are packed together: noise = coefficients * innovations, piece by piece."""
     total = sums.Correlated(
-        dim, horizon, budget=tacit.Budget(1.0, 1e-6), noise_precision=precision, seed=0
+        dim, horizon, budget=reticent.Budget(1.0, 1e-6), noise_precision=precision, seed=0
     )
     rng = np.random.default_rng(dim)
     steps = 70

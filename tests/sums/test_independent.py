@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-import tacit
-from tacit import sums
+import reticent
+from reticent import sums
 
 from . import reference
 
@@ -33,7 +33,7 @@ def test_pure_noise_is_a_walk_too(noise, monkeypatch):
 @pytest.mark.parametrize("precision", ["lattice", "float"])
 @pytest.mark.parametrize("window", [None, 1, 5])
 def test_mu_is_that_of_any_record(window, precision, neighbours, monkeypatch):
-    budget = tacit.Budget(1.0, 1e-6, neighbours=neighbours, window=window)
+    budget = reticent.Budget(1.0, 1e-6, neighbours=neighbours, window=window)
     for n in (1, 2, 17, 64):
         total = sums.Independent(n, budget=budget, norm=0.3, noise_precision=precision)
         matrix = reference.as_matrix(total, n, monkeypatch)
@@ -47,7 +47,7 @@ def test_mu_is_that_of_any_record(window, precision, neighbours, monkeypatch):
 @pytest.mark.parametrize("dim", [1, 7])
 def test_scales_of_pure_noise(dim):
     for neighbours, reach in (("zero-out", 1.5), ("replace", 3.0)):
-        budget = tacit.Budget(0.5, neighbours=neighbours)
+        budget = reticent.Budget(0.5, neighbours=neighbours)
         gamma = sums.Independent(dim, budget=budget, norm=1.5, noise="gamma")
         assert gamma.guarantee.pure == pytest.approx(0.5, rel=1e-12)
         assert gamma.error(1) == pytest.approx(reach / 0.5 * math.sqrt(dim + 1), rel=1e-12)
@@ -65,7 +65,7 @@ def test_error_grows_like_the_square_root():
 
 
 def test_one_sum_is_the_plain_gaussian_mechanism():
-    total = sums.Independent(2, 1, budget=tacit.Budget(1.0, 1e-5), norm=2.0)
+    total = sums.Independent(2, 1, budget=reticent.Budget(1.0, 1e-5), norm=2.0)
     assert total.error(1) == pytest.approx(2.0 / 0.268051, rel=1e-5)
     assert total.add([1.0, 0.0]).shape == (2,)
     with pytest.raises(ValueError, match="horizon"):

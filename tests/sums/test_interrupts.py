@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-import tacit
-from tacit import sums
-from tacit.sums import base, correlated, kernels
-from tacit.sums.process import Process
+import reticent
+from reticent import sums
+from reticent.sums import base, correlated, kernels
+from reticent.sums.process import Process
 
-BUDGET = tacit.Budget(1.0, 1e-6)
+BUDGET = reticent.Budget(1.0, 1e-6)
 
 
 def cut_short(monkeypatch: pytest.MonkeyPatch, where: Any, name: str, *, first: bool) -> None:

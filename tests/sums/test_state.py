@@ -13,10 +13,10 @@ import warnings
 import numpy as np
 import pytest
 
-import tacit
-from tacit import _state, sums
-from tacit.privacy import ForkError
-from tacit.sums import base, kernels
+import reticent
+from reticent import _state, sums
+from reticent.privacy import ForkError
+from reticent.sums import base, kernels
 
 from . import reference
 from .reference import CASES, GAUSSIAN
@@ -26,7 +26,7 @@ PRECISIONS = ("lattice", "float")
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("TACIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("RETICENT_CACHE", str(tmp_path / "cache"))
 
 
 def fresh_process():
@@ -151,7 +151,7 @@ def test_a_state_is_a_copy():
 
 
 def test_restoring_charges_no_ledger():
-    with tacit.Ledger(GAUSSIAN) as ledger:
+    with reticent.Ledger(GAUSSIAN) as ledger:
         total = sums.Tree(2, 8, budget=GAUSSIAN)
         state = total.state()
         assert len(ledger.entries) == 1
@@ -159,13 +159,13 @@ def test_restoring_charges_no_ledger():
             sums.Tree.from_state(state)
         copy.deepcopy(total)
         assert len(ledger.entries) == 1
-        with pytest.raises(tacit.privacy.BudgetExceeded):
+        with pytest.raises(reticent.privacy.BudgetExceeded):
             sums.Tree(2, 8, budget=GAUSSIAN)
 
 
 @pytest.mark.parametrize("kind", [sums.WindowTree, sums.Correlated])
 def test_an_endless_window_total_is_small(kind):
-    total = kind(1000, budget=tacit.Budget(1.0, 1e-6, window=65536), seed=0)
+    total = kind(1000, budget=reticent.Budget(1.0, 1e-6, window=65536), seed=0)
     assert len(_state.dumps(total.state())) < 1_000_000
     total.run(np.zeros((3, 1000)))
     total._snapshot = total._total.copy()  # as after the first rebasing

@@ -16,18 +16,18 @@ from scipy.linalg import toeplitz as toeplitz_matrix
 from scipy.optimize import minimize
 from scipy.signal import lfilter
 
-from tacit.sums.toeplitz import Toeplitz, square_root, square_root_error
-from tacit.sums.toeplitz_search import optimise, toeplitz
+from reticent.sums.toeplitz import Toeplitz, square_root, square_root_error
+from reticent.sums.toeplitz_search import optimise, toeplitz
 
 # By name, for a function of the same name could stand before the module in its package.
-module = importlib.import_module("tacit.sums.toeplitz_search")
+module = importlib.import_module("reticent.sums.toeplitz_search")
 
 POWERS = [2**e for e in range(6, 21, 2)]
 
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("TACIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("RETICENT_CACHE", str(tmp_path / "cache"))
 
 
 def random_filter(seed: int, buffers: int, smallest: float = 1e-3) -> Toeplitz:
@@ -451,16 +451,16 @@ def test_a_valid_but_poor_cache_entry_is_rebuilt(tmp_path):
 
 def test_a_cache_that_cannot_be_written_is_no_trouble(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("in the way")
-    monkeypatch.setenv("TACIT_CACHE", str(tmp_path / "file"))
+    monkeypatch.setenv("RETICENT_CACHE", str(tmp_path / "file"))
     assert toeplitz(window=777).buffers >= 3
     assert (tmp_path / "file").read_text() == "in the way"
 
 
 def test_the_home_cache(tmp_path, monkeypatch):
-    monkeypatch.delenv("TACIT_CACHE")
+    monkeypatch.delenv("RETICENT_CACHE")
     monkeypatch.setenv("HOME", str(tmp_path))
     toeplitz(window=777)
-    assert [p.name for p in (tmp_path / ".cache" / "tacit" / "toeplitz").iterdir()] == [
+    assert [p.name for p in (tmp_path / ".cache" / "reticent" / "toeplitz").iterdir()] == [
         "window-777-max-auto.json"
     ]
 

@@ -10,9 +10,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-import tacit
-from tacit import _state, sums
-from tacit.sums import base
+import reticent
+from reticent import _state, sums
+from reticent.sums import base
 
 from . import reference
 from .reference import CASES, GAUSSIAN, PURE
@@ -25,7 +25,7 @@ ALARM = 1e-10
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("TACIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("RETICENT_CACHE", str(tmp_path / "cache"))
 
 
 def frozen(total):
@@ -405,7 +405,7 @@ def test_steps_beyond_the_horizon_are_refused(name):
     assert total.run(np.zeros((0, 2))).shape == (0, 2)
 
 
-WINDOWED = tacit.Budget(1.0, 1e-6, window=8)
+WINDOWED = reticent.Budget(1.0, 1e-6, window=8)
 
 BAD_ARGUMENTS = [
     (sums.Tree, {"dim": 0}, "dim"),
@@ -451,7 +451,7 @@ BAD_ARGUMENTS = [
 def test_bad_arguments_are_refused_and_cost_nothing(kind, wrong, word):
     given = {"dim": 2, "horizon": 8, "budget": GAUSSIAN} | wrong
     for scope in (GAUSSIAN, WINDOWED):
-        with tacit.Ledger(scope) as ledger:
+        with reticent.Ledger(scope) as ledger:
             with pytest.raises((ValueError, TypeError), match=word):
                 kind(
                     given["dim"],
@@ -478,9 +478,9 @@ def test_bad_arguments_are_refused_and_cost_nothing(kind, wrong, word):
     ],
 )
 def test_bad_budgets_are_refused(wrong, word):
-    with tacit.Ledger(GAUSSIAN) as ledger:
+    with reticent.Ledger(GAUSSIAN) as ledger:
         with pytest.raises((ValueError, TypeError), match=word):
-            sums.Tree(2, 8, budget=tacit.Budget(**({"epsilon": 1.0, "delta": 1e-6} | wrong)))
+            sums.Tree(2, 8, budget=reticent.Budget(**({"epsilon": 1.0, "delta": 1e-6} | wrong)))
         assert ledger.entries == ()
 
 
@@ -490,7 +490,7 @@ def test_bad_budgets_are_refused(wrong, word):
 @pytest.mark.parametrize("name", CASES)
 def test_a_ledger_is_charged_once(name):
     budget = CASES[name](2, 8).budget
-    with tacit.Ledger(budget) as ledger:
+    with reticent.Ledger(budget) as ledger:
         total = CASES[name](2, 8)
         assert len(ledger.entries) == 1
         assert ledger.entries[0].guarantee == total.guarantee
@@ -498,7 +498,7 @@ def test_a_ledger_is_charged_once(name):
         back = type(total).from_state(total.state())
         back.run(np.zeros((4, 2)))
         assert len(ledger.entries) == 1
-        with pytest.raises(tacit.privacy.BudgetExceeded):
+        with pytest.raises(reticent.privacy.BudgetExceeded):
             CASES[name](2, 8)
         assert len(ledger.entries) == 1
 
@@ -521,21 +521,21 @@ def test_the_promise_meets_the_budget_and_says_what_it_is(name, precision):
 
 @pytest.mark.parametrize("noise", ["gamma", "laplace"])
 def test_pure_noise_with_a_delta_meets_its_budget(noise):
-    budget = tacit.Budget(1.0, 1e-6)
+    budget = reticent.Budget(1.0, 1e-6)
     tree = sums.Tree(3, 2**20, budget=budget, noise=noise)
     window = sums.WindowTree(3, budget=budget.with_(window=2**20), noise=noise)
     for total in (tree, window):
         assert total.guarantee.meets(total.budget)
         assert total.guarantee.epsilon(1e-6) == pytest.approx(1.0, rel=1e-6)
-    pure = sums.Tree(3, 2**20, budget=tacit.Budget(1.0), noise=noise)
+    pure = sums.Tree(3, 2**20, budget=reticent.Budget(1.0), noise=noise)
     assert tree.error(1) < pure.error(1)
 
 
 def test_published_noise_is_reported_as_it_is(monkeypatch):
     """The paper's own noise, and the mu of the worst record under it, from the matrix."""
-    from tacit.privacy import published
+    from reticent.privacy import published
 
-    budget = tacit.Budget(1.0, 1e-6, window=12)
+    budget = reticent.Budget(1.0, 1e-6, window=12)
     total = sums.WindowTree(80, budget=budget, noise_precision="float", calibration="published")
     assert total.error(1) == published.window_tree_gaussian(1.0, 1e-6, window=12).scale
     matrix = reference.as_matrix(total, 40, monkeypatch)

@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-import tacit
-from tacit import sums
-from tacit.noise import lattice
-from tacit.sums import base
+import reticent
+from reticent import sums
+from reticent.noise import lattice
+from reticent.sums import base
 
 from . import reference
 
@@ -60,7 +60,7 @@ def test_honaker_with_pure_noise_combines_all_nodes(n, noise, monkeypatch):
 @pytest.mark.parametrize("neighbours", ["zero-out", "replace"])
 @pytest.mark.parametrize("estimator", ["plain", "honaker"])
 def test_mu_is_that_of_the_worst_record_for_every_horizon(estimator, neighbours, monkeypatch):
-    budget = tacit.Budget(1.0, 1e-6, neighbours=neighbours)
+    budget = reticent.Budget(1.0, 1e-6, neighbours=neighbours)
     reach = 0.7 if neighbours == "zero-out" else 1.4
     for n in range(1, 65):
         total = sums.Tree(
@@ -78,7 +78,7 @@ def test_mu_is_that_of_the_worst_record_for_every_horizon(estimator, neighbours,
 def test_mu_on_the_lattice_is_never_below_that_of_the_worst_record(
     n, estimator, neighbours, monkeypatch
 ):
-    budget = tacit.Budget(1.0, 1e-6, neighbours=neighbours)
+    budget = reticent.Budget(1.0, 1e-6, neighbours=neighbours)
     total = sums.Tree(n, n, budget=budget, estimator=estimator)
     matrix = reference.as_matrix(total, n, monkeypatch)
     exact = budget.sensitivity(1.0) * reference.worst_mu(matrix)
@@ -102,7 +102,7 @@ def test_two_worlds_with_the_same_totals_are_as_close_as_promised(
 ):
     """On a lattice so coarse that rounding matters: the innovations that tell the worlds apart, counted."""
     monkeypatch.setattr(lattice, "STEPS", 2.0**8)
-    budget = tacit.Budget(8.0, 1e-6, neighbours=neighbours)
+    budget = reticent.Budget(8.0, 1e-6, neighbours=neighbours)
     steps, worst = 48, 0.0
     rng = np.random.default_rng(12)
 
@@ -146,7 +146,7 @@ def test_error_of_pure_noise_is_the_row_norm_times_one_draw(noise, estimator, mo
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 8, 20, 64])
 def test_pure_epsilon_is_attained(n, neighbours, monkeypatch):
     """In one dimension the outputs are an invertible map of the nodes: epsilon is the 1-norm of the nodes' moves."""
-    budget = tacit.Budget(0.8, neighbours=neighbours)
+    budget = reticent.Budget(0.8, neighbours=neighbours)
     total = sums.Tree(n, n, budget=budget, noise="gamma", estimator="plain")
     matrix = reference.as_matrix(total, n, monkeypatch)
     moves = np.linalg.solve(matrix, np.tri(n))
@@ -187,7 +187,7 @@ def test_epochs_cost_no_privacy(estimator, precision, monkeypatch):
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_the_promise_of_an_endless_tree_holds_in_every_epoch(noise, delta):
     """Trees of different heights that meet one budget differ elsewhere; what is promised must hold for all of them."""
-    budget = tacit.Budget(1.0, delta)
+    budget = reticent.Budget(1.0, delta)
     endless = sums.Tree(3, None, budget=budget, noise=noise)
     assert endless.guarantee.meets(budget)
     for steps in (2**8, 2**14, 2**20, 2**30):
@@ -197,7 +197,9 @@ def test_the_promise_of_an_endless_tree_holds_in_every_epoch(noise, delta):
         before = endless.error(start) ** 2 if start else 0.0
         scale = math.sqrt(endless.error(start + 1) ** 2 - before) / one
         reach = math.sqrt(3.0) if noise == "laplace" else 1.0
-        curve = tacit.privacy.compose([(tacit.privacy.Pure(reach / scale), steps.bit_length())])
+        curve = reticent.privacy.compose(
+            [(reticent.privacy.Pure(reach / scale), steps.bit_length())]
+        )
         assert endless.guarantee.pure >= curve.pure * (1 - 1e-6)
         assert endless.guarantee.zcdp >= curve.zcdp * (1 - 1e-6)
         for point in (1e-12, 1e-9, 1e-6, 1e-3):

@@ -7,14 +7,14 @@ import math
 import numpy as np
 import pytest
 
-import tacit
-from tacit import sums
+import reticent
+from reticent import sums
 
 from . import reference
 
 
 def budget(window, *, pure=False, neighbours="zero-out"):
-    return tacit.Budget(1.0, 0.0 if pure else 1e-6, neighbours=neighbours, window=window)
+    return reticent.Budget(1.0, 0.0 if pure else 1e-6, neighbours=neighbours, window=window)
 
 
 def test_the_reference_cuts_a_window_of_four_as_the_paper_does():

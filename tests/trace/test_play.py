@@ -7,9 +7,9 @@ import pickle
 import numpy as np
 import pytest
 
-import tacit
-from tacit.privacy import Gaussian, Guarantee, Release
-from tacit.trace import Diary, Play, Progress
+import reticent
+from reticent.privacy import Gaussian, Guarantee, Release
+from reticent.trace import Diary, Play, Progress
 
 GUARANTEE = Guarantee([Release("sum", Gaussian(0.2), 1.0, "gaussian")])
 
@@ -116,4 +116,4 @@ def test_progress_counts_and_is_silent_unless_asked(capsys):
 def test_keep_is_checked():
     with pytest.raises(ValueError, match="keep"):
         Diary(0, 10, 2, every_loss=True)
-    assert tacit.__version__
+    assert reticent.__version__

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import tacit
-from tacit.vertical import InProcess, Party, Plan
+import reticent
+from reticent.vertical import InProcess, Party, Plan
 
 KEY = bytes(range(16))
 
@@ -27,7 +27,7 @@ def make_party(table):
 
     def make(name="north", columns=slice(0, 4), **changes):
         given = {
-            "ids": range(len(A)), "ledger": tacit.Budget(1e18, 1e-6), "key": KEY, "labels": y,
+            "ids": range(len(A)), "ledger": reticent.Budget(1e18, 1e-6), "key": KEY, "labels": y,
             "seed": 7, "noise_precision": "float",
         }  # fmt: skip
         return Party(name, A[:, columns], **(given | changes))

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tacit.vertical import messages
-from tacit.vertical.flare._engine import collab
+from reticent.vertical import messages
+from reticent.vertical.flare._engine import collab
 
 RUN = bytes(range(16))
 

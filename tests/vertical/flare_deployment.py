@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.vertical.flare import Rehearsal
+from reticent.vertical.flare import Rehearsal
 
 HERE = Path(__file__).parent
 PARTIES = ("north", "south", "west")

@@ -8,11 +8,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit import audit
-from tacit.audit import pairs_vertical, registry
-from tacit.noise import release
-from tacit.vertical import _rounds as module
-from tacit.vertical import plan as plans
+from reticent import audit
+from reticent.audit import pairs_vertical, registry
+from reticent.noise import release
+from reticent.vertical import _rounds as module
+from reticent.vertical import plan as plans
 
 
 def pair(name, **changes):

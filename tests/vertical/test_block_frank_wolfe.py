@@ -9,8 +9,8 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from tacit import losses, sets
-from tacit.vertical import (
+from reticent import losses, sets
+from reticent.vertical import (
     Custom,
     Distributed,
     Elementary,

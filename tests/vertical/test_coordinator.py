@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-import tacit
-from tacit import erm, losses, sets, vertical
-from tacit.privacy import BudgetExceeded, published
-from tacit.vertical import (
+import reticent
+from reticent import erm, losses, sets, vertical
+from reticent.privacy import BudgetExceeded, published
+from reticent.vertical import (
     Coordinator,
     InProcess,
     MalformedMessage,
@@ -22,9 +22,9 @@ from tacit.vertical import (
     Transport,
     messages,
 )
-from tacit.vertical.plan import natural_clip
+from reticent.vertical.plan import natural_clip
 
-BIG = tacit.Budget(1e18, 1e-6)
+BIG = reticent.Budget(1e18, 1e-6)
 FAINT = Noise(selection=1e-6, sketch=1e-6, value=1e-6, label=1e-6)
 CLEAR = {"noise": FAINT, "sketch_size": 400, "columns": 100, "correlation": math.inf, "seed": 0}
 CUTS = (slice(0, 4), slice(4, 8), slice(8, 12))
@@ -143,7 +143,7 @@ def test_labels_with_one_party(table, make_party):
 def test_the_model_never_leaves_the_ball(make_transport, variant):
     norms = []
     Coordinator(make_transport()).run(
-        budget=tacit.Budget(1.0, 1e-6), variant=variant, rounds=15, radius=0.7, seed=1,
+        budget=reticent.Budget(1.0, 1e-6), variant=variant, rounds=15, radius=0.7, seed=1,
         noise=Noise(50.0, 50.0, 50.0), callback=lambda m: norms.append(np.abs(m.point).sum()),
     )  # fmt: skip
     assert max(norms) <= 0.7 * (1 + 1e-12)
@@ -181,7 +181,7 @@ def test_sampling_parties_does_not_shrink_the_solution(make_party):
 
 def test_the_printed_sketch_noise_is_refused(make_transport):
     """Noise with a 1/n that the message does not have: a site's own ledger sees what it costs."""
-    budget = tacit.Budget(1.0, 1e-6)
+    budget = reticent.Budget(1.0, 1e-6)
     printed = published.vertical_sketch(1.0, 1e-6, parties=3, steps=10, n=400,
                                         singular_value=4.0, column_norm=1.0)  # fmt: skip
     coordinator = Coordinator(make_transport(ledger=budget))
@@ -189,7 +189,7 @@ def test_the_printed_sketch_noise_is_refused(make_transport):
         coordinator.run(budget=budget, variant="product", rounds=10, sketch_size=50,
                         noise=Noise(1e6, 2.0 * float(printed.scale)))  # fmt: skip
     assert caught.value.code == "budget"
-    honest = tacit.Budget(1e6, 1e-6)
+    honest = reticent.Budget(1e6, 1e-6)
     fit = Coordinator(make_transport(ledger=honest)).run(
         budget=budget, variant="product", rounds=10, sketch_size=50,
         noise=Noise(1e6, 2.0 * float(printed.scale)),
@@ -199,8 +199,8 @@ def test_the_printed_sketch_noise_is_refused(make_transport):
 
 
 def test_published_noise_runs_and_its_truth_is_told(make_transport):
-    budget = tacit.Budget(1.0, 1e-6)
-    fit = Coordinator(make_transport(ledger=tacit.Budget(50.0, 1e-6))).run(
+    budget = reticent.Budget(1.0, 1e-6)
+    fit = Coordinator(make_transport(ledger=reticent.Budget(50.0, 1e-6))).run(
         budget=budget, variant="product", rounds=10, sketch_size=50, calibration="published"
     )
     index = published.vertical_index(1.0, 1e-6, parties=3, steps=10, n=400, norm=2.0)
@@ -220,7 +220,7 @@ def test_published_noise_runs_and_its_truth_is_told(make_transport):
 @pytest.mark.parametrize("neighbours", ["zero-out", "replace"])
 @pytest.mark.parametrize("variant", ["ball", "product", "sampled"])
 def test_the_budget_is_for_all_parties_together(make_transport, variant, neighbours):
-    budget = tacit.Budget(1.0, 1e-6, neighbours)
+    budget = reticent.Budget(1.0, 1e-6, neighbours)
     fit = Coordinator(make_transport(ledger=budget, noise_precision="lattice")).run(
         budget=budget, variant=variant, rounds=8, sketch_size=40, seed=2
     )
@@ -242,13 +242,13 @@ def test_the_budget_is_for_all_parties_together(make_transport, variant, neighbo
 
 
 def test_every_party_keeps_its_own_ledger(make_transport):
-    transport = make_transport(ledger=tacit.Budget(1.0, 1e-6))
-    budget = tacit.Budget(1.0, 1e-6)
+    transport = make_transport(ledger=reticent.Budget(1.0, 1e-6))
+    budget = reticent.Budget(1.0, 1e-6)
     fit = Coordinator(transport).run(budget=budget, rounds=5, sketch_size=30)
     for name, party in transport.parties.items():
         assert party.spent.epsilon(1e-6) == fit.guarantees[name].epsilon(1e-6)
     stingy = transport.parties["east"]
-    greedy = tacit.Budget(3.0, 1e-6)
+    greedy = reticent.Budget(3.0, 1e-6)
     before = len(stingy.ledger.entries)
     with pytest.raises(RefusedByParty, match="own budget"):
         Coordinator(transport).run(budget=greedy, rounds=5, sketch_size=30)
@@ -258,17 +258,17 @@ def test_every_party_keeps_its_own_ledger(make_transport):
 @pytest.mark.parametrize("stingy", ["north", "east", "south"])
 def test_nobody_pays_for_a_run_that_another_refuses(make_party, stingy):
     parties = {
-        name: make_party(name, cut, ledger=tacit.Budget(0.1 if name == stingy else 5.0, 1e-6))
+        name: make_party(name, cut, ledger=reticent.Budget(0.1 if name == stingy else 5.0, 1e-6))
         for name, cut in zip(("north", "east", "south"), CUTS, strict=True)
     }
     coordinator = Coordinator(InProcess(parties))
     with pytest.raises(RefusedByParty, match="own budget") as caught:
-        coordinator.run(budget=tacit.Budget(1.0, 1e-6), rounds=5, sketch_size=30)
+        coordinator.run(budget=reticent.Budget(1.0, 1e-6), rounds=5, sketch_size=30)
     assert caught.value.name == stingy
     assert caught.value.code == "budget"
     assert [party.ledger.entries for party in parties.values()] == [(), (), ()]
     # the same run, once the party has thought better of it
-    parties[stingy].ledger = tacit.Ledger(tacit.Budget(5.0, 1e-6))
+    parties[stingy].ledger = reticent.Ledger(reticent.Budget(5.0, 1e-6))
     assert coordinator.resume().finished
     assert [len(party.ledger.entries) for party in parties.values()] == [1, 1, 1]
 
@@ -289,16 +289,18 @@ def test_nobody_pays_where_the_parties_together_promise_too_little(make_transpor
                 answers[name] = self.inner.ask({name: message.encode()})[name]
             return answers
 
-    transport = make_transport(ledger=tacit.Budget(50.0, 1e-6))
+    transport = make_transport(ledger=reticent.Budget(50.0, 1e-6))
     with pytest.raises(RuntimeError, match="does not meet the budget"):
-        Coordinator(Looser(transport)).run(budget=tacit.Budget(1.0, 1e-6), rounds=5, sketch_size=30)
+        Coordinator(Looser(transport)).run(
+            budget=reticent.Budget(1.0, 1e-6), rounds=5, sketch_size=30
+        )
     assert all(party.spent is None for party in transport.parties.values())
 
 
 def test_default_rounds_grow_with_the_records():
     """More records, more rounds, about as n^(2/3) before sketching and never fewer."""
-    from tacit.vertical.design import Design, Wish
-    from tacit.vertical.messages import Welcome
+    from reticent.vertical.design import Design, Wish
+    from reticent.vertical.messages import Welcome
 
     rounds = []
     for n in (1_000, 8_000, 64_000, 512_000):
@@ -308,7 +310,7 @@ def test_default_rounds_grow_with_the_records():
                              lattice=True, seeded=False, digest=bytes(32))
             for k in range(4)
         }  # fmt: skip
-        wish = Wish(tacit.Budget(1.0, 1e-6), 1.0, "squared", "ball", None, 0, None, 0.2, None,
+        wish = Wish(reticent.Budget(1.0, 1e-6), 1.0, "squared", "ball", None, 0, None, 0.2, None,
                     "clear", "exact", None, 0)  # fmt: skip
         rounds.append(Design(wish, facts, dict.fromkeys(facts, "own"), 1.0).rounds)
     slope = np.polyfit(np.log([1, 8, 64]), np.log(rounds[:3]), 1)[0]
@@ -339,10 +341,10 @@ class Flaky:
 @pytest.mark.parametrize("arrives", [False, True])
 @pytest.mark.parametrize("variant", ["ball", "product"])
 def test_an_interrupted_run_ends_as_if_nothing_had_happened(make_transport, variant, arrives):
-    options = {"budget": tacit.Budget(1.0, 1e-6), "variant": variant, "rounds": 6,
+    options = {"budget": reticent.Budget(1.0, 1e-6), "variant": variant, "rounds": 6,
                "sketch_size": 30, "seed": 4}  # fmt: skip
-    whole = Coordinator(make_transport(ledger=tacit.Budget(1.0, 1e-6))).run(**options)
-    inner = make_transport(ledger=tacit.Budget(1.0, 1e-6))
+    whole = Coordinator(make_transport(ledger=reticent.Budget(1.0, 1e-6))).run(**options)
+    inner = make_transport(ledger=reticent.Budget(1.0, 1e-6))
     flaky = Flaky(
         inner, {1: "east", 3: "south", 6: "north", 7: "east", 10: "east", 13: "east"}, arrives
     )
@@ -369,12 +371,12 @@ def test_an_interrupted_run_ends_as_if_nothing_had_happened(make_transport, vari
 def test_a_party_and_the_coordinator_are_killed_and_start_again(table, make_party, tmp_path):
     """Sites keep their folders, the coordinator its file; seeds make the two runs comparable."""
     cuts = dict(zip(("north", "east", "south"), CUTS, strict=True))
-    options = {"budget": tacit.Budget(1.0, 1e-6), "rounds": 6, "sketch_size": 30, "seed": 4}
+    options = {"budget": reticent.Budget(1.0, 1e-6), "rounds": 6, "sketch_size": 30, "seed": 4}
 
     def start(place):
         return {
             name: make_party(name, cut, folder=tmp_path / place / name, seed=11,
-                             ledger=tacit.Budget(1.0, 1e-6))
+                             ledger=reticent.Budget(1.0, 1e-6))
             for name, cut in cuts.items()
         }  # fmt: skip
 
@@ -394,9 +396,9 @@ def test_a_party_and_the_coordinator_are_killed_and_start_again(table, make_part
 
 
 def test_a_run_can_be_stopped(make_transport):
-    transport = make_transport(ledger=tacit.Budget(1.0, 1e-6))
+    transport = make_transport(ledger=reticent.Budget(1.0, 1e-6))
     fit = Coordinator(transport).run(
-        budget=tacit.Budget(1.0, 1e-6), rounds=9, sketch_size=30, callback=lambda m: m.step == 4
+        budget=reticent.Budget(1.0, 1e-6), rounds=9, sketch_size=30, callback=lambda m: m.step == 4
     )
     assert not fit.finished
     assert len(fit.traffic.uplink) == 6
@@ -417,8 +419,8 @@ def test_every_byte_is_counted(make_transport):
             self.up += sum(map(len, answers.values()))
             return answers
 
-    counting = Counting(make_transport(ledger=tacit.Budget(1.0, 1e-6)))
-    fit = Coordinator(counting).run(budget=tacit.Budget(1.0, 1e-6), rounds=7, sketch_size=30)
+    counting = Counting(make_transport(ledger=reticent.Budget(1.0, 1e-6)))
+    fit = Coordinator(counting).run(budget=reticent.Budget(1.0, 1e-6), rounds=7, sketch_size=30)
     assert fit.traffic.total_uplink == counting.up
     assert fit.traffic.total_downlink == counting.down
     assert fit.traffic.uplink.shape == (9, 3)
@@ -453,9 +455,9 @@ def test_misaligned_rows_are_an_error_and_cost_nothing(make_party):
     ("changes", "error", "words"),
     [
         ({"budget": 1.0}, TypeError, "budget"),
-        ({"budget": tacit.Budget(1.0)}, ValueError, "delta"),
-        ({"budget": tacit.Budget(1.0, 1e-6, window=3)}, ValueError, "window"),
-        ({"budget": tacit.Budget(1.0, 1e-6, "replace")}, ValueError, "one relation"),
+        ({"budget": reticent.Budget(1.0)}, ValueError, "delta"),
+        ({"budget": reticent.Budget(1.0, 1e-6, window=3)}, ValueError, "window"),
+        ({"budget": reticent.Budget(1.0, 1e-6, "replace")}, ValueError, "one relation"),
         ({"variant": "A"}, ValueError, "variant"),
         ({"loss": "hinge"}, ValueError, "loss"),
         ({"radius": 0.0}, ValueError, "radius"),
@@ -469,7 +471,7 @@ def test_misaligned_rows_are_an_error_and_cost_nothing(make_party):
 def test_bad_input(make_transport, changes, error, words):
     transport = make_transport()
     with pytest.raises(error, match=words):
-        Coordinator(transport).run(**({"budget": tacit.Budget(1.0, 1e-6)} | changes))
+        Coordinator(transport).run(**({"budget": reticent.Budget(1.0, 1e-6)} | changes))
     assert all(party.spent is None for party in transport.parties.values())
 
 
@@ -532,16 +534,16 @@ def test_dfw_is_frank_wolfe_on_the_whole_table(table):
 def test_one_shot_sketch_meets_its_budget_and_fits_where_noise_is_small(table):
     A, y = table
     blocks = [A[:, cut] for cut in CUTS]
-    budget = tacit.Budget(1.0, 1e-6)
+    budget = reticent.Budget(1.0, 1e-6)
     fit = vertical.one_shot_sketch(blocks, y, budget=budget, sketch_size=60, seed=0)
     assert fit.guarantee.meets(budget)
     assert fit.guarantee.gdp == pytest.approx(budget.mu, rel=1e-6)
     assert np.abs(fit.point).sum() <= 1 + 1e-9
     assert fit.trace.settings["uplink bytes"] == 8 * 60 * 13
-    loud = tacit.Budget(1e8, 1e-6)
+    loud = reticent.Budget(1e8, 1e-6)
     fit = vertical.one_shot_sketch(blocks, y, budget=loud, sketch_size=400, seed=0)
     assert loss_of(A, y, fit.point) < 1e-4
-    with tacit.Ledger(tacit.Budget(0.5, 1e-6)), pytest.raises(BudgetExceeded):
+    with reticent.Ledger(reticent.Budget(0.5, 1e-6)), pytest.raises(BudgetExceeded):
         vertical.one_shot_sketch(blocks, y, budget=budget)
 
 
@@ -580,7 +582,7 @@ def test_the_ray_transport_with_a_stand_in(table, make_party, monkeypatch):
         remote=remote, get=get, exceptions=types.SimpleNamespace(RayError=RayError)
     )
     monkeypatch.setitem(sys.modules, "ray", fake)
-    from tacit.vertical.ray import RayActors
+    from reticent.vertical.ray import RayActors
 
     cuts = dict(zip(("north", "east", "south"), CUTS, strict=True))
     actors = RayActors({n: lambda n=n, c=c: make_party(n, c) for n, c in cuts.items()})

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit.vertical import PartyLost, flare, messages
-from tacit.vertical.flare import __main__ as command
-from tacit.vertical.flare import commands, jobs, kits, server, site, transport
-from tacit.vertical.flare.tables import read_table
+from reticent.vertical import PartyLost, flare, messages
+from reticent.vertical.flare import __main__ as command
+from reticent.vertical.flare import commands, jobs, kits, server, site, transport
+from reticent.vertical.flare.tables import read_table
 
 from .flare_deployment import PARTIES, settings_for, write_tables
 
@@ -23,7 +23,7 @@ HELLO = messages.Hello(run=RUN, sequence=0).encode()
 
 
 def needs_engine() -> None:
-    pytest.importorskip("nvflare", reason="needs NVIDIA FLARE: pip install 'tacit[federated]'")
+    pytest.importorskip("nvflare", reason="needs NVIDIA FLARE: pip install nvflare")
 
 
 # ---------------------------------------------------------------- tables and settings
@@ -135,7 +135,7 @@ def test_kits_are_closed(made: dict[str, Path]) -> None:
 def test_a_sites_terms_stay_out_of_what_the_engine_forwards(made: dict[str, Path]) -> None:
     for party in PARTIES:
         for path in made[party].rglob("*"):
-            if path.is_file() and path.name != "tacit.json":
+            if path.is_file() and path.name != "reticent.json":
                 assert f"{party}.csv" not in path.read_text(errors="replace")
     key = (made["north"] / "local" / "alignment.key").read_bytes()
     assert len(key) == 32
@@ -239,7 +239,7 @@ def test_a_site_that_cannot_open_says_nothing_of_why(
 ) -> None:
     local = tmp_path / "local"
     local.mkdir()
-    (local / "tacit.json").write_text(json.dumps({"data": "/secret/patients.csv"}))
+    (local / "reticent.json").write_text(json.dumps({"data": "/secret/patients.csv"}))
     workspace = SimpleNamespace(get_site_config_dir=lambda: str(local))
     monkeypatch.setattr(
         site, "collab", SimpleNamespace(caller="server", workspace=workspace, site_name="north")
@@ -334,12 +334,12 @@ def test_a_run_has_a_safe_name(tmp_path: Path) -> None:
 
 def test_a_party_checks_its_data_before_it_starts(made: dict[str, Path]) -> None:
     kit = made["north"]
-    before = (kit / "local" / "tacit.json").read_text()
+    before = (kit / "local" / "reticent.json").read_text()
     with pytest.raises(FileNotFoundError, match=r"nowhere\.csv"):
         commands.party(kit, data="/nowhere.csv")
     with pytest.raises(ValueError, match="no column 'age'"):
         commands.party(kit, columns=["age"])
-    assert (kit / "local" / "tacit.json").read_text() == before
+    assert (kit / "local" / "reticent.json").read_text() == before
     with pytest.raises(FileNotFoundError, match="server's start-up kit"):
         commands.serve(kit)
 

@@ -1,6 +1,6 @@
 """A real federation on the loopback device: one server, three sites, mutual TLS.
 
-The first test runs always. The others start processes for minutes and run with TACIT_SLOW=1.
+The first test runs always. The others start processes for minutes and run with RETICENT_SLOW=1.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from typing import Any
 
 import pytest
 
-import tacit
-from tacit.vertical import Coordinator, InProcess, flare, messages
-from tacit.vertical.flare import jobs, kits
+import reticent
+from reticent.vertical import Coordinator, InProcess, flare, messages
+from reticent.vertical.flare import jobs, kits
 
 from .flare_deployment import HERE, PARTIES, ROWS, Deployment, settings_for, write_tables
 
-pytest.importorskip("nvflare", reason="needs NVIDIA FLARE: pip install 'tacit[federated]'")
+pytest.importorskip("nvflare", reason="needs NVIDIA FLARE: pip install nvflare")
 pytest.importorskip("psutil")
 
 slow = pytest.mark.skipif(
-    os.environ.get("TACIT_SLOW") != "1", reason="starts processes for minutes: TACIT_SLOW=1"
+    os.environ.get("RETICENT_SLOW") != "1", reason="starts processes for minutes: RETICENT_SLOW=1"
 )
 ASKED = {"rounds": 25, "seed": 3, "columns": 3}
-BUDGET = tacit.Budget(4.0, 1e-6)
+BUDGET = reticent.Budget(4.0, 1e-6)
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,7 @@ def test_a_deployment_learns_the_model_of_one_process(
     assert points(outcome) == in_process(deployment, tmp_path, **ASKED)
     assert outcome["rounds"] == ASKED["rounds"]
     assert set(outcome["bytes"]) == set(PARTIES)
-    assert tacit.Guarantee.from_dict(outcome["guarantee"]).meets(BUDGET)
+    assert reticent.Guarantee.from_dict(outcome["guarantee"]).meets(BUDGET)
     assert [entries(deployment, party) for party in PARTIES] == [1, 1, 1]
     # Nobody without a certificate of this federation gets past the handshake.
     handshake(deployment, deployment.kits["north"])
@@ -215,7 +215,7 @@ def test_a_site_with_a_wrong_certificate_never_arrives(
     port = config["servers"][0]["admin_port"]
     deployment.kill("west")
     right = deployment.kits["west"]
-    settings = json.loads((right / "local" / "tacit.json").read_text())
+    settings = json.loads((right / "local" / "reticent.json").read_text())
     del settings["key"]
     foreign = kits_made_elsewhere(tmp_path, port)["west"]
     flare.check_party(foreign, **settings)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.vertical import MalformedMessage, messages
-from tacit.vertical.messages import (
+from reticent.vertical import MalformedMessage, messages
+from reticent.vertical.messages import (
     Begin,
     Choice,
     Consider,
@@ -22,7 +22,7 @@ from tacit.vertical.messages import (
     Step,
     Welcome,
 )
-from tacit.vertical.plan import Plan
+from reticent.vertical.plan import Plan
 
 RUN = bytes(range(16))
 EXAMPLES = [

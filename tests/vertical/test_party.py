@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-import tacit
-from tacit import _state
-from tacit.vertical import Party, Plan, SignSketch, messages
-from tacit.vertical._site import SiteFile
-from tacit.vertical.messages import (
+import reticent
+from reticent import _state
+from reticent.vertical import Party, Plan, SignSketch, messages
+from reticent.vertical._site import SiteFile
+from reticent.vertical.messages import (
     AskLabels,
     Choice,
     Consider,
@@ -29,7 +29,7 @@ from tacit.vertical.messages import (
     Sketch,
     Step,
 )
-from tacit.vertical.plan import Terms, promise
+from reticent.vertical.plan import Terms, promise
 
 RUN = bytes(range(16))
 
@@ -61,7 +61,7 @@ def refused(party, message, reason):
 
 def restart(make_party, folder, **changes):
     given = {"folder": folder, "seed": None, "noise_precision": "lattice",
-             "ledger": tacit.Budget(5.0, 1e-6)}  # fmt: skip
+             "ledger": reticent.Budget(5.0, 1e-6)}  # fmt: skip
     return make_party(**(given | changes))
 
 
@@ -82,7 +82,7 @@ def test_choice_value_and_sketch_against_numpy(table, make_party, plan, sparse, 
     party = make_party(columns=slice(0, 4))
     if sparse:
         party = Party("north", sp.csr_array(block), ids=range(400), key=bytes(16), labels=y,
-                      ledger=tacit.Budget(1e18, 1e-6), seed=1, noise_precision="float")  # fmt: skip
+                      ledger=reticent.Budget(1e18, 1e-6), seed=1, noise_precision="float")  # fmt: skip
     plan = plan.with_(own=own, loss=loss)
     begin(party, plan)
     rng = np.random.default_rng(0)
@@ -173,7 +173,7 @@ def test_the_null_row_contributes_nothing(table, make_party, plan):
     for value in (0.0, 1.0):  # what the label of a blanked row says does not matter either
         labels[7] = value
         party = Party("p", short, ids=range(400), key=bytes(16), labels=labels, seed=1,
-                      ledger=tacit.Budget(1e18, 1e-6), noise_precision="float")  # fmt: skip
+                      ledger=reticent.Budget(1e18, 1e-6), noise_precision="float")  # fmt: skip
         begin(party, plan)
         answers.append(ask(party, step(2, others=np.ones(50))).encode())
     assert answers[0] == answers[1]
@@ -181,7 +181,7 @@ def test_the_null_row_contributes_nothing(table, make_party, plan):
 
 def test_features_and_labels_are_clipped(make_party, plan):
     party = Party("p", np.full((400, 2), 9.0), ids=range(400), key=bytes(16), seed=1,
-                  labels=np.full(400, 7.0), ledger=tacit.Budget(1e18, 1e-6), feature_bound=0.5,
+                  labels=np.full(400, 7.0), ledger=reticent.Budget(1e18, 1e-6), feature_bound=0.5,
                   label_bound=2.0, noise_precision="float")  # fmt: skip
     begin(party, plan.with_(clip=100.0, columns=1))
     assert ask(party, step(2)).value[0] == pytest.approx(400 * 0.5 * 2.0, rel=1e-6)
@@ -224,7 +224,7 @@ def messages_plan():
 
 def test_a_plan_beyond_the_budget_is_refused_and_costs_nothing(make_party, plan, caplog):
     honest = plan.with_(selection_scale=400.0, value_scale=400.0, sketch_scale=400.0)
-    party = make_party(ledger=tacit.Budget(1.0, 1e-6))
+    party = make_party(ledger=reticent.Budget(1.0, 1e-6))
     with caplog.at_level(logging.WARNING):
         text = refused(party, plan.request(RUN, 1), "budget")
     assert "epsilon" not in text  # the site's own log has the figures
@@ -268,11 +268,11 @@ def test_a_plan_that_is_considered_changes_nothing(make_party, noisy, tmp_path):
 def test_considering_says_what_a_beginning_would(make_party, noisy, tmp_path):
     """Before the run, in it, and after it; the ledger is asked each time, nothing is cached."""
     cost = promise(noisy, Terms(lattice=True)).epsilon(1e-6)
-    party = restart(make_party, tmp_path, ledger=tacit.Budget(1.2 * cost, 1e-6))
+    party = restart(make_party, tmp_path, ledger=reticent.Budget(1.2 * cost, 1e-6))
     first = party.handle(consider(noisy).encode())
     begin(party, noisy)
     assert party.handle(consider(noisy).encode()) == first  # it fits no second time, but it is paid
-    assert restart(make_party, tmp_path, ledger=tacit.Budget(1.2 * cost, 1e-6)).handle(
+    assert restart(make_party, tmp_path, ledger=reticent.Budget(1.2 * cost, 1e-6)).handle(
         consider(noisy).encode()
     ) == first  # fmt: skip
     refused(party, consider(noisy.with_(rounds=3)), "sequence")
@@ -285,7 +285,7 @@ def test_considering_says_what_a_beginning_would(make_party, noisy, tmp_path):
 
 
 def test_a_plan_that_fitted_may_be_refused_when_the_ledger_was_used_in_between(make_party, noisy):
-    budget = tacit.Budget(1.2 * promise(noisy, Terms()).epsilon(1e-6), 1e-6)
+    budget = reticent.Budget(1.2 * promise(noisy, Terms()).epsilon(1e-6), 1e-6)
     party = make_party(ledger=budget)
     assert isinstance(ask(party, consider(noisy)), Ready)
     begin(party, noisy, run=bytes(16))
@@ -327,7 +327,7 @@ def test_what_was_not_paid_for_is_refused(make_party, plan):
 
 def test_two_runs_are_paid_twice(make_party, plan):
     cheap = plan.with_(selection_scale=50.0, value_scale=50.0, sketch_scale=50.0)
-    party = make_party(ledger=tacit.Budget(1.2, 1e-6))
+    party = make_party(ledger=reticent.Budget(1.2, 1e-6))
     runs = 0
     while isinstance(ask(party, cheap.request(bytes([runs]) * 16, 1)), Ready):
         runs += 1
@@ -402,7 +402,7 @@ def test_an_error_inside_says_nothing_about_the_records(make_party, plan, monkey
     def broken(*_):
         raise ArithmeticError(f"the record is {3607 * 3803}")
 
-    monkeypatch.setattr("tacit.vertical._columns.weighted_rows", broken)
+    monkeypatch.setattr("reticent.vertical._columns.weighted_rows", broken)
     with caplog.at_level(logging.ERROR):
         text = refused(party, step(2), "internal")
     assert "13717421" not in text + caplog.text
@@ -493,7 +493,7 @@ def test_a_full_disk_lets_no_answer_out(make_party, noisy, tmp_path, monkeypatch
     party = restart(make_party, tmp_path)
     begin(party, noisy)
     honest = os.write
-    monkeypatch.setattr("tacit.vertical._site.os.write", lambda f, data: honest(f, data[:100]))
+    monkeypatch.setattr("reticent.vertical._site.os.write", lambda f, data: honest(f, data[:100]))
     refused(party, step(2), "internal")
     monkeypatch.undo()
     assert party._memory.rounds == 0
@@ -512,20 +512,20 @@ def test_a_damaged_journal_is_not_guessed_at(make_party, noisy, tmp_path):
     (tmp_path / "journal").unlink()
     with pytest.raises(RuntimeError, match="disappeared"):
         restart(make_party, tmp_path)
-    assert whole.count(b"tacit-state") == 1
+    assert whole.count(b"reticent-state") == 1
 
 
 @pytest.mark.parametrize("moment", ["before the ledger", "after the ledger"])
 def test_killed_while_a_run_is_opened(make_party, noisy, tmp_path, monkeypatch, moment):
     party = restart(make_party, tmp_path)
-    honest = tacit.Ledger.spend
+    honest = reticent.Ledger.spend
 
     def spend(self, guarantee, what):
         if moment == "after the ledger":
             honest(self, guarantee, what)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tacit.Ledger, "spend", spend)
+    monkeypatch.setattr(reticent.Ledger, "spend", spend)
     with pytest.raises(KeyboardInterrupt):
         party.handle(noisy.request(RUN, 1).encode())
     monkeypatch.undo()
@@ -596,7 +596,7 @@ def test_ids_are_compared_by_a_keyed_hash(make_party):
         ({"ids": [1.5] * 400}, TypeError, "whole numbers"),
         ({"key": b"short"}, ValueError, "16 bytes"),
         ({"ledger": 1.0}, TypeError, "ledger"),
-        ({"ledger": tacit.Budget(1.0, 1e-6, window=5)}, ValueError, "window"),
+        ({"ledger": reticent.Budget(1.0, 1e-6, window=5)}, ValueError, "window"),
         ({"labels": [1.0]}, ValueError, "labels"),
         ({"feature_bound": 0.0}, ValueError, "feature_bound"),
         ({"noise_precision": "single"}, ValueError, "noise_precision"),
@@ -619,7 +619,7 @@ def test_the_guarantee_says_what_is_for_experiments_only(make_party, noisy):
 def test_a_forked_party_without_a_folder_refuses():
     """Two processes with one memory each would answer one request with different noise."""
     party = Party(
-        "one", np.eye(6), ids=range(6), ledger=tacit.Budget(1.0, 1e-6), key=bytes(16), seed=0
+        "one", np.eye(6), ids=range(6), ledger=reticent.Budget(1.0, 1e-6), key=bytes(16), seed=0
     )
     hello = messages.Hello(run=bytes(16), sequence=0).encode()
     assert isinstance(messages.decode(party.handle(hello)), messages.Welcome)
@@ -639,10 +639,10 @@ def test_a_ledger_that_forgot_an_open_run_stops_it(tmp_path):
     plan = Plan(
         rows=6, rounds=2, columns=0, clip=2.0, selection_scale=50.0, sketch_scale=1.0, sketch_size=6
     )
-    budget = tacit.Budget(5.0, 1e-6)
-    party = Party("one", np.eye(6), ledger=tacit.Ledger(budget), **about)
+    budget = reticent.Budget(5.0, 1e-6)
+    party = Party("one", np.eye(6), ledger=reticent.Ledger(budget), **about)
     assert isinstance(messages.decode(party.handle(plan.request(bytes(16), 1).encode())), Ready)
-    again = Party("one", np.eye(6), ledger=tacit.Ledger(budget), **about)
+    again = Party("one", np.eye(6), ledger=reticent.Ledger(budget), **about)
     answer = messages.decode(again.handle(messages.End(run=bytes(16), sequence=2).encode()))
     assert answer.reason == "budget"
     assert not again.ledger.entries
@@ -651,7 +651,7 @@ def test_a_ledger_that_forgot_an_open_run_stops_it(tmp_path):
 @pytest.mark.parametrize("changes", [{"feature_bound": 100.0}, {"noise_precision": "float"}])
 def test_a_party_restarted_on_other_terms_does_not_go_on(make_party, noisy, tmp_path, changes):
     """What is left of the run was paid for on the old ones."""
-    ledger = tacit.Budget(50.0, 1e-6)
+    ledger = reticent.Budget(50.0, 1e-6)
     party = restart(make_party, tmp_path, ledger=ledger)
     begin(party, noisy)
     answer = party.handle(step(2).encode())
@@ -683,7 +683,7 @@ def test_a_party_restarted_with_another_table_does_not_go_on(make_party, noisy, 
     party = restart(make_party, tmp_path)
     begin(party, noisy)
     other = Party("north", np.ones((rows, 4)), ids=range(rows), key=bytes(16),
-                  labels=np.ones(rows), ledger=tacit.Budget(5.0, 1e-6), folder=tmp_path)  # fmt: skip
+                  labels=np.ones(rows), ledger=reticent.Budget(5.0, 1e-6), folder=tmp_path)  # fmt: skip
     assert "rows" in refused(other, step(2), "data")
     assert isinstance(ask(party, step(2)), Choice)
 
@@ -692,13 +692,13 @@ def test_a_run_that_was_paid_for_but_not_opened_is_not_opened_on_other_terms(
     make_party, noisy, tmp_path, monkeypatch
 ):
     party = restart(make_party, tmp_path)
-    honest = tacit.Ledger.spend
+    honest = reticent.Ledger.spend
 
     def spend(self, guarantee, what):
         honest(self, guarantee, what)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tacit.Ledger, "spend", spend)
+    monkeypatch.setattr(reticent.Ledger, "spend", spend)
     with pytest.raises(KeyboardInterrupt):
         party.handle(noisy.request(RUN, 1).encode())
     monkeypatch.undo()
@@ -716,7 +716,7 @@ def test_a_run_is_held_against_its_price_once(make_party, noisy, tmp_path, monke
     party = restart(make_party, tmp_path)
     counted = []
     monkeypatch.setattr(
-        "tacit.vertical.party.promise", lambda *given: counted.append(0) or promise(*given)
+        "reticent.vertical.party.promise", lambda *given: counted.append(0) or promise(*given)
     )
     for sequence in (2, 3, 4):
         assert isinstance(ask(party, step(sequence)), Choice)
@@ -726,7 +726,7 @@ def test_a_run_is_held_against_its_price_once(make_party, noisy, tmp_path, monke
 def test_without_a_ledger_entry_the_price_is_what_was_answered(make_party, noisy):
     party = make_party()
     begin(party, noisy)
-    party.ledger = tacit.Ledger(tacit.Budget(5.0, 1e-6))
+    party.ledger = reticent.Ledger(reticent.Budget(5.0, 1e-6))
     party._terms = Terms(feature_bound=100.0, lattice=False, seeded=True)
     assert "other terms" in refused(party, step(2), "plan")
     party._terms = Terms(lattice=False, seeded=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tacit.vertical import Plan
+from reticent.vertical import Plan
 
 FACTS: dict[str, Any] = {
     "rows": 100, "rounds": 2, "columns": 1, "clip": 1.0, "selection_scale": 1.0,

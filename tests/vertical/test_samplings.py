@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from tacit.vertical import (
+from reticent.vertical import (
     Custom,
     Distributed,
     Elementary,

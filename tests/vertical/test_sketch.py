@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tacit.vertical import SignSketch
-from tacit.vertical.design import leading_singular_value
+from reticent.vertical import SignSketch
+from reticent.vertical.design import leading_singular_value
 
 
 def dense(sketch):

@@ -1,0 +1,84 @@
+"""Learn from people's data without learning about any one person.
+
+Names are loaded when first used, so that ``import reticent`` stays quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from reticent._version import __version__
+
+if TYPE_CHECKING:
+    from reticent import (  # noqa: F401
+        audit,
+        bandit,
+        erm,
+        estimators,
+        losses,
+        noise,
+        online,
+        plots,
+        privacy,
+        sets,
+        sums,
+        trace,
+        vertical,
+    )
+    from reticent._state import load as load_state  # noqa: F401
+    from reticent._state import save as save_state  # noqa: F401
+    from reticent.estimators import (  # noqa: F401
+        OnlineLinearRegression,
+        OnlineLogisticRegression,
+        PrivateLasso,
+        PrivateLinearRegression,
+        PrivateLinearSVC,
+        PrivateLogisticRegression,
+    )
+    from reticent.privacy import Budget, Guarantee, Ledger, PrivacyLeakWarning  # noqa: F401
+
+_HOME = {
+    "Budget": "privacy.Budget",
+    "Guarantee": "privacy.Guarantee",
+    "Ledger": "privacy.Ledger",
+    "PrivacyLeakWarning": "privacy.PrivacyLeakWarning",
+    "OnlineLogisticRegression": "estimators.OnlineLogisticRegression",
+    "OnlineLinearRegression": "estimators.OnlineLinearRegression",
+    "PrivateLogisticRegression": "estimators.PrivateLogisticRegression",
+    "PrivateLinearRegression": "estimators.PrivateLinearRegression",
+    "PrivateLasso": "estimators.PrivateLasso",
+    "PrivateLinearSVC": "estimators.PrivateLinearSVC",
+    "save_state": "_state.save",
+    "load_state": "_state.load",
+}
+_PACKAGES = (
+    "privacy",
+    "noise",
+    "trace",
+    "plots",
+    "sums",
+    "sets",
+    "losses",
+    "online",
+    "bandit",
+    "erm",
+    "vertical",
+    "estimators",
+    "audit",
+)
+
+__all__ = [*_HOME, *_PACKAGES, "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return importlib.import_module(f"reticent.{name}")
+    if name in _HOME:
+        package, _, attribute = _HOME[name].partition(".")
+        return getattr(importlib.import_module(f"reticent.{package}"), attribute)
+    raise AttributeError(f"module 'reticent' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

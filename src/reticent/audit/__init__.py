@@ -1,0 +1,38 @@
+"""Attacks on our own claims, and the same tools for yours: many runs, one run, last bits, second roads."""
+
+from reticent.audit import statistics
+from reticent.audit.attack import mechanism
+from reticent.audit.canaries import expected_bound, one_run
+from reticent.audit.digits import grid, last_bit, numbers
+from reticent.audit.finding import Finding
+from reticent.audit.recompute import Agreement, Recomputed, guarantee
+from reticent.audit.registry import Pair, names, register, unregister, worst_case
+from reticent.audit.statistics import Classifier, Fisher, GaussianRatio, Labels, SphericalRatio
+from reticent.audit.summary import Line, Report, run_all
+
+__all__ = [
+    "Agreement",
+    "Classifier",
+    "Finding",
+    "Fisher",
+    "GaussianRatio",
+    "Labels",
+    "Line",
+    "Pair",
+    "Recomputed",
+    "Report",
+    "SphericalRatio",
+    "expected_bound",
+    "grid",
+    "guarantee",
+    "last_bit",
+    "mechanism",
+    "names",
+    "numbers",
+    "one_run",
+    "register",
+    "run_all",
+    "statistics",
+    "unregister",
+    "worst_case",
+]

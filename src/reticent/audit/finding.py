@@ -1,0 +1,151 @@
+"""What an attack found: a lower bound on epsilon, how sure it is, and the claim that it is held against.
+
+The one thing a reader would get wrong: a lower bound below the claim proves nothing about the
+mechanism. It says that this attack, with so many runs, did not refute the claim.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent.privacy import Curve, Guarantee, Pure, gaussian
+
+FloatArray = NDArray[np.float64]
+
+
+def as_curve(claim: Guarantee | Curve | float | None) -> Curve | None:
+    """The claim as a privacy curve; a bare number is a pure epsilon."""
+    if claim is None or isinstance(claim, Curve):
+        return claim
+    if isinstance(claim, Guarantee):
+        return claim.curve
+    if isinstance(claim, int | float) and not isinstance(claim, bool):
+        return Pure(float(claim))
+    raise TypeError(
+        f"claim must be a Guarantee, a privacy curve, a pure epsilon or None, got {claim!r}"
+    )
+
+
+@dataclass(frozen=True)
+class Roc:
+    """Share of false alarms and of misses of an attacker, for every threshold, and their band.
+
+    ``half_width`` is how far each share may be off anywhere, but for the false-alarm probability.
+    """
+
+    false_alarms: FloatArray
+    misses: FloatArray
+    half_width: float
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The outcome of an attack.
+
+    Attributes
+    ----------
+    name
+        What was attacked.
+    epsilon
+        A lower bound on epsilon at ``delta``; larger than the truth with probability at most
+        ``false_alarm``. Infinite where the noise repeats itself. Where the claim is Gaussian it
+        includes what ``gdp`` implies.
+    gdp
+        A lower bound on the mu of Gaussian differential privacy, or None where it was not sought.
+    claim
+        The privacy curve that was claimed, if one was given.
+    runs
+        Runs of each world.
+    false_alarm
+        The exact bound on the probability that any of the above is above the truth.
+    repeated
+        Whether runs that should be independent had the same noise.
+    how
+        The event, or the reason, behind the bound.
+    roc
+        The measured trade-off, for :meth:`plot`.
+    """
+
+    name: str
+    epsilon: float
+    delta: float
+    gdp: float | None
+    claim: Curve | None
+    runs: int
+    false_alarm: float
+    repeated: bool = False
+    how: str = ""
+    roc: Roc | None = None
+
+    @functools.cached_property
+    def claimed(self) -> float | None:
+        """The epsilon that was claimed at ``delta``."""
+        return None if self.claim is None else self.claim.epsilon(self.delta)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the claim survived; true where there was none."""
+        return not self.repeated and (self.claimed is None or self.epsilon <= self.claimed)
+
+    @property
+    def tightness(self) -> float | None:
+        """The bound as a share of the claim."""
+        claimed = self.claimed
+        if claimed is None or claimed == 0.0 or math.isinf(claimed):
+            return None
+        return self.epsilon / claimed
+
+    def __str__(self) -> str:
+        bound = f"epsilon >= {self.epsilon:.4g} at delta = {self.delta:g}"
+        if self.repeated:
+            bound = "the noise repeats itself: epsilon is infinite"
+        parts = [f"{self.name}: {bound}"]
+        if self.claimed is not None:
+            verdict = "the claim stands" if self.holds else "THE CLAIM IS FALSE"
+            parts.append(f"claimed {self.claimed:.4g}, {verdict}")
+        parts.append(f"{self.runs} runs a world, false alarm <= {self.false_alarm:g}")
+        return "; ".join(parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return {
+            "name": self.name, "epsilon": self.epsilon, "delta": self.delta, "gdp": self.gdp,
+            "claimed": self.claimed, "holds": self.holds, "tightness": self.tightness,
+            "runs": self.runs, "false_alarm": self.false_alarm, "repeated": self.repeated,
+            "how": self.how,
+        }  # fmt: skip
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the trade-off between false alarms and misses: claimed, and measured with its band."""
+        from reticent.plots.tradeoff import COARSE, FINE, claimed_misses, trade_off
+
+        if self.roc is None:
+            raise ValueError(f"the attack on {self.name} kept no trade-off curve to draw")
+        claims = {}
+        if self.claim is not None:
+            grid = np.linspace(0.0, 1.0, 401)
+            # compositions of unlike releases take long, and are drawn by fewer lines
+            exact = self.claim.gdp is not None or self.claim.pure is not None
+            lines = claimed_misses(self.claim.delta, grid, FINE if exact else COARSE)
+            claims["claimed"] = (grid, lines)
+        return trade_off(
+            self.roc.false_alarms,
+            self.roc.misses,
+            self.roc.half_width,
+            claims=claims,
+            title=f"{self.name}: {self.runs} runs of each world",
+            ax=ax,
+        )
+
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """The epsilon at delta of mu-GDP, as a lower bound: 0 where it says nothing."""
+    if mu <= 0.0 or delta <= 0.0:
+        return math.inf if mu > 0.0 else 0.0
+    return math.inf if math.isinf(mu) else gaussian.epsilon(delta, mu)

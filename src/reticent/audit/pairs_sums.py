@@ -1,0 +1,217 @@
+"""Worst cases of the private running totals.
+
+A record that enters at step tau moves every later total by its contribution, clipped to the norm. It
+is hardest to hide where the exact mu of linear algebra is largest; for pure noise that is the first
+record, which touches every level of the tree (docs/algorithms/tree.md).
+
+Many runs at once: the coordinates of Gaussian and Laplace noise are independent, so one total of
+dimension n is n totals of dimension one, once it is told that a record moves each coordinate by the
+norm, and not all of them together. Spherical Gamma noise has no such coordinates and is run one by one.
+
+The one thing a reader would get wrong: the claim is that of an ordinary total of dimension one (two for
+Gamma noise), built as a user would build it, and not of the wide one that makes the runs quick.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent import _state, sums
+from reticent.audit import matrices
+from reticent.audit.registry import Pair, register
+from reticent.audit.statistics import Classifier, Fisher, GaussianRatio, SphericalRatio, Statistic
+from reticent.privacy import Budget
+
+FloatArray = NDArray[np.float64]
+
+_OVERLONG = 3.0
+_GAMMA_DIM = 2
+_NUMBERS = 2_000_000  # numbers of output held at a time
+
+
+def side_by_side(
+    kind: type[sums.RunningTotal],
+    count: int,
+    horizon: int | None,
+    *,
+    norm: float = 1.0,
+    **options: Any,
+) -> sums.RunningTotal:
+    """``count`` independent totals of dimension one in one object; not for Gamma noise."""
+
+    class Many(kind):  # type: ignore[misc, valid-type]
+        def _reach(self) -> float:
+            reach = float(self.budget.sensitivity(norm))
+            # Laplace noise is scaled to the 1-norm, which the base takes to be sqrt(dim) times this
+            return reach / math.sqrt(self.dim) if self.noise == "laplace" else reach
+
+    Many.__name__ = kind.__name__
+    Many.__module__ = __name__
+    made: sums.RunningTotal = Many(count, horizon, norm=norm * math.sqrt(count), **options)
+    return made
+
+
+def again(total: sums.RunningTotal) -> None:
+    """Start a total over with fresh noise, as a new one would; far quicker than building it."""
+    total._lease = _state.Lease()
+    total._begin()
+
+
+def total_pair(
+    name: str,
+    kind: type[sums.RunningTotal],
+    *,
+    epsilon: float = 1.0,
+    delta: float = 1e-6,
+    neighbours: str = "zero-out",
+    window: int | None = None,
+    horizon: int | None = 16,
+    steps: int | None = None,
+    record: int | None = None,
+    norm: float = 1.0,
+    **options: Any,
+) -> Pair:
+    """The worst case of a running total.
+
+    Parameters
+    ----------
+    horizon, steps
+        Of the total, and how many totals are looked at (for a total without a horizon).
+    record
+        When the record enters, counted from 0; by default where it is hardest to hide.
+    """
+    noise = options.get("noise", "gaussian")
+    pure = noise != "gaussian"
+    budget = Budget(epsilon, 0.0 if pure else delta, neighbours, window)
+    dim = _GAMMA_DIM if noise == "gamma" else 1
+    ordinary = kind(dim, horizon, budget=budget, norm=norm, **options)
+    seen = steps or horizon or 3 * (window or 8)
+    found = matrices.mix(ordinary, seen)
+    tau = _hardest(found, pure, window) if record is None else record
+    end = seen if window is None else min(seen, tau + window)
+    found = matrices.Mix(found.matrix[:end], found.scales)
+    # the others' contributions do not matter; they are there so that the total is not trivial
+    background = 0.25 * norm * np.cos(np.arange(end))
+    background[tau] = 0.0
+    world_a = 0.0 if neighbours == "zero-out" else -_OVERLONG * norm
+    world_b = _OVERLONG * norm
+    reach = norm if neighbours == "zero-out" else 2.0 * norm
+    center = np.cumsum(background) + (0.0 if neighbours == "zero-out" else -norm) * matrices.moved(
+        end, tau
+    )
+    shift = reach * matrices.moved(end, tau)
+    if noise == "gamma":
+        run = _one_by_one(ordinary, background, tau)
+        batch, cost = 500, 150.0
+    else:
+        run = _many(
+            kind, background, tau, dict(budget=budget, horizon=horizon, norm=norm, **options)
+        )
+        batch, cost = max(64, _NUMBERS // end), 0.2 * end
+    return Pair(
+        name,
+        run,
+        world_a,
+        world_b,
+        claim=ordinary.guarantee,
+        delta=0.0 if pure else delta,
+        statistic=_statistics(found, center, shift, pure, dim),
+        batch=batch,
+        why=f"the record of step {tau + 1} moves the totals from there on; {end} of them are seen",
+        subject=ordinary,
+        selection=0.5 if noise == "gamma" else 0.2,
+        cost=cost,
+    )
+
+
+def _hardest(found: matrices.Mix, pure: bool, window: int | None) -> int:
+    # for pure noise the first record touches every level
+    return 0 if pure else matrices.worst_gaussian(found, window)[1]
+
+
+def _statistics(
+    found: matrices.Mix, center: FloatArray, shift: FloatArray, pure: bool, dim: int
+) -> list[Statistic]:
+    """The likelihood ratio where it is known, and a learnt score in case the noise is not as designed."""
+    used = np.flatnonzero(np.any(found.matrix != 0.0, axis=0))
+    if not pure:
+        return [GaussianRatio(shift, found.covariance()), Fisher()]
+    if len(used) == len(found.matrix):
+        # the record points along the first coordinate
+        first = np.eye(1, dim)
+        ratio = SphericalRatio(
+            found.matrix[:, used],
+            center[:, None] * first,
+            shift[:, None] * first,
+            found.scales[used],
+        )
+        return [ratio, Fisher()]
+    # more draws than totals: the ratio has no closed form
+    return [Fisher(), Classifier()]
+
+
+def _many(
+    kind: type[sums.RunningTotal], background: FloatArray, tau: int, options: dict[str, Any]
+) -> Callable[[float, int], FloatArray]:
+    horizon, end = options.pop("horizon"), len(background)
+
+    def run(world: float, size: int) -> FloatArray:
+        total = side_by_side(kind, size, horizon, **options)
+        rows = np.repeat(background[:, None], size, axis=1)
+        rows[tau] = world
+        return total.run(rows)[:end].T
+
+    return run
+
+
+def _one_by_one(
+    total: sums.RunningTotal, background: FloatArray, tau: int
+) -> Callable[[float, int], FloatArray]:
+    rows = np.zeros((len(background), total.dim))
+    rows[:, 0] = background
+
+    def run(world: float, size: int) -> FloatArray:
+        mine = rows.copy()
+        mine[tau, 0] = world
+        outputs = np.empty((size, mine.size))
+        for k in range(size):
+            again(total)
+            outputs[k] = total.run(mine).reshape(-1)
+        return outputs
+
+    return run
+
+
+BOTH = ({"neighbours": "zero-out"}, {"neighbours": "replace"})
+
+
+def _register(
+    name: str, kind: type[sums.RunningTotal], *more: dict[str, Any], **options: Any
+) -> None:
+    @register(name, variants=(*BOTH, *more), **options)
+    def build(**changes: Any) -> Pair:
+        return total_pair(name, kind, **changes)
+
+
+for _noise in ("gaussian", "laplace", "gamma"):
+    # runs of Gamma noise are made one by one: at a larger epsilon fewer of them show something
+    _level = {"noise": _noise, "epsilon": 4.0 if _noise == "gamma" else 1.0}
+    _register(f"independent-{_noise}", sums.Independent, {"window": 2}, **_level, horizon=2)
+    for _estimator in ("honaker", "plain"):
+        _name = f"tree-{_noise}-{_estimator}"
+        _register(_name, sums.Tree, **_level, estimator=_estimator, horizon=8)
+    # An endless total draws far ahead, which is a waste where runs are made one by one. Beside the
+    # worst record, one that enters later, while others expire.
+    _register(
+        f"window-tree-{_noise}", sums.WindowTree, {"record": 6, "window": 4}, {"record": 7, "window": 6},
+        **_level, horizon=24 if _noise == "gamma" else None, window=4,
+    )  # fmt: skip
+_register("correlated", sums.Correlated, {"objective": "mean"}, horizon=16)
+_register("correlated-window", sums.Correlated, {"record": 9}, horizon=None, window=8)
+_register("tree-epochs", sums.Tree, horizon=None, steps=16)
+_register("correlated-epochs", sums.Correlated, horizon=None, steps=16)

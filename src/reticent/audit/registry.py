@@ -1,0 +1,177 @@
+"""Worst cases: for each algorithm by name, two neighbouring inputs that are as hard to hide as any.
+
+A bound found by an attack is only as good as the pair of inputs that was attacked. The pairs here
+attain, or nearly attain, the sensitivity that the algorithm is calibrated for; each says why.
+
+The one thing a reader would get wrong: the record that differs is longer than the algorithm's norm
+wherever that is possible, so that an algorithm that forgets to clip is caught as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from reticent.audit.attack import mechanism
+from reticent.audit.finding import Finding
+from reticent.privacy import Curve, Guarantee
+
+_ENOUGH = 50_000
+"""So many runs are enough to choose an event on, where nothing much has to be learnt."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two neighbouring worlds, a way to run the algorithm on either, and what it claims.
+
+    Parameters
+    ----------
+    name
+        Of the algorithm.
+    run
+        ``run(world, size)``: outputs of ``size`` independent runs, one a row; with ``batch`` None,
+        ``run(world)``: the output of one run.
+    world_a, world_b
+        What is handed to ``run``.
+    claim
+        What the algorithm promises about this pair.
+    delta
+        Where epsilon is bounded.
+    statistic
+        The best score known for this pair, as for :func:`reticent.audit.mechanism`.
+    batch
+        How many runs at a time.
+    why
+        What makes the pair hard, in a sentence.
+    subject
+        An object whose guarantee :func:`reticent.audit.guarantee` can recompute, if there is one.
+    selection
+        The share of runs on which the event is chosen, at most.
+    cost
+        About how many microseconds one run takes; used to keep a table of many pairs quick.
+    """
+
+    name: str
+    run: Callable[..., Any]
+    world_a: Any
+    world_b: Any
+    claim: Guarantee | Curve | float
+    delta: float
+    statistic: Any = None
+    batch: int | None = None
+    why: str = ""
+    subject: Any = None
+    selection: float = 0.5
+    cost: float = 1.0
+
+    def attack(
+        self, runs: int, *, false_alarm: float = 1e-6, progress: bool = False, **changes: Any
+    ) -> Finding:
+        """Attack the algorithm on this pair; ``changes`` go to :func:`reticent.audit.mechanism`."""
+        given: dict[str, Any] = {
+            "runs": runs, "delta": self.delta, "statistic": self.statistic, "claim": self.claim,
+            "false_alarm": false_alarm, "batch": self.batch,
+            "selection": min(self.selection, max(_ENOUGH / runs, 0.02)),
+            "name": self.name, "progress": progress,
+        }  # fmt: skip
+        return mechanism(self.run, self.world_a, self.world_b, **(given | changes))
+
+
+Builder = Callable[..., Pair]
+_BUILDERS: dict[str, tuple[Builder, dict[str, Any], tuple[dict[str, Any], ...]]] = {}
+
+
+def register(
+    name: str, *, variants: Iterable[Mapping[str, Any]] = ({},), **options: Any
+) -> Callable[[Builder], Builder]:
+    """Add a worst case under a name; ``options`` are what :func:`worst_case` fills in by default.
+
+    Parameters
+    ----------
+    name
+        What :func:`worst_case` will know it by; an earlier one of that name is replaced.
+    variants
+        Changes of the options under which :func:`reticent.audit.run_all` attacks it, one after the other.
+    **options
+        Arguments for the builder.
+
+    Returns
+    -------
+    A decorator for a function that builds the :class:`Pair`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> @register("my-count", epsilon=1.0)
+    ... def my_count(*, epsilon):
+    ...     def run(world, size):
+    ...         return world + rng.laplace(scale=1.0 / epsilon, size=size)
+    ...
+    ...     return Pair("my-count", run, 0.0, 1.0, claim=epsilon, delta=0.0, batch=10_000)
+    >>> worst_case("my-count", epsilon=0.5).attack(20_000).holds
+    True
+    >>> unregister("my-count")
+    """
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"name must be a word, got {name!r}")
+
+    def add(builder: Builder) -> Builder:
+        _BUILDERS[name] = (builder, options, tuple(dict(changes) for changes in variants))
+        return builder
+
+    return add
+
+
+def unregister(name: str) -> None:
+    """Forget a worst case."""
+    del _BUILDERS[name]
+
+
+def names() -> tuple[str, ...]:
+    """The names of all registered worst cases."""
+    _load()
+    return tuple(sorted(_BUILDERS))
+
+
+def worst_case(name: str, **changes: Any) -> Pair:
+    """The neighbouring pair that is hardest to hide for an algorithm.
+
+    Parameters
+    ----------
+    name
+        One of :func:`names`.
+    **changes
+        Options of the builder; for the library's own ``epsilon``, ``delta``, ``neighbours``,
+        ``window`` and ``horizon`` where they apply.
+
+    Examples
+    --------
+    >>> pair = worst_case("tree-gaussian-plain", horizon=8)
+    >>> found = pair.attack(4000)
+    >>> found.holds
+    True
+    """
+    _load()
+    if name not in _BUILDERS:
+        near = ", ".join(n for n in _BUILDERS if n.split("-")[0] in name) or ", ".join(_BUILDERS)
+        raise ValueError(f"no worst case is registered as {name!r}; there are {near}")
+    builder, options, _ = _BUILDERS[name]
+    return builder(**(options | changes))
+
+
+def variants(name: str) -> tuple[dict[str, Any], ...]:
+    """The changes of its options under which a worst case is attacked by :func:`run_all`."""
+    _load()
+    return _BUILDERS[name][2]
+
+
+def _load() -> None:
+    """The library's own worst cases; a package that is not there yet brings none."""
+    from reticent.audit import cases
+
+    # what a user has registered already stays, whatever the library brings
+    mine = dict(_BUILDERS)
+    if cases.load():
+        _BUILDERS.update(mine)

@@ -1,0 +1,210 @@
+"""What an attacker computes from one output: a score that is high in one world and low in the other.
+
+The best score is the likelihood ratio of the two worlds (Neyman and Pearson). Where the noise is
+known to be Gaussian it is linear, with the inverse covariance; where it is Laplace it is a sum over
+the independent draws. Otherwise a score is learnt from runs that are then set aside.
+
+The one thing a reader would get wrong: a bad score cannot raise a false alarm, it can only miss a
+leak. That is why scores may be learnt, guessed or wrong, while events must be counted on fresh runs.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from reticent._checks import real_array
+
+FloatArray = NDArray[np.float64]
+
+
+class Statistic:
+    """A score of outputs, one a row; ``fit`` sees runs that are not counted afterwards."""
+
+    learns: bool = False
+
+    def fit(self, a: NDArray[Any], b: NDArray[Any]) -> None:
+        """Learn from outputs of both worlds."""
+
+    def __call__(self, outputs: NDArray[Any]) -> FloatArray:
+        """One score a row."""
+        raise NotImplementedError
+
+
+class Score(Statistic):
+    """A function of the user's own; by default the output itself, where it is one number."""
+
+    def __init__(self, function: Callable[[NDArray[Any]], ArrayLike] | None = None) -> None:
+        self.function = function
+
+    def __call__(self, outputs: NDArray[Any]) -> FloatArray:
+        scores = outputs if self.function is None else self.function(outputs)
+        return np.asarray(scores, dtype=np.float64).reshape(len(outputs))
+
+
+class GaussianRatio(Statistic):
+    """The likelihood ratio of two Gaussians with one covariance: linear in the output, and optimal.
+
+    Parameters
+    ----------
+    shift
+        How far the mean of the output moves from world a to world b.
+    covariance
+        Of the output's noise.
+
+    Examples
+    --------
+    >>> ratio = GaussianRatio([1.0, 1.0], [[1.0, 0.0], [0.0, 4.0]])
+    >>> ratio(np.array([[0.0, 0.0], [1.0, 4.0]]))
+    array([0., 2.])
+    >>> round(ratio.mu, 4)  # the square root of 1 + 1/4
+    1.118
+    """
+
+    def __init__(self, shift: ArrayLike, covariance: ArrayLike) -> None:
+        moved = real_array(shift, "shift").reshape(-1)
+        matrix = real_array(covariance, "covariance")
+        if matrix.shape != (moved.size, moved.size):
+            raise ValueError(
+                f"covariance must have shape ({moved.size}, {moved.size}), got {matrix.shape}"
+            )
+        self.direction = np.linalg.solve(matrix, moved)
+        self.mu = float(np.sqrt(moved @ self.direction))
+
+    def __call__(self, outputs: NDArray[Any]) -> FloatArray:
+        return np.asarray(outputs @ self.direction, dtype=np.float64)
+
+
+class SphericalRatio(Statistic):
+    """The likelihood ratio where the output is an invertible mix of draws of density exp(-|x|/scale).
+
+    Such draws are Laplace in one dimension and spherical Gamma vectors in more.
+
+    Parameters
+    ----------
+    mix
+        The square matrix whose row t holds the weights of the draws in output t.
+    center
+        The output of world a without noise, one row a step and one column a coordinate.
+    shift
+        How far the output without noise moves from world a to world b.
+    scale
+        Of the draws, one for all or one each.
+    """
+
+    def __init__(
+        self, mix: ArrayLike, center: ArrayLike, shift: ArrayLike, scale: ArrayLike
+    ) -> None:
+        self.unmix = np.linalg.inv(real_array(mix, "mix"))
+        self.center = real_array(center, "center").reshape(len(self.unmix), -1)
+        self.move = self.unmix @ real_array(shift, "shift").reshape(self.center.shape)
+        self.scale = np.broadcast_to(real_array(scale, "scale"), len(self.unmix))
+
+    def __call__(self, outputs: NDArray[Any]) -> FloatArray:
+        rows = outputs.reshape(-1, *self.center.shape) - self.center
+        draws = np.einsum("ij,njk->nik", self.unmix, rows)
+        gain = np.linalg.norm(draws, axis=2) - np.linalg.norm(draws - self.move, axis=2)
+        return np.asarray(gain @ (1.0 / self.scale), dtype=np.float64)
+
+
+class Fisher(Statistic):
+    """The linear score that a Gaussian mechanism of unknown covariance calls for, learnt from runs."""
+
+    learns = True
+
+    def fit(self, a: NDArray[Any], b: NDArray[Any]) -> None:
+        shift = b.mean(axis=0) - a.mean(axis=0)
+        spread = 0.5 * (np.atleast_2d(np.cov(a.T)) + np.atleast_2d(np.cov(b.T)))
+        self.direction = np.linalg.lstsq(spread, shift, rcond=1e-12)[0]
+
+    def __call__(self, outputs: NDArray[Any]) -> FloatArray:
+        return np.asarray(outputs @ self.direction, dtype=np.float64)
+
+
+class Classifier(Statistic):
+    """A logistic regression that tells the worlds apart, learnt from runs that are set aside.
+
+    Parameters
+    ----------
+    quadratic
+        Whether squares and absolute values of the outputs are features too, for noise that is not
+        Gaussian or differs in spread.
+    most
+        So many runs of each world are learnt from, at most.
+    """
+
+    learns = True
+
+    def __init__(self, quadratic: bool = True, most: int = 20_000) -> None:
+        self.quadratic = quadratic
+        self.most = most
+
+    def _features(self, outputs: NDArray[Any]) -> FloatArray:
+        scaled = (outputs - self.center) / self.spread
+        if not self.quadratic:
+            return scaled
+        return np.hstack([scaled, np.abs(scaled), np.minimum(scaled**2, 25.0)])
+
+    def fit(self, a: NDArray[Any], b: NDArray[Any]) -> None:
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.linear_model import LogisticRegression
+
+        a, b = a[: self.most], b[: self.most]
+        both = np.vstack([a, b])
+        self.center = np.median(both, axis=0)
+        spread = np.median(np.abs(both - self.center), axis=0)
+        self.spread = np.where(spread > 0.0, spread, 1.0)
+        self.model = LogisticRegression(max_iter=500)
+        with warnings.catch_warnings():
+            # a fit that stops early is a weaker attack, nothing worse
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            self.model.fit(self._features(both), np.repeat([0, 1], [len(a), len(b)]))
+
+    def __call__(self, outputs: NDArray[Any]) -> FloatArray:
+        return np.asarray(self.model.decision_function(self._features(outputs)))
+
+
+class Labels(Statistic):
+    """For outputs from a short list, such as choices: how much likelier each was in world b."""
+
+    learns = True
+
+    def fit(self, a: NDArray[Any], b: NDArray[Any]) -> None:
+        self.labels, at = np.unique(
+            np.concatenate([a.reshape(-1), b.reshape(-1)]), return_inverse=True
+        )
+        size = len(self.labels)
+        counts_a = np.bincount(at[: a.size], minlength=size) + 0.5
+        counts_b = np.bincount(at[a.size :], minlength=size) + 0.5
+        self.scores = np.log(counts_b / counts_b.sum()) - np.log(counts_a / counts_a.sum())
+
+    def __call__(self, outputs: NDArray[Any]) -> FloatArray:
+        flat = outputs.reshape(-1)
+        at = np.minimum(np.searchsorted(self.labels, flat), len(self.labels) - 1)
+        return np.where(self.labels[at] == flat, self.scores[at], 0.0)
+
+
+def candidates(statistic: Any, outputs: NDArray[Any]) -> list[Statistic]:
+    """The statistics to try: those given, or what suits the kind of output."""
+    if statistic is None:
+        if outputs.dtype.kind not in "f":
+            return [Labels()]
+        return [Score()] if outputs.shape[1] == 1 else [Fisher(), Classifier()]
+    given = statistic if isinstance(statistic, list | tuple) else [statistic]
+    chosen: list[Statistic] = []
+    for item in given:
+        if isinstance(item, Statistic):
+            chosen.append(item)
+        elif callable(item):
+            chosen.append(Score(item))
+        else:
+            raise TypeError(
+                f"statistic must be a reticent.audit statistic or a function of outputs, got {item!r}"
+            )
+    if not chosen:
+        raise ValueError("statistic must name at least one statistic, got an empty list")
+    return chosen

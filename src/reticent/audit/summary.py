@@ -1,0 +1,187 @@
+"""Attack everything, and put the outcome in one table.
+
+The one thing a reader would get wrong: the false-alarm probability is that of the whole table. Each
+attack gets its share, so a single claim in it that falls, falls with that certainty.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from reticent._checks import integer, number
+from reticent.audit import extras, registry
+from reticent.audit.finding import Finding
+from reticent.audit.recompute import Agreement
+from reticent.audit.recompute import guarantee as recompute
+from reticent.trace import Progress
+
+COLUMNS = ("algorithm", "setting", "claimed", "found", "share", "recomputed", "verdict")
+
+_FEWEST = 500
+_QUICK = 50_000
+_FULL = 1_000_000
+_QUICK_MICROSECONDS = 6e5
+_FULL_MICROSECONDS = 1.5e7
+
+
+@dataclass(frozen=True)
+class Line:
+    """One algorithm in one setting: the attack, and the guarantee by another road."""
+
+    name: str
+    setting: str
+    finding: Finding
+    agreement: Agreement | None = None
+    seconds: float = 0.0
+
+    @property
+    def holds(self) -> bool:
+        """Whether the claim survived the attack and the recomputation."""
+        return self.finding.holds and (self.agreement is None or self.agreement.holds)
+
+    @property
+    def verdict(self) -> str:
+        if not self.finding.holds:
+            return "REFUTED"
+        return "holds" if self.holds else "RECOMPUTED OTHERWISE"
+
+    def cells(self) -> tuple[str, ...]:
+        """One text a column."""
+        found, again = self.finding, None if self.agreement is None else self.agreement.epsilon
+        claimed = "" if found.claimed is None else f"{found.claimed:.4g}"
+        share = "" if found.tightness is None else f"{found.tightness:.2f}"
+        return (
+            self.name, self.setting, claimed, f"{found.epsilon:.4g}", share,
+            "" if again is None else f"{again:.4g}", self.verdict,
+        )  # fmt: skip
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        again = self.agreement
+        return {
+            "name": self.name, "setting": self.setting, "holds": self.holds, "verdict": self.verdict,
+            "seconds": self.seconds, "finding": self.finding.to_dict(),
+            "recomputed": None if again is None else again.epsilon,
+            "recomputation": [] if again is None else [str(row) for row in again.rows],
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Report:
+    """All attacks of one audit; ``lines`` has one entry a row of the table."""
+
+    lines: tuple[Line, ...]
+    false_alarm: float
+    seconds: float
+    columns: tuple[str, ...] = field(default=COLUMNS)
+
+    @property
+    def holds(self) -> bool:
+        """Whether every claim survived."""
+        return all(line.holds for line in self.lines)
+
+    @property
+    def refuted(self) -> tuple[Line, ...]:
+        """The lines whose claims fell."""
+        return tuple(line for line in self.lines if not line.holds)
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """The table's cells as text."""
+        return [line.cells() for line in self.lines]
+
+    def table(self) -> str:
+        """The table in plain text."""
+        rows = [self.columns, *self.rows()]
+        widths = [max(len(row[k]) for row in rows) for k in range(len(self.columns))]
+        words = range(2)  # the first columns are words, the rest numbers but for the verdict
+        lines = []
+        for row in rows:
+            cells = [
+                cell.ljust(width) if k in words or k == len(widths) - 1 else cell.rjust(width)
+                for k, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ]
+            lines.append("  ".join(cells).rstrip())
+        lines.insert(1, "  ".join("-" * width for width in widths))
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        count = len(self.lines)
+        verdict = "all claims hold" if self.holds else f"{len(self.refuted)} of {count} claims fall"
+        return (
+            f"{self.table()}\n\n{count} attacks in {self.seconds:.0f} s: {verdict}; "
+            f"a false alarm anywhere has probability at most {self.false_alarm:g}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON and for the HTML page."""
+        return {
+            "columns": list(self.columns), "rows": [list(row) for row in self.rows()],
+            "lines": [line.to_dict() for line in self.lines], "holds": self.holds,
+            "false_alarm": self.false_alarm, "seconds": self.seconds,
+        }  # fmt: skip
+
+
+def run_all(
+    quick: bool = True,
+    *,
+    names: Iterable[str] | None = None,
+    runs: int | None = None,
+    false_alarm: float = 1e-6,
+    progress: bool = False,
+) -> Report:
+    """Attack every registered worst case, recompute every guarantee, look at last bits and at one long run.
+
+    Parameters
+    ----------
+    quick
+        A minute or two; otherwise a million runs of each world wherever a run is cheap.
+    names
+        Which worst cases, by name; by default all of them.
+    runs
+        So many runs of each world, whatever they cost.
+    false_alarm
+        The probability that anything in the report is refuted although it is true, at most.
+    progress
+        Whether to show how far it is, on standard error.
+
+    Examples
+    --------
+    >>> report = run_all(names=["tree-laplace-plain"], runs=4000)
+    >>> report.holds, len(report.lines)
+    (True, 2)
+    """
+    alarm = number(false_alarm, "false_alarm", low=0.0, high=1.0, open_low=True, open_high=True)
+    runs = None if runs is None else integer(runs, "runs", low=8)
+    start = time.perf_counter()
+    wanted = registry.names() if names is None else tuple(names)
+    plan = [(name, changes) for name in wanted for changes in registry.variants(name)]
+    more = [*extras.last_bits(), *extras.one_runs()] if names is None else []
+    each = alarm / (len(plan) + len(more))
+    lines = []
+    with Progress("audit", len(plan) + len(more), progress) as bar:
+        for name, changes in plan:
+            lines.append(_attack(name, changes, quick, runs, each))
+            bar.advance(1)
+        for name, setting, attack in more:
+            began = time.perf_counter()
+            found = attack(each)
+            lines.append(Line(name, setting, found, seconds=time.perf_counter() - began))
+            bar.advance(1)
+    return Report(tuple(lines), alarm, time.perf_counter() - start)
+
+
+def _attack(
+    name: str, changes: dict[str, Any], quick: bool, runs: int | None, alarm: float
+) -> Line:
+    began = time.perf_counter()
+    pair = registry.worst_case(name, **changes)
+    if runs is None:
+        most, time_left = (_QUICK, _QUICK_MICROSECONDS) if quick else (_FULL, _FULL_MICROSECONDS)
+        runs = max(_FEWEST, min(most, int(time_left / pair.cost)))
+    found = pair.attack(runs, false_alarm=alarm)
+    again = None if pair.subject is None else recompute(pair.subject, delta=pair.delta)
+    setting = ", ".join(f"{key}={value}" for key, value in changes.items())
+    return Line(name, setting, found, again, time.perf_counter() - began)

@@ -1,0 +1,353 @@
+"""What every bandit learner is: rounds of plays around one decision, a private total, a response.
+
+The frame is NOISYOCO of [bandit] (Algorithm 2) with the one-point gradient estimate of Flaxman, Kalai
+and McMahan (2005): ask() plays a random point of a small sphere around the decision, tell() turns the
+value into n / zeta (value - baseline) u, a batch of these is added to a private running total, and the
+response to the total is the next decision. Derivations and proofs: docs/algorithms/bandit.md.
+
+The one thing a reader would get wrong: the direction u of a play is public, since the point was
+played. Given all that was played, a record changes one term of one batch and nothing else, so what
+one record moves is n (high - low) / (2 zeta), whatever the length of a batch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import warnings
+from abc import abstractmethod
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent import _checks, _state
+from reticent.bandit import described, kernels, plan, playing, totals
+from reticent.bandit.centring import Centring
+from reticent.bandit.frame import Frame
+from reticent.bandit.mirror import KNOWN, Mirror
+from reticent.bandit.tickets import Desk, Ticket, issue
+from reticent.noise.source import generation
+from reticent.privacy import Budget, Guarantee, PrivacyLeakWarning, charge
+from reticent.sets import ConvexSet
+from reticent.trace import Play
+
+FloatArray = NDArray[np.float64]
+
+STATE_VERSION = 1
+
+
+class Bandit(Frame):
+    """Base of the bandit learners; see `ProjectionFreeBandit` for the arguments."""
+
+    def __init__(self, set: ConvexSet, **arguments: Any) -> None:
+        super().__init__(set, **arguments)
+        self._shape = None if len(set.shape) == 1 else set.shape
+        charge(self._guarantee, f"{type(self).__name__} on {set!r}")
+        for caveat in self._guarantee.caveats if self.private else ():
+            warnings.warn(caveat, PrivacyLeakWarning, stacklevel=3)
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._lease = _state.Lease()
+        self._generation = generation()
+        self._desk = Desk(self.patience)
+        self.clipped = 0
+        self._asked = self._answered = self._moves = 0
+        self._waiting = False
+
+    @property
+    def _lock(self) -> Any:
+        """The lease's, which all twins share; held while a step is taken, and by no one twice."""
+        return self._lease.lock
+
+    @abstractmethod
+    def _arguments(self) -> dict[str, Any]:
+        """What the learner is built with again from a state."""
+
+    def _check_turn(self) -> None:
+        if self._generation != generation():
+            raise _state.copied("learner")
+        if self._lease.furthest != self._moves:
+            raise _state.overtaken("learner", self._lease, self._moves, "move")
+
+    # What users call -------------------------------------------------------------------------------
+
+    def ask(self) -> Ticket:
+        """The next point to play, in the shape of the set; it is also the ticket for its value."""
+        with self._lock:
+            if self._lease.furthest != self._moves or self._generation != generation():
+                self._check_turn()
+            if self._in_round == self._length or not self.stale:
+                self._prepare_play()
+            directions, response = self._directions, self._response
+            if directions.row == len(directions.inner):
+                directions.ready()
+            row, out = directions.row, np.empty(self._base.size)
+            response.work_and_place(self._base, self._plan.smoothing, directions.outer, row, out)
+            if self._waiting:
+                self._shelve()
+            self._direction, self._factor = directions.inner[row], self._plan.factor
+            directions.row = row + 1
+            self._in_round += 1
+            number = self._asked = self._asked + 1
+            self._waiting = True
+            self._moves += 1
+            self._lease.furthest = self._moves
+        return issue(out if self._shape is None else out.reshape(self._shape), number)
+
+    def _shelve(self) -> None:
+        """Put the newest ticket aside if it is still open."""
+        if self._waiting:
+            self._desk.keep(self._asked, self._direction, self._factor)
+            self._desk.forget(self._asked + 1)
+            self._waiting = False
+
+    def tell(self, value: float | None, ticket: Ticket | int | None = None) -> None:
+        """Take the loss of a point that was played.
+
+        Parameters
+        ----------
+        value : float or None
+            The loss; outside the range of values it is clipped to it. ``None``: there will be none,
+            which makes it a null record.
+        ticket : Ticket or int, optional
+            What ``ask`` returned, or its number; by default the last point asked for.
+        """
+        if value is not None and not (type(value) is float and math.isfinite(value)):
+            value = _checks.number(value, "value")
+        with self._lock:
+            if self._lease.furthest != self._moves or self._generation != generation():
+                self._check_turn()
+            number = self._asked if ticket is None else _number(ticket)
+            # The ticket is closed before its value is taken: told again after an interrupt, the same
+            # record would count twice.
+            if number == self._asked and self._waiting:
+                direction, factor = self._direction, self._factor
+                self._waiting = False
+            elif number in self._desk:
+                direction, factor = self._desk.get(number)
+                self._desk.close(number)
+            else:
+                raise ValueError(self._no_ticket(number))
+            self._moves += 1
+            self._lease.furthest = self._moves
+            if value is not None:
+                centring = self._centring
+                w = (value - centring.baseline) / centring.clip
+                if abs(w) > 1.0:
+                    w = math.copysign(1.0, w)
+                    self.clipped += 1
+                kernels.take(direction, w, factor, self._plan.watch, self._pending, *self._gauge)
+            self._answered += 1
+
+    def _no_ticket(self, number: int) -> str:
+        if self._asked == 0:
+            return (
+                "tell() before ask(): there is no point that this value could belong to; ask first"
+            )
+        if not 1 <= number <= self._asked:
+            return f"ticket {number} was never issued; the last one is {self._asked}"
+        if self._asked - number > self.patience:
+            return (
+                f"ticket {number} has been answered, or was closed as a null record after patience="
+                f"{self.patience} further plays; build the learner with more patience"
+            )
+        return f"ticket {number} has been answered already; each point has one value"
+
+    def run(
+        self, losses: Any, count: int | None = None, *, loss: Any = None, keep: int = 1000
+    ) -> Play:
+        """Play many rounds against losses that are known to the caller: a simulation.
+
+        Parameters
+        ----------
+        losses : array or callable
+            Rows a_1, a_2, ... of losses ``loss.value(x, a_t)``; or a function ``losses(t, x)`` of the
+            number of the play, from 0 on, and the point.
+        count : int, optional
+            How many plays; needed for a function, by default all rows.
+        loss : Loss, optional
+            By default the linear loss <a, x>. ``losses.Linear`` and ``losses.Quadratic`` are compiled.
+        keep : int
+            How many of the points played to write down, about.
+
+        Returns
+        -------
+        Play
+            The points, and diagnostics that read private data.
+        """
+        return playing.run(self, losses, count, loss, keep)
+
+    @property
+    def decision(self) -> FloatArray:
+        """The point around which plays are made now, without exploration. Covered by the guarantee."""
+        return self._point.reshape(self.set.shape).copy()
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised about every record, for all points of the learner's life together."""
+        return self._guarantee
+
+    @property
+    def total(self) -> Any:
+        """The running total of the present epoch, where privacy is spent. It holds clean sums."""
+        return self._total
+
+    @property
+    def steps(self) -> int:
+        """How many points have been asked for."""
+        return self._asked
+
+    @property
+    def answered(self) -> int:
+        """How many of them have been answered, null records included. A diagnostic: it reads private data."""
+        return self._answered
+
+    @property
+    def outstanding(self) -> int:
+        """How many tickets are open. A diagnostic: it reads private data."""
+        return len(self._desk) + self._waiting
+
+    @property
+    def smoothing(self) -> float:
+        """The radius of the sphere on which plays are made around the decision."""
+        return self._plan.smoothing
+
+    @property
+    def batch(self) -> int:
+        """Plays in a round."""
+        return self._plan.batch
+
+    @property
+    def rounds(self) -> int:
+        """Rounds in the horizon, or in the epoch."""
+        return self._plan.rounds
+
+    # Saved states ----------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """All that is needed to go on as if nothing had happened. A secret: it holds clean sums."""
+        with self._lock:
+            if self._generation != generation():
+                self._check_turn()
+            self._lease.publish()
+            waiting = [self._direction.copy(), self._factor] if self._waiting else None
+            return {
+                "version": STATE_VERSION,
+                "kind": type(self).__name__,
+                "id": self._lease.id,
+                "moves": self._moves,
+                "set": described.describe(self.set),
+                "arguments": self._arguments(),
+                "plan": self._plan.to_dict(),
+                "round": [self._epoch, self._round, self._in_round, self._sums_in_total],
+                "counts": [self._asked, self._answered, self.clipped],
+                "waiting": waiting,
+                "tickets": self._desk.state(),
+                "point": self._point.copy(),
+                "gradients": self._sum_of_gradients.copy(),
+                "last": self._last.copy(),
+                "pending": self._pending.copy(),
+                "total": self._total.state(),
+                "centring": self._centring.state(),
+                "directions": self._directions.state(),
+                "response": self._response.state(),
+            }
+
+    @classmethod
+    def from_state(
+        cls, state: dict[str, Any], *, set: ConvexSet | None = None, mirror: Mirror | None = None
+    ) -> Self:
+        """Go on from a state; refused if its stream has already been continued beyond it.
+
+        Parameters
+        ----------
+        state
+            What :meth:`state` returned, or what `reticent._state.load` read.
+        set, mirror
+            Given again where they are not the library's own, or cannot be rebuilt from data.
+        """
+        _state.check_kind(state, cls, STATE_VERSION)
+        convex = described.restore(state["set"], set)
+        arguments = dict(state["arguments"])
+        if arguments["budget"] is not None:
+            arguments["budget"] = Budget(**arguments["budget"])
+        if arguments["values"] is not None:
+            arguments["values"] = tuple(arguments["values"])
+        if mirror is not None:
+            arguments["mirror"] = mirror
+        elif arguments.get("mirror", "euclidean") not in KNOWN:
+            raise ValueError(
+                f"the state was saved with a mirror map of the user's own, {arguments['mirror']}; "
+                "give it again: from_state(state, mirror=...)"
+            )
+        lease = _state.claim(state["id"], state["moves"], "move")
+        learner = totals.unledgered(lambda: cls(convex, **arguments))
+        learner._restore(state, lease)
+        return learner
+
+    def _restore(self, state: dict[str, Any], lease: _state.Lease) -> None:
+        self._lease, self._moves = lease, int(state["moves"])
+        self._plan = plan.Plan(**state["plan"])
+        self._epoch, number, done, self._sums_in_total = state["round"]
+        self._set_round(number, done)
+        self._asked, self._answered, self.clipped = state["counts"]
+        self._waiting = state["waiting"] is not None
+        if self._waiting:
+            self._direction, self._factor = state["waiting"]
+        self._desk.restore(state["tickets"])
+        self._point = state["point"].copy()
+        self._sum_of_gradients, self._last = state["gradients"].copy(), state["last"].copy()
+        self._total = totals.BY_NAME[state["total"]["kind"]].from_state(state["total"])
+        self._pending = state["pending"].copy()
+        self._gauge = self._total.gauge
+        self._centring = Centring.from_state(state["centring"], self._plan)
+        self._directions.restore(state["directions"])
+        self._response.restore(state["response"])
+        self._rebase()
+        self._guarantee = self._promise()
+
+    def _common_arguments(self) -> dict[str, Any]:
+        budget = self.budget
+        return {
+            "budget": None if budget is None else dataclasses.asdict(budget),
+            "lipschitz": self.lipschitz,
+            "horizon": self.horizon,
+            "values": None if self.values is None else list(self.values),
+            "private": self.private,
+            "total": "auto" if budget is None else self._total_word,
+            "noise": None if budget is None else self._noise,
+            "smoothing": self._smoothing,
+            "feasibility": self.feasibility,
+            "step": self._step,
+            "centring": self.centring,
+            "calibration": self.calibration,
+            "patience": self.patience,
+            "seed": self._seed,
+            "noise_precision": self.noise_precision,
+        }
+
+    def _given(self) -> dict[str, Any]:
+        """The live parts, for a twin that need not rebuild them."""
+        return {"set": self.set} | ({} if self.mirror.name in KNOWN else {"mirror": self.mirror})
+
+    def __reduce__(self) -> Any:
+        return _revive, (type(self), self.state(), self._given())
+
+    def __copy__(self) -> Self:
+        return type(self).from_state(self.state(), **self._given())
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self.__copy__()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} on {self.set!r} at play {self._asked}: {self.guarantee}>"
+
+
+def _revive(cls: type[Bandit], state: dict[str, Any], given: dict[str, Any]) -> Any:
+    return cls.from_state(state, **given)
+
+
+def _number(ticket: Any) -> int:
+    return ticket.number if isinstance(ticket, Ticket) else _checks.integer(ticket, "ticket")

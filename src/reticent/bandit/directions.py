@@ -1,0 +1,53 @@
+"""Random unit directions of a set's hull, drawn ahead in blocks.
+
+The one thing a reader would get wrong: directions are not noise. A played point shows its direction
+to everyone, and the guarantee counts on that alone: directions are independent of the records.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent.bandit import kernels
+from reticent.bandit.geometry import Geometry
+from reticent.noise.source import Source
+
+FloatArray = NDArray[np.float64]
+
+_NUMBERS = 32768
+
+
+class Directions:
+    """A stream of unit vectors: ``inner`` in coordinates of the hull, ``outer`` in the space."""
+
+    def __init__(self, geometry: Geometry, seed: int | None) -> None:
+        self._geometry = geometry
+        self._source = Source(seed)
+        self._rows = max(1, _NUMBERS // geometry.center.size)
+        self._set(np.empty((0, geometry.dim)))
+
+    def _set(self, inner: FloatArray) -> None:
+        self.inner = inner
+        self.outer = np.ascontiguousarray(self._geometry.lift(inner))
+        self.row = 0
+
+    def ready(self) -> int:
+        """How many directions are at hand from ``row`` on, at least one."""
+        left = len(self.inner) - self.row
+        if left:
+            return left
+        fresh = np.empty((self._rows, self._geometry.dim))
+        self._source.normals(fresh)
+        kernels.normalise(fresh)
+        self._set(fresh)
+        return self._rows
+
+    def state(self) -> dict[str, Any]:
+        return {"left": self.inner[self.row :].copy(), "source": self._source.state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._source = Source.from_state(state["source"])
+        self._set(state["left"].copy())

@@ -1,0 +1,289 @@
+"""The rounds of a bandit: a decision for each, a batch of records, a private total, a response.
+
+The frame is NOISYOCO of [bandit] (Algorithm 2): the response to the running total of the rounds so
+far is the decision of the next one. Without a horizon, epochs of doubling length follow each other;
+an epoch has a total and constants of its own, and earlier ones live on in what they released.
+
+The one thing a reader would get wrong: the end of a round is decided by the number of plays, never
+by values; so neighbouring streams of records have the same rounds, and a record is in one epoch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent import _checks
+from reticent.bandit import checks, plan, totals
+from reticent.bandit.centring import Centring
+from reticent.bandit.directions import Directions
+from reticent.bandit.geometry import survey
+from reticent.bandit.mirror import Mirror
+from reticent.bandit.responses import Response
+from reticent.privacy import Budget, Guarantee, Release, curves
+from reticent.sets import ConvexSet
+
+FloatArray = NDArray[np.float64]
+
+FEASIBILITY = ("shrink", "overflow")
+CENTRING = ("adaptive", "middle")
+
+
+class Frame(ABC):
+    """What happens between plays; `Bandit` adds the plays."""
+
+    def __init__(
+        self,
+        set: ConvexSet,
+        *,
+        budget: Budget | None,
+        lipschitz: float,
+        horizon: int | None,
+        values: tuple[float, float] | None,
+        private: bool,
+        total: str,
+        noise: str | None,
+        smoothing: float | None,
+        feasibility: str,
+        step: float | None,
+        stale: bool,
+        centring: str,
+        calibration: str,
+        mirror: str | Mirror,
+        patience: int,
+        seed: int | None,
+        noise_precision: str,
+    ) -> None:
+        if not isinstance(set, ConvexSet):
+            raise TypeError(f"set must be a reticent.sets.ConvexSet, got {set!r}")
+        self.set = set
+        self.lipschitz = _checks.number(lipschitz, "lipschitz", low=0.0, open_low=True)
+        self.horizon = None if horizon is None else _checks.integer(horizon, "horizon", low=1)
+        self.values = checks.values_of(values)
+        self.calibration = _checks.choice(calibration, "calibration", ("exact", "published"))
+        self.private, self.budget = bool(private), checks.budget_of(budget, private)
+        self.stale = bool(stale)
+        self.centring = _checks.choice(centring, "centring", CENTRING)
+        self._watches = self.centring == "adaptive" and self.calibration == "exact"
+        self.feasibility = _checks.choice(feasibility, "feasibility", FEASIBILITY)
+        self._shrinks = self.feasibility == "shrink"
+        self._step = None if step is None else _checks.number(step, "step", low=0.0, open_low=True)
+        self.mirror = checks.mirror_of(mirror, set)
+        self.patience = _checks.integer(patience, "patience", low=1)
+        self.noise_precision = _checks.choice(
+            noise_precision, "noise_precision", ("lattice", "float")
+        )
+        if self.calibration == "published" and self.horizon is None:
+            raise ValueError(
+                "the published noise needs a horizon: give one, or calibration='exact'"
+            )
+        self._total_word, self._noise = "clean", "none"
+        if self.budget is not None:
+            self._total_word, self._noise = totals.check(
+                total, noise, self.calibration, self.budget
+            )
+        self._geometry = survey(set, self._shrinks)
+        self._smoothing = checks.smoothing_of(smoothing, self._geometry.inner_radius, self._shrinks)
+        self._response = self._make_response()
+        self._seed = None if seed is None else _checks.integer(seed, "seed", low=0)
+        first, second = _child_seeds(self._seed)
+        self._directions = Directions(self._geometry, first)
+        self._total: Any = None
+        self._centring: Centring
+        self._enter_epoch(0, 0.0, second)
+        self._guarantee = self._promise()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Start over; the total of the first epoch is as its maker left it."""
+        if self._epoch > 0:
+            self._total = None
+            self._enter_epoch(0, 0.0, None)
+        self._sum_of_gradients = np.zeros(self._geometry.dim)
+        self._start_epoch(self._epoch, self._plan, self._total, self._error)
+        self._response.reset()
+        self._point = self._geometry.center.copy()
+        self._rebase()
+
+    # What a learner provides -----------------------------------------------------------------------
+
+    @abstractmethod
+    def _layout(self, plays: int) -> tuple[int, int]:
+        """Rounds and the length of one, for so many plays."""
+
+    @abstractmethod
+    def _make_response(self) -> Response:
+        """How totals become decisions."""
+
+    # The life of a learner -------------------------------------------------------------------------
+
+    def _enter_epoch(self, epoch: int, before: float, seed: int | None) -> None:
+        """Make the plan and the total of an epoch; earlier ones live on in what they released."""
+        plays = self.horizon if self.horizon is not None else plan.FIRST_EPOCH << epoch
+        rounds, batch = self._layout(plays)
+        # the last sums are not released where no decision would be made of them
+        spare = 0 if self.horizon is None else (2 if self.stale else 1)
+        sums = max(1, rounds - spare)
+        made = plan.make(
+            self._geometry,
+            self.mirror,
+            plays=plays,
+            rounds=rounds,
+            batch=batch,
+            sums=sums,
+            shrinks=self._shrinks,
+            stale=self.stale,
+            lipschitz=self.lipschitz,
+            values=self.values,
+            smoothing=self._smoothing,
+            step=self._step,
+            relative_error=lambda: self._build(sums, plays, 1.0, None).error(sums),
+            before=before,
+            watches=self._watches,
+            published=self.calibration == "published",
+        )
+        total = self._build(sums, plays, made.norm, seed)
+        if self._total is not None:
+            total.go_on_from(self._total)
+        self._start_epoch(epoch, made, total, total.error(sums))
+
+    def _start_epoch(self, epoch: int, made: plan.Plan, total: Any, error: float) -> None:
+        before = None
+        if epoch > 0 and self._watches:
+            before = self._centring.baseline, self._centring.clip
+        centring = Centring(made, error, before)
+        pending, gauge, last = total.blank(), total.gauge, np.zeros(self._width)
+        length = min(made.batch, made.plays)
+        # From here on nothing is called: an interrupt must not leave records clipped to the norm of
+        # one epoch on their way into the total of another.
+        self._epoch, self._plan, self._total, self._error = epoch, made, total, error
+        self._centring, self._pending, self._gauge, self._last = centring, pending, gauge, last
+        self._sums_in_total, self._round, self._in_round, self._length = 0, 1, 0, length
+
+    @property
+    def _width(self) -> int:
+        """Length of a record's vector: the estimate, and what the baseline is learnt from."""
+        return self._geometry.dim + (2 if self._watches else 0)
+
+    def _build(self, sums: int, plays: int, norm: float, seed: int | None) -> Any:
+        if self.budget is None:
+            return totals.Clean(self._width)
+        budget = self.budget
+        facts: dict[str, Any] = {
+            "norm": norm,
+            "seed": seed,
+            "noise_precision": self.noise_precision,
+            "records": plays + self.patience,  # late values of earlier epochs included
+        }
+        make: Any = totals.BY_WORD[self._total_word]
+        if self._total_word != "correlated":
+            facts["noise"] = self._noise
+        if self.calibration == "published":
+            make = totals.PrintedTree
+            facts |= {"plays": plays, "lipschitz": self.lipschitz}
+        elif self.horizon is None and self._noise != "gaussian":
+            # every epoch makes the same promise, and only the pure one is the same for all lengths
+            budget = budget.with_(delta=0.0)
+        return totals.unledgered(lambda: make(self._width, sums, budget=budget, **facts))
+
+    def _promise(self) -> Guarantee:
+        if self.budget is None:
+            return Guarantee.none("the learner was built with private=False, a baseline")
+        made, budget = self._total.guarantee, self.budget
+        details = (
+            f"a value less its baseline is clipped, to +-{self._plan.half:g} at most; a null record adds nothing",
+            "a record enters one batch; directions and the ends of batches do not depend on records",
+        )
+        releases = [
+            dataclasses.replace(release, details=release.details + details)
+            for release in made.releases
+        ]
+        if self.horizon is None:
+            gaussian = self._noise == "gaussian"
+            curve = curves.Gaussian(budget.mu) if gaussian else curves.Pure(budget.epsilon)
+            releases = [
+                Release(
+                    made.releases[0].mechanism,
+                    curve,
+                    None,
+                    f"{self._noise.capitalize()}, calibrated in each epoch to its length",
+                    1,
+                    ("epochs of doubling length on disjoint records: a record is in one of them",)
+                    + details[1:],
+                )
+            ]
+        return Guarantee(
+            releases,
+            budget.neighbours,
+            budget.window,
+            seeded=self._seed is not None,
+            lattice=made.lattice,
+            caveats=made.caveats,
+        )
+
+    def _set_round(self, number: int, done: int) -> None:
+        made = self._plan
+        self._round, self._in_round = number, done
+        self._length = min(made.batch, made.plays - (number - 1) * made.batch)
+
+    def _prepare_play(self) -> int:
+        """Make the next play possible, and say how many plays are left of its round."""
+        if self._in_round == self._length:
+            if self.horizon is not None and self._round == self._plan.rounds:
+                raise ValueError(
+                    f"the horizon of {self.horizon} plays is used up; build the learner with a larger horizon, "
+                    "or with horizon=None for epochs of doubling length"
+                )
+            self._close_round()
+        if not self.stale and self._response.is_busy:
+            self._point = self._response.finish()
+            self._rebase()
+        return self._length - self._in_round
+
+    def _close_round(self) -> None:
+        """Release the batch's sum where it is needed, and go on to the next round or epoch."""
+        if self.stale:
+            self._point = self._response.finish()  # first: an oracle of the user's own may fail
+            self._rebase()
+        made = self._plan
+        if self._round <= made.sums and self._sums_in_total < self._round:
+            self._read(self._total.absorb(self._pending))
+            self._sums_in_total = self._round
+        if self._round < made.rounds:
+            self._set_round(self._round + 1, 0)
+        else:
+            self._enter_epoch(self._epoch + 1, self._centring.spread(made.rounds), None)
+            self._rebase()
+        if (self._sums_in_total or self._epoch) and self._is_worth_it():
+            step = self._centring.step(self._sums_in_total)
+            slope = step * self._geometry.lift(self._sum_of_gradients)
+            self._response.start(slope, self._plan.batch)
+
+    def _read(self, released: FloatArray) -> None:
+        """From a released total to the sum of gradients, and to what values are compared with."""
+        n, grown = self._geometry.dim, released - self._last
+        self._last = released
+        self._sum_of_gradients = self._sum_of_gradients + self._centring.gain * grown[:n]
+        if self._watches:
+            weight = self._centring.update(grown[n], grown[n + 1], self._length)
+            self._sum_of_gradients *= weight
+
+    def _is_worth_it(self) -> bool:
+        """Whether a response that is begun in this round will be played."""
+        return self.horizon is None or not self.stale or self._round < self._plan.rounds
+
+    def _rebase(self) -> None:
+        center = self._geometry.center
+        self._base = center + self._plan.shrink * (self._point - center)
+
+
+def _child_seeds(seed: int | None) -> tuple[int | None, int | None]:
+    """One for the directions, one for the noise."""
+    if seed is None:
+        return None, None
+    words = np.random.SeedSequence(seed).generate_state(2, np.uint64)
+    return int(words[0]), int(words[1])

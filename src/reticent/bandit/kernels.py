@@ -1,0 +1,192 @@
+"""The compiled part of the bandits: directions, one record at a time, conditional gradient, batches.
+
+The letters are those of [bandit], Algorithm 1: y is the iterate of the conditional gradient, g its
+gradient, u a direction, ``force`` the scaled value F_t of one record.
+
+The one thing a reader would get wrong: a record is clipped and truncated to whole lattice steps on
+its own, before it is added to its batch. The sensitivity of the batch is then that of one record, to
+the last bit; truncating the sum of the batch instead could move it by one more step.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from reticent.sets.kernels import linear_minimizer_inplace, project_inplace
+from reticent.sums.kernels import absorb, multiplier
+
+LINEAR = 0
+QUADRATIC = 1
+
+
+@njit(cache=True, nogil=True)
+def normalise(rows):  # type: ignore[no-untyped-def]
+    """Scale each row to length one."""
+    for r in range(rows.shape[0]):
+        square = 0.0
+        for i in range(rows.shape[1]):
+            square += rows[r, i] * rows[r, i]
+        if square > 0.0:
+            norm = math.sqrt(square)
+            for i in range(rows.shape[1]):
+                rows[r, i] /= norm
+        else:
+            rows[r, 0] = 1.0
+
+
+@njit(cache=True, nogil=True)
+def take(u, w, factor, watch, pending, limit, per_step):  # type: ignore[no-untyped-def]
+    """Add one record, clipped as a vector and truncated to the lattice; w is its deviation in [-1, 1].
+
+    Two more entries ride along where the batch has room for them: the deviation and its square.
+    """
+    n = u.size
+    v = np.empty(pending.size)
+    for i in range(n):
+        v[i] = factor * w * u[i]
+    if pending.size > n:
+        v[n] = watch * w
+        v[n + 1] = watch * (w * w)
+    absorb(pending, v, multiplier(v, limit, per_step))
+
+
+@njit(cache=True, nogil=True)
+def place(base, radius, direction, out):  # type: ignore[no-untyped-def]
+    for i in range(out.size):
+        out[i] = base[i] + radius * direction[i]
+
+
+@njit(cache=True, nogil=True)
+def conditional_gradient(kind, params, center, slope, y, first, count, g, vertex):  # type: ignore[no-untyped-def]
+    """Steps first, first + 1, ... of min 1/2 ||y - center||^2 + <slope, y>, with steps 2 / (i + 2)."""
+    for i in range(first, first + count):
+        for j in range(y.size):
+            g[j] = (y[j] - center[j]) + slope[j]
+        linear_minimizer_inplace(kind, params, g, vertex)
+        move(y, vertex, 2.0 / (i + 2.0))
+
+
+@njit(cache=True, nogil=True)
+def move(y, vertex, gamma):  # type: ignore[no-untyped-def]
+    """A step toward a vertex; False, and nothing changed, if the vertex is not finite."""
+    total = 0.0
+    for j in range(y.size):
+        total += vertex[j]
+    if not abs(total) < math.inf:
+        return False
+    for j in range(y.size):
+        y[j] += gamma * (vertex[j] - y[j])
+    return True
+
+
+@njit(cache=True, nogil=True)
+def gradient(y, center, slope, g):  # type: ignore[no-untyped-def]
+    for j in range(y.size):
+        g[j] = (y[j] - center[j]) + slope[j]
+
+
+@njit(cache=True, nogil=True)
+def move_and_place(y, vertex, gamma, center, slope, g, base, radius, directions, row, out):  # type: ignore[no-untyped-def]
+    """A step toward a vertex, the gradient of the next one, and the point to play."""
+    place(base, radius, directions[row], out)
+    if not move(y, vertex, gamma):
+        return False
+    gradient(y, center, slope, g)
+    return True
+
+
+@njit(cache=True, nogil=True)
+def place_one(base, radius, directions, row, out):  # type: ignore[no-untyped-def]
+    place(base, radius, directions[row], out)
+
+
+@njit(cache=True, nogil=True)
+def ask(kind, params, center, slope, y, i, g, vertex, base, radius, directions, row, out):  # type: ignore[no-untyped-def]
+    """One step of the conditional gradient, unless i is negative, and the point to play."""
+    if i >= 0:
+        conditional_gradient(kind, params, center, slope, y, i, 1, g, vertex)
+    place(base, radius, directions[row], out)
+
+
+@njit(cache=True, nogil=True)
+def _value(form, scale, a, x):  # type: ignore[no-untyped-def]
+    total = 0.0
+    if form == LINEAR:
+        for i in range(x.size):
+            total += a[i] * x[i]
+        return scale * total
+    for i in range(x.size):
+        total += (x[i] - a[i]) * (x[i] - a[i])
+    return 0.5 * scale * total
+
+
+@njit(cache=True, nogil=True)
+def batch(  # type: ignore[no-untyped-def]
+    form, scale, A, base, radius, directions, U, baseline, clip, factor, watch, pending, limit,
+    per_step, losses,
+):  # fmt: skip
+    """Play all records of a stretch of one batch; how many values were clipped."""
+    clipped = 0
+    x = np.empty(base.size)
+    for t in range(A.shape[0]):
+        place(base, radius, directions[t], x)
+        losses[t] = _value(form, scale, A[t], x)
+        w = (losses[t] - baseline) / clip
+        if abs(w) > 1.0:
+            w = math.copysign(1.0, w)
+            clipped += 1
+        take(U[t], w, factor, watch, pending, limit, per_step)
+    return clipped
+
+
+@njit(cache=True, nogil=True)
+def projected(  # type: ignore[no-untyped-def]
+    form, scale, A, kind, params, center, shrink, basis, radius, directions, U, baseline, clip,
+    factor, before, base, schedule, first, pending, limit, per_step, total, noise, step, x,
+    released, wait, every, pages, losses,
+):  # fmt: skip
+    """Rounds first, first + 1, ... of one play and one projection each; how many values were clipped.
+
+    ``schedule`` holds (range, fixed, each): the step after R sums is sqrt(range / (fixed + each R)),
+    or the constant -range where that is negative. ``x`` is the decision at the beginning and
+    becomes the one at the end, as ``released`` becomes the last total.
+    """
+    clipped = 0
+    written = 0
+    point = np.empty(x.size)
+    work = np.empty(2 * x.size)
+    for t in range(A.shape[0]):
+        for i in range(x.size):
+            point[i] = center[i] + shrink * (x[i] - center[i])
+        place(point, radius, directions[t], point)
+        if wait == 0:
+            pages[written, :] = point
+            written += 1
+            wait = every
+        wait -= 1
+        losses[t] = _value(form, scale, A[t], point)
+        w = (losses[t] - baseline) / clip
+        if abs(w) > 1.0:
+            w = math.copysign(1.0, w)
+            clipped += 1
+        take(U[t], w, factor, 0.0, pending, limit, per_step)
+        for i in range(pending.size):
+            total[i] += pending[i]
+            pending[i] = 0
+            released[i] = before[i] + (base[i] + step * (total[i] + noise[t, i]))
+        eta = -schedule[0]
+        if schedule[0] > 0.0:
+            eta = math.sqrt(schedule[0] / (schedule[1] + schedule[2] * (first + t)))
+        for j in range(x.size):
+            slope = 0.0
+            if basis.size:
+                for i in range(released.size):
+                    slope += basis[j, i] * released[i]
+            else:
+                slope = released[j]
+            x[j] = center[j] - eta * slope
+        project_inplace(kind, params, x, work)
+    return clipped

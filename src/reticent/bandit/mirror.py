@@ -1,0 +1,104 @@
+"""Mirror maps: what keeps a decision near its starting point, and how to respond to a running total.
+
+NOISYOCO of [bandit] (Algorithm 2) plays argmin omega(x) + <slope, x> for a strongly convex omega,
+the slope being the step times the noisy total. The paper's analysis asks nothing else of omega, so
+it is a parameter here: half the squared distance, whose response the conditional gradient finds with
+a linear minimiser alone, or the entropy on a simplex, whose response is a closed form.
+
+The one thing a reader would get wrong: the step depends on the map. It is set by the map's range over
+the set and by the size of the gradients in the dual norm, so two maps must not share a step.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent.bandit.geometry import Geometry
+from reticent.sets import ConvexSet, Simplex
+
+FloatArray = NDArray[np.float64]
+
+
+class Mirror(ABC):
+    """A mirror map of your own: its gradient for the conditional gradient, or a closed form.
+
+    It must be strongly convex on the set, with constant 1 in some norm, and least at the geometry's
+    center, from which learners start.
+    """
+
+    name: ClassVar[str] = ""
+
+    def check(self, convex: ConvexSet) -> None:
+        """Refuse a set on which the map is not defined."""
+        return
+
+    @abstractmethod
+    def range(self, geometry: Geometry) -> float:
+        """The largest value of the map on the set less its least."""
+
+    def dual_square(self, geometry: Geometry) -> float:
+        """Mean squared dual norm of a random unit direction of the hull; 1 in the Euclidean norm."""
+        return 1.0
+
+    def gradient(self, x: FloatArray, center: FloatArray) -> FloatArray:
+        """Gradient of the map at x, for the conditional gradient."""
+        raise NotImplementedError(
+            f"{type(self).__name__} must define gradient(x, center), or solve(slope, center)"
+        )
+
+    def solve(self, slope: FloatArray, center: FloatArray) -> FloatArray | None:
+        """The minimiser of the map plus <slope, x> over the set, where it has a closed form."""
+        return None
+
+
+class Euclidean(Mirror):
+    """Half the squared distance to the center of the set: the map of the paper."""
+
+    name = "euclidean"
+
+    def range(self, geometry: Geometry) -> float:
+        return 0.5 * geometry.reach**2
+
+    def gradient(self, x: FloatArray, center: FloatArray) -> FloatArray:
+        return x - center
+
+
+class Entropy(Mirror):
+    """The entropy on a simplex, sum x_i ln x_i: its response is a softmax, and it needs no oracle.
+
+    Strongly convex in the 1-norm, so gradients count by their largest entry only, which is far below
+    their length where the dimension is large.
+    """
+
+    name = "entropy"
+
+    def check(self, convex: ConvexSet) -> None:
+        if not isinstance(convex, Simplex):
+            raise ValueError(
+                f"mirror='entropy' needs a sets.Simplex, got {convex!r}; use mirror='euclidean'"
+            )
+
+    def range(self, geometry: Geometry) -> float:
+        # mass * (entropy of the unit simplex), which is 1-strongly convex in the 1-norm
+        mass = float(geometry.center.sum())
+        return mass * mass * math.log(geometry.center.size)
+
+    def dual_square(self, geometry: Geometry) -> float:
+        rng = np.random.default_rng(0)  # an integral over a public distribution, the same each time
+        u = rng.standard_normal((2048, geometry.dim))
+        u /= np.linalg.norm(u, axis=1)[:, None]
+        return float(np.mean(np.max(np.abs(geometry.lift(u)), axis=1) ** 2))
+
+    def solve(self, slope: FloatArray, center: FloatArray) -> FloatArray:
+        mass = float(center.sum())
+        scores = -slope / mass
+        weights = np.exp(scores - scores.max())
+        return np.asarray(mass * weights / weights.sum(), np.float64)
+
+
+KNOWN: dict[str, type[Mirror]] = {"euclidean": Euclidean, "entropy": Entropy}

@@ -1,0 +1,188 @@
+"""The constants of one epoch: rounds, batches, smoothing radius and steps, from the theory.
+
+[bandit], Algorithm 1 line 1, chooses them for the rate alone. Here they come from the same regret
+bound with its constants (docs/algorithms/bandit.md): with A the range of the mirror map, G = n W / (2
+zeta) the largest one-point estimate (W the width of the range of values), N the privacy noise in a
+total and r the inner radius,
+
+    regret <= A / eta_T + sum of eta / 2 |gradient estimates|^2 + T zeta (L + min(L reach, W) / r),
+
+and the step follows what has been seen so far, eta_R = sqrt(A / V_R).
+
+The one thing a reader would get wrong: none of this reads data. The plan is a function of public
+bounds and of the noise that the budget asks for, so choosing it costs no privacy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from reticent.bandit.geometry import Geometry
+from reticent.bandit.mirror import Mirror
+
+FIRST_EPOCH = 256
+
+# Found once by simulation over sets and horizons: how boldly to step relative to the bound, and how
+# much of the inner radius the smoothing may use.
+BOLDNESS = 2.0
+NOISE_WEIGHT = 4.0
+SMOOTHNESS = 0.4
+WATCH = 0.3
+LARGEST_FRACTION = 0.5
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One epoch.
+
+    A record adds ``factor`` w u with w = (value - baseline) / clip in [-1, 1], and ``watch`` times w
+    and w^2, from which baseline and clip are learnt; all of it is at most ``norm`` long. ``half`` is
+    half the width of the range of values, the largest clip.
+
+    The rest makes the step: ``mirror_range`` over what is in the total, which is ``before`` from
+    earlier epochs, ``noise`` for privacy, ``weight`` for each unit of squared deviation and
+    ``drift`` for each round.
+    """
+
+    plays: int
+    rounds: int
+    batch: int
+    sums: int
+    smoothing: float
+    shrink: float
+    low: float
+    high: float
+    half: float
+    factor: float
+    watch: float
+    norm: float
+    mirror_range: float
+    before: float
+    noise: float
+    weight: float
+    drift: float
+    constant: float | None
+
+    @property
+    def schedule(self) -> tuple[float, float, float]:
+        """The step for a kernel that compares values with the middle of their range."""
+        if self.constant is not None:
+            return -self.constant, 0.0, 0.0
+        each = self.weight * self.batch * self.half**2 + self.drift
+        return self.mirror_range, self.before + self.noise, each
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def layout(plays: int, batches: int | None) -> tuple[int, int]:
+    """Rounds and their length: the square root of the plays, the last round short, none empty.
+
+    Examples
+    --------
+    >>> layout(10, None), layout(10, 7)
+    ((4, 3), (5, 2))
+    """
+    wanted = math.isqrt(plays - 1) + 1 if batches is None else min(batches, plays)
+    batch = -(-plays // wanted)
+    return -(-plays // batch), batch
+
+
+def values_within(
+    values: tuple[float, float] | None, lipschitz: float, geometry: Geometry, overflow: float
+) -> tuple[float, float]:
+    """The range values are clipped to; by default that of a loss that is 0 somewhere on the set."""
+    if values is not None:
+        return values
+    return 0.0, lipschitz * (geometry.diameter + overflow)
+
+
+def make(
+    geometry: Geometry,
+    mirror: Mirror,
+    *,
+    plays: int,
+    rounds: int,
+    batch: int,
+    sums: int,
+    shrinks: bool,
+    stale: bool,
+    lipschitz: float,
+    values: tuple[float, float] | None,
+    smoothing: float | None,
+    step: float | None,
+    relative_error: Callable[[], float],
+    before: float,
+    watches: bool,
+    published: bool,
+) -> Plan:
+    """The plan of an epoch.
+
+    ``relative_error`` is the standard deviation of the noise in the total for records of norm one;
+    ``before`` the squared size of what earlier epochs left in the total.
+    """
+    n, mirror_range = geometry.dim, mirror.range(geometry)
+    if published:
+        radius = geometry.diameter * math.sqrt(n) / plays**0.25 if smoothing is None else smoothing
+        constant = geometry.diameter / (plays**0.75 * math.sqrt(n) * lipschitz)
+        step = constant if step is None else step
+    low, high = values_within(values, lipschitz, geometry, 0.0)
+    noise = relative_error()
+    # squared size of the gradient estimates of the whole epoch, for records of norm one
+    patience = 3.0 if stale else 1.0
+    square = mirror.dual_square(geometry)
+    size = square * (0.5 * patience * plays + NOISE_WEIGHT * n * noise**2)
+    if not published:
+        radius = smoothing if smoothing is not None else _smoothing(
+            geometry, mirror_range, size, plays, lipschitz, 0.5 * n * (high - low), shrinks
+        )  # fmt: skip
+    if shrinks and smoothing is None:
+        radius = min(radius, LARGEST_FRACTION * geometry.inner_radius)
+    if not shrinks:
+        low, high = values_within(values, lipschitz, geometry, radius)
+    half = 0.5 * (high - low)
+    factor = n / radius * half
+    watch = WATCH * factor if watches else 0.0
+    norm = math.sqrt(factor**2 + 2.0 * watch**2)
+    return Plan(
+        plays=plays,
+        rounds=rounds,
+        batch=batch,
+        sums=sums,
+        smoothing=radius,
+        shrink=1.0 - radius / geometry.inner_radius if shrinks else 1.0,
+        low=low,
+        high=high,
+        half=half,
+        factor=factor,
+        watch=watch,
+        norm=norm,
+        mirror_range=BOLDNESS**2 * mirror_range,
+        before=before,
+        noise=NOISE_WEIGHT * square * n * (noise * norm) ** 2,
+        weight=0.5 * patience * square * (n / radius) ** 2,
+        drift=0.5 * patience * batch**2 * lipschitz**2,
+        constant=step,
+    )
+
+
+def _smoothing(
+    geometry: Geometry,
+    mirror_range: float,
+    size: float,
+    plays: int,
+    lipschitz: float,
+    half_width: float,
+    shrinks: bool,
+) -> float:
+    """The radius that makes the bound least: its first part falls as 1 / radius, its second grows."""
+    falling = 2.0 * math.sqrt(mirror_range * size) * half_width
+    growing = lipschitz
+    if shrinks:
+        growing += (
+            min(lipschitz * geometry.reach, 2.0 * half_width / geometry.dim) / geometry.inner_radius
+        )
+    return SMOOTHNESS * math.sqrt(falling / (growing * plays))

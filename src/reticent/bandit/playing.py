@@ -1,0 +1,221 @@
+"""Many plays against losses that are known: the simulation behind ``run``, batch by batch.
+
+Linear losses <a, x> and quadratic ones (scale/2) ||x - a||^2 are played by compiled loops, with the
+arithmetic of ask() and tell(); any other loss, and any function, by calling these two.
+
+The one thing a reader would get wrong: the learner sees values only, here too. The rows are read to
+compute the values of the points it plays, and its regret.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent import _checks
+from reticent.bandit import kernels
+from reticent.bandit.responses import Projection
+from reticent.losses import Linear, Loss, Quadratic, best_fixed
+from reticent.sets import ConvexSet
+from reticent.trace import Diary, Play
+from reticent.trace.play import pages_of
+
+if TYPE_CHECKING:
+    from reticent.bandit.base import Bandit
+
+FloatArray = NDArray[np.float64]
+
+_CHUNK = 65536
+
+
+@dataclass
+class Hindsight:
+    """The best fixed decision against the rows of a run, found when asked for. Reads private data."""
+
+    set: ConvexSet
+    loss: Loss
+    rows: FloatArray
+
+    def point(self) -> FloatArray:
+        if type(self.loss) is Linear and self.loss.ridge == 0.0:
+            best = self.set.linear_minimizer(self.rows.sum(axis=0))
+        elif type(self.loss) is Quadratic:
+            # the sum of squared distances is least where the distance to the mean of the centers is
+            mean = self.rows.mean(axis=0)
+            if self.set.can_project:
+                best = self.set.project(mean)
+            else:
+                norm = max(1.0, 2.0 * float(np.linalg.norm(mean)))
+                best = best_fixed(self.set, replace(self.loss, feature_norm=norm), mean[None]).point
+        else:
+            best = best_fixed(self.set, self.loss, self.rows).point
+        return np.reshape(best, -1)
+
+    def losses(self) -> FloatArray:
+        best = self.point()
+        if type(self.loss) is Linear and self.loss.ridge == 0.0:
+            return self.rows @ best
+        if type(self.loss) is Quadratic:
+            return 0.5 * self.loss.scale * np.sum((self.rows - best) ** 2, axis=1)
+        return np.array([self.loss.value(best, row, None) for row in self.rows])
+
+
+def run(learner: Bandit, losses: Any, count: int | None, loss: Any, keep: int) -> Play:
+    """See `Bandit.run`."""
+    start = time.perf_counter()
+    loss = Linear() if loss is None else loss
+    rows: FloatArray | None = None
+    if callable(losses):
+        if count is None:
+            raise ValueError("count must say how many plays there are where losses is a function")
+        count = _checks.integer(count, "count", low=0)
+    else:
+        if not isinstance(loss, Loss):
+            raise TypeError(f"loss must be a reticent.losses.Loss, got {loss!r}")
+        rows = _checks.matrix(losses, "losses", learner.set.dim)
+        count = (
+            len(rows) if count is None else _checks.integer(count, "count", low=0, high=len(rows))
+        )
+        rows = rows[:count]
+    with learner._lock:
+        learner._check_turn()
+    if learner.horizon is not None and learner.steps + count > learner.horizon:
+        raise ValueError(
+            f"{count} plays do not fit: {learner.horizon - learner.steps} of the horizon of {learner.horizon} "
+            "are left; build the learner with a larger horizon, or with none"
+        )
+    diary = Diary(keep, count, learner.set.dim, every_loss=True)
+    before = learner.clipped
+    form = _form(loss)
+    if rows is not None and form is not None:
+        for first in range(0, count, _CHUNK):
+            some = rows[first : first + _CHUNK]
+            pages, values = diary.pages(len(some)), np.empty(len(some))
+            with learner._lock:
+                learner._check_turn()
+                _compiled(learner, form, some, diary.wait, diary.every, pages, values)
+            diary.write(pages, values)
+    else:
+        for t in range(count):
+            point = learner.ask()
+            flat = np.asarray(point).reshape(-1)
+            if rows is None:
+                value = _checks.number(losses(t, point), f"losses({t}, x)")
+            else:
+                value = loss.value(flat.copy(), rows[t], None)
+            learner.tell(value, point)
+            diary.write(flat[None] if diary.wait == 0 else diary.pages(0), np.array([value]))
+    return diary.close(
+        learner.set.shape,
+        clipped=learner.clipped - before,
+        seconds=time.perf_counter() - start,
+        guarantee=learner.guarantee,
+        learner=type(learner).__name__,
+        comparator=None if rows is None else Hindsight(learner.set, loss, rows),
+    )
+
+
+def _form(loss: Any) -> tuple[int, float] | None:
+    if type(loss) is Linear and loss.ridge == 0.0:
+        return kernels.LINEAR, 1.0
+    if type(loss) is Quadratic:
+        return kernels.QUADRATIC, float(loss.scale)
+    return None
+
+
+def _compiled(
+    learner: Bandit, form: tuple[int, float], rows: FloatArray, wait: int, every: int,
+    pages: FloatArray, values: FloatArray,
+) -> None:  # fmt: skip
+    """Play rows; ``pages`` gets the points at wait, wait + every, ..."""
+    learner._shelve()
+    done = written = 0
+    while done < len(rows):
+        plays = learner._prepare_play()
+        if _is_swift(learner):
+            played = _swift(learner, form, rows[done:], wait, every, pages[written:], values[done:])
+        else:
+            played = min(plays, len(rows) - done, learner._directions.ready())
+            _stretch(
+                learner, form, rows[done : done + played], wait, every, pages[written:],
+                values[done : done + played],
+            )  # fmt: skip
+        turned, wait = pages_of(played, wait, every)
+        written, done = written + turned, done + played
+
+
+def _count(learner: Bandit, played: int) -> None:
+    """Count plays before they are made: after an interrupt they may be lost, but never made again."""
+    learner._directions.row += played
+    learner._asked += played
+    learner._answered += played
+    learner._moves += 2 * played
+    learner._lease.furthest = learner._moves
+
+
+def _stretch(
+    learner: Bandit, form: tuple[int, float], rows: FloatArray, wait: int, every: int,
+    pages: FloatArray, values: FloatArray,
+) -> None:  # fmt: skip
+    """Plays of one round."""
+    plan, directions, count = learner._plan, learner._directions, len(rows)
+    learner._response.work_on(count)  # first, because an oracle of the user's own may fail
+    here = slice(directions.row, directions.row + count)
+    outer = directions.outer[here]
+    learner._in_round += count
+    _count(learner, count)
+    learner.clipped += kernels.batch(  # type: ignore[call-arg]
+        *form, rows, learner._base, plan.smoothing, outer, directions.inner[here],
+        learner._centring.baseline, learner._centring.clip, plan.factor, plan.watch,
+        learner._pending, *learner._gauge, values,
+    )  # fmt: skip
+    places = np.arange(wait, count, every)
+    pages[: len(places)] = learner._base + plan.smoothing * outer[places]
+
+
+def _is_swift(learner: Bandit) -> bool:
+    """Whether the next rounds have one play each, and a compiled projection."""
+    plan = learner._plan
+    return (
+        isinstance(learner._response, Projection)
+        and learner.set.kernel is not None
+        and plan.batch == 1
+        and not learner.stale
+        and learner._round < min(plan.sums + 1, plan.rounds)
+    )
+
+
+def _swift(
+    learner: Bandit, form: tuple[int, float], rows: FloatArray, wait: int, every: int,
+    pages: FloatArray, values: FloatArray,
+) -> int:  # fmt: skip
+    """Many rounds of one play each; how many."""
+    plan, directions, geometry = learner._plan, learner._directions, learner._geometry
+    rounds = min(plan.sums, plan.rounds - 1) - learner._round + 1
+    most = min(rounds, len(rows), directions.ready())
+    total, noise, step, base = learner._total.lend(most)
+    count = len(noise)
+    here = slice(directions.row, directions.row + count)
+    kind, params = learner.set.kernel  # type: ignore[misc]
+    basis = geometry.basis if geometry.basis is not None else np.empty((0, 0))
+    before = learner._sum_of_gradients - learner._last
+    released, point = np.zeros(geometry.dim), learner._point.copy()
+    first = learner._round
+    learner._sums_in_total = first + count - 1
+    learner._set_round(first + count, 0)
+    _count(learner, count)
+    learner.clipped += kernels.projected(  # type: ignore[call-arg]
+        *form, rows[:count], kind, np.array(params), geometry.center, plan.shrink, basis,
+        plan.smoothing, directions.outer[here], directions.inner[here],
+        learner._centring.baseline, learner._centring.clip, plan.factor, before, base,
+        np.array(plan.schedule), float(first), learner._pending, *learner._gauge,
+        total, noise, step, point, released, wait, every, pages, values,
+    )  # fmt: skip
+    learner._sum_of_gradients, learner._last = released, released - before
+    learner._point = learner._response.point = point
+    learner._rebase()
+    return count

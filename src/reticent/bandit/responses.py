@@ -1,0 +1,210 @@
+"""How a running total becomes a decision: argmin omega(x) + <slope, x>, in steps that can be spread.
+
+Line 14 of [bandit], Algorithm 1, with its sign corrected (docs/errata.md). The conditional gradient
+takes one step at a time, so that a learner can take one with every play and no play is slow; a mirror
+map with a closed form, and a projection, answer at once.
+
+The one thing a reader would get wrong: the first step of the conditional gradient has length one, so
+its starting point matters only through one gradient; k steps leave a gap of at most 2 D^2 / (k + 2).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent import _checks
+from reticent.bandit import kernels
+from reticent.bandit.geometry import Geometry
+from reticent.bandit.mirror import Euclidean, Mirror
+from reticent.sets import ConvexSet
+
+FloatArray = NDArray[np.float64]
+
+
+class Response(ABC):
+    """A computation of the next decision that can be interrupted, saved and finished."""
+
+    def __init__(self, convex: ConvexSet, geometry: Geometry) -> None:
+        self.set = convex
+        self.center = geometry.center
+        self.reset()
+
+    def reset(self) -> None:
+        """Back to the center, with nothing to do."""
+        self.point = self.center.copy()
+        self.slope = np.zeros(self.center.size)
+        self.done = self.steps = 0
+
+    def start(self, slope: FloatArray, steps: int) -> None:
+        """Begin to respond to a slope, in at most so many oracle calls."""
+        self.slope = np.ascontiguousarray(slope, np.float64)
+        self.done, self.steps = 0, steps
+
+    @property
+    def is_busy(self) -> bool:
+        return self.done < self.steps
+
+    @abstractmethod
+    def work(self) -> None:
+        """Do the next piece, if there is any left."""
+
+    def work_and_place(
+        self, base: FloatArray, radius: float, directions: FloatArray, row: int, out: FloatArray
+    ) -> None:
+        """Do the next piece, and write the point base + radius * directions[row] into ``out``."""
+        if self.done < self.steps:
+            self.work()
+        kernels.place_one(base, radius, directions, row, out)
+
+    def work_on(self, pieces: int) -> None:
+        """Do the next few pieces."""
+        for _ in range(min(pieces, self.steps - self.done)):
+            self.work()
+
+    def finish(self) -> FloatArray:
+        """Do what is left, and return the decision."""
+        self.work_on(self.steps - self.done)
+        return self.point.copy()
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "point": self.point.copy(),
+            "slope": self.slope.copy(),
+            "progress": [self.done, self.steps],
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.point, self.slope = state["point"].copy(), state["slope"].copy()
+        self.done, self.steps = (int(number) for number in state["progress"])
+
+
+class ConditionalGradient(Response):
+    """Frank and Wolfe's method with steps 2 / (i + 2): compiled where the set is, else in Python."""
+
+    def __init__(self, convex: ConvexSet, geometry: Geometry, mirror: Mirror) -> None:
+        super().__init__(convex, geometry)
+        self.mirror = mirror
+        self._is_euclidean = type(mirror) is Euclidean
+        self.compiled = convex.kernel is not None and self._is_euclidean
+        self.kind, params = convex.kernel if self.compiled else (0, np.zeros(0))  # type: ignore[misc]
+        self.params = np.array(params, np.float64)
+        self.gradient = np.empty(self.center.size)
+        self.vertex = np.empty(self.center.size)
+        # a set of the library needs no check of a direction that is finite by construction
+        plain = type(convex).linear_minimizer is ConvexSet.linear_minimizer
+        self._oracle = convex._linear_minimizer if plain else convex.linear_minimizer
+        self._ahead = -1  # the step whose gradient is at hand
+
+    def start(self, slope: FloatArray, steps: int) -> None:
+        super().start(slope, steps)
+        self._ahead = -1
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state)
+        self._ahead = -1
+
+    def work(self) -> None:
+        if self.done < self.steps:
+            self._advance(1)
+
+    def work_on(self, pieces: int) -> None:
+        self._advance(min(pieces, self.steps - self.done))
+
+    def work_and_place(
+        self, base: FloatArray, radius: float, directions: FloatArray, row: int, out: FloatArray
+    ) -> None:
+        # one call from Python to what is compiled, where two or three would do the same
+        if self.compiled:
+            i = self.done if self.done < self.steps else -1
+            kernels.ask(
+                self.kind, self.params, self.center, self.slope, self.point, i, self.gradient,
+                self.vertex, base, radius, directions, row, out,
+            )  # fmt: skip
+            self.done += i >= 0
+        elif self.done < self.steps:
+            vertex = self._vertex()
+            if not kernels.move_and_place(
+                self.point, vertex, 2.0 / (self.done + 2.0), self.center, self.slope, self.gradient,
+                base, radius, directions, row, out,
+            ):  # fmt: skip
+                self._refuse(vertex)
+            self.done = self._ahead = self.done + 1
+        else:
+            kernels.place_one(base, radius, directions, row, out)
+
+    def _advance(self, count: int) -> None:
+        if self.compiled:
+            kernels.conditional_gradient(
+                self.kind, self.params, self.center, self.slope, self.point, self.done, count,
+                self.gradient, self.vertex,
+            )  # fmt: skip
+            self.done += count
+            return
+        for _ in range(count):
+            vertex = self._vertex()
+            if not kernels.move(self.point, vertex, 2.0 / (self.done + 2.0)):
+                self._refuse(vertex)
+            self.done += 1
+
+    def _vertex(self) -> FloatArray:
+        if self._is_euclidean:
+            if self._ahead != self.done:
+                kernels.gradient(self.point, self.center, self.slope, self.gradient)
+            self._ahead = -1  # an oracle of the user's own may write into it, and then fail
+            vertex = self._oracle(self.gradient)
+        else:
+            vertex = self._oracle(self.mirror.gradient(self.point, self.center) + self.slope)
+        if vertex.shape != self.point.shape:
+            vertex = np.reshape(vertex, -1)
+        return vertex
+
+    def _refuse(self, vertex: FloatArray) -> None:
+        _checks.vector(vertex, "what linear_minimizer returned", self.center.size)
+
+
+class ClosedForm(Response):
+    """A mirror map that solves its own problem, all at once."""
+
+    def __init__(self, convex: ConvexSet, geometry: Geometry, mirror: Mirror) -> None:
+        super().__init__(convex, geometry)
+        self.mirror = mirror
+
+    def start(self, slope: FloatArray, steps: int) -> None:
+        super().start(slope, 1)
+
+    def work(self) -> None:
+        if self.done == self.steps:
+            return
+        point = self.mirror.solve(self.slope, self.center)
+        assert point is not None
+        self.point = _checks.vector(
+            np.reshape(point, -1), "what the mirror map returned", self.center.size
+        ).copy()
+        self.done = 1
+
+
+class Projection(Response):
+    """The exact response with the Euclidean map: a projection."""
+
+    def start(self, slope: FloatArray, steps: int) -> None:
+        super().start(slope, 1)
+
+    def work(self) -> None:
+        if self.done == self.steps:
+            return
+        point = self.set.project((self.center - self.slope).reshape(self.set.shape))
+        self.point = _checks.vector(
+            np.reshape(point, -1), "what project returned", self.center.size
+        ).copy()
+        self.done = 1
+
+
+def respond(convex: ConvexSet, geometry: Geometry, mirror: Mirror) -> Response:
+    """The way to respond that a mirror map calls for."""
+    if mirror.solve(np.zeros(geometry.center.size), geometry.center) is not None:
+        return ClosedForm(convex, geometry, mirror)
+    return ConditionalGradient(convex, geometry, mirror)

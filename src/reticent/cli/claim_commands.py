@@ -1,0 +1,158 @@
+"""The commands about Reticent itself: what it promises, whether that holds, and whether it runs well here.
+
+Each body is imported when it runs, so that ``--help`` is quick.
+
+The one thing a reader would get wrong: `reticent audit` and `reticent doctor` say no with an exit status of 1,
+which is an answer, and not an error.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from reticent.cli.console import Console
+from reticent.cli.errors import Refused
+from reticent.cli.options import Json, Neighbours, Quiet, leave, positive
+
+ALGORITHMS = (
+    "tree", "window-tree", "correlated", "ftrl", "approximate-leader", "quadratic-leader",
+    "perturbed-iterates", "gradient-descent", "objective-perturbation", "frank-wolfe",
+)  # fmt: skip
+"""As in `reticent.cli.explaining`, which is too slow to import for a tab."""
+
+
+def _complete_algorithm(incomplete: str) -> list[str]:
+    return [name for name in ALGORITHMS if name.startswith(incomplete)]
+
+
+def _complete_figure(incomplete: str) -> list[str]:
+    # one file a figure, whose name ends in a number; importing them all is too slow for a tab
+    files = (Path(__file__).parent / "reproduce").glob("*_[0-9]*.py")
+    names = sorted(file.stem.replace("_", "-") for file in files)
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def explain(
+    model: Annotated[Path | None, typer.Argument(help="What `reticent learn` wrote.")] = None,
+    algorithm: Annotated[
+        str | None,
+        typer.Option(
+            "--algorithm",
+            "-a",
+            help=f"Instead of a model: {', '.join(ALGORITHMS)}.",
+            autocompletion=_complete_algorithm,
+        ),
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option("--epsilon", "-e", help="Privacy budget.", callback=positive)
+    ] = None,
+    delta: Annotated[float, typer.Option(help="Of the budget; 0 is pure privacy.")] = 1e-6,
+    horizon: Annotated[
+        int | None, typer.Option(help="How many records there are.", callback=positive)
+    ] = None,
+    window: Annotated[
+        int | None, typer.Option(help="Outputs that a record is protected for.", callback=positive)
+    ] = None,
+    dim: Annotated[int, typer.Option(help="How many features.", min=1)] = 10,
+    norm: Annotated[
+        float, typer.Option(help="The largest norm of a record.", callback=positive)
+    ] = 1.0,
+    radius: Annotated[
+        float, typer.Option(help="Of the set of decisions.", callback=positive)
+    ] = 1.0,
+    ridge: Annotated[
+        float, typer.Option(help="Of the loss, where strong convexity is needed.")
+    ] = 0.01,
+    neighbours: Annotated[
+        Neighbours, typer.Option(help="Who is a neighbour.")
+    ] = Neighbours.zero_out,
+    plot: Annotated[
+        Path | None, typer.Option(help="Also draw it into an SVG, PNG or PDF file.")
+    ] = None,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Say what is promised and what it costs.
+
+    In words and one plot: the promise, the noise, what to expect, what the paper would have added.
+    """
+    console = Console(quiet=quiet, as_json=json)
+    if (model is None) == (algorithm is None):
+        raise Refused("give either a MODEL, or --algorithm with --epsilon and --horizon")
+    if model is not None:
+        from reticent.cli.explain import explain_model
+
+        leave(explain_model(model, plot=plot, console=console))
+        return
+    if epsilon is None:
+        raise Refused("--epsilon is missing: how much privacy may be spent, for example 1")
+    from reticent.cli.explain import explain_settings
+    from reticent.cli.explaining import Question
+
+    question = Question(
+        str(algorithm), epsilon, delta, neighbours.value, window, horizon, dim, norm, radius, ridge
+    )
+    leave(explain_settings(question, plot=plot, console=console))
+
+
+def audit(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Worst cases to attack.  [default: all]")
+    ] = None,
+    full: Annotated[
+        bool,
+        typer.Option("--full/--quick", help="A million runs of each world, or a minute or two."),
+    ] = False,
+    runs: Annotated[
+        int | None, typer.Option(help="Runs of each world, whatever they cost.", min=8)
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Also write a page.")] = None,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Attack Reticent's own claims; exit with 1 if one falls."""
+    from reticent.cli.auditing import audit as body
+
+    console = Console(quiet=quiet, as_json=json)
+    leave(body(names or [], full=full, runs=runs, out=out, command=command_line(), console=console))
+
+
+def command_line() -> str:
+    """The command as it was typed."""
+    return shlex.join(["reticent", *sys.argv[1:]])
+
+
+def doctor(quiet: Quiet = False, json: Json = False) -> None:
+    """Check this machine.
+
+    Versions, compiled code, entropy, speed, disk; exit with 1 if something is wrong.
+    """
+    from reticent.cli.doctor import doctor as body
+
+    leave(body(Console(quiet=quiet, as_json=json)))
+
+
+def reproduce(
+    figure: Annotated[
+        str | None,
+        typer.Argument(help="Which one.  [default: list them]", autocompletion=_complete_figure),
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Hours instead of minutes.")] = False,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.")] = Path(
+        "reticent-reproduce"
+    ),
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Reproduce a figure of the papers.
+
+    As published, corrected, and ours; without a name, list them.
+    """
+    from reticent.cli.reproduce.command import reproduce as body
+
+    leave(body(figure, full, out, quiet, json))

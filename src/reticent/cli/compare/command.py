@@ -1,0 +1,239 @@
+"""``reticent compare``: read a table by its schema, let everyone learn from it, show the scores.
+
+The one thing a reader would get wrong: every (entrant, epsilon, repeat) has the whole budget to itself;
+all of them together have spent far more than one budget, so none of the fits may be published.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import reticent
+from reticent import _checks
+from reticent.cli.compare.entrants import Table, entrants, reference
+from reticent.cli.console import Console, table
+from reticent.cli.encoding import Encoder
+from reticent.cli.errors import Refused
+from reticent.cli.reproduce import store
+from reticent.cli.reproduce.command import made
+from reticent.cli.reproduce.draw import machine
+from reticent.cli.reproduce.figure import CLEAN, IDLE, Row
+from reticent.cli.reproduce.sweep import sweep
+from reticent.cli.schema import Schema
+from reticent.cli.sources import open_source
+from reticent.plots.panels import GREY, Line, Panel, looks, panels
+
+HELD_OUT = 0.25
+LEAST = 20  # records, or there is nothing to hold out
+FLOOR = -0.5  # no score is drawn below: how bad a bad fit is says little
+WARNING = (
+    "diagnostic: these scores read the records and no guarantee covers them; compare on public data, "
+    "or on data like yours, and do not publish the winner's fit of private records"
+)
+
+
+@functools.lru_cache(maxsize=1)
+def load(data: str, schema: str, target: str) -> tuple[Table, int]:
+    """The whole table, and how many records were left out because their target cannot be used."""
+    declared = Schema.load(Path(schema))
+    encoder = Encoder(declared, target)
+    source = open_source(data, names=[column.name for column in declared.columns])
+    if source.header is not None:
+        encoder.check_header(source.header)
+    X, y, bad = [], [], 0
+    while not source.ended:
+        records, count = source.read(65536)
+        found = encoder.encode(records, count)
+        keep = np.ones(count, dtype=bool)
+        keep[list(found.bad)] = False
+        bad += len(found.bad)
+        X.append(found.X[keep])
+        y.append(np.asarray(found.y)[keep])
+    if sum(map(len, X)) < LEAST:
+        raise Refused(f"{data} holds {sum(map(len, X))} usable records; comparing needs {LEAST}")
+    bounds = None if encoder.classes is not None else encoder.target.bounds
+    whole = Table(
+        np.concatenate(X), np.concatenate(y), encoder.largest_norm, encoder.classes, bounds
+    )
+    return whole, bad
+
+
+def contest(data: str, schema: str, target: str, name: str, epsilon: float | None, delta: float,
+            seed: int) -> list[Row] | str:  # fmt: skip
+    """One entrant once, in whatever process this is; or why it cannot take part."""
+    whole, _ = load(data, schema, target)
+    order = np.random.default_rng(seed).permutation(len(whole.X))
+    cut = int((1.0 - HELD_OUT) * len(order))
+    train, test = whole.part(order[:cut]), whole.part(order[cut:])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if epsilon is None:
+            clean, idle = reference(train, test)
+            return [Row("score", CLEAN, None, clean, seed), Row("score", IDLE, None, idle, seed)]
+        try:
+            found = entrants(whole.classes)[name](
+                train, test, reticent.Budget(epsilon, delta), seed
+            )
+        except (ValueError, TypeError, ArithmeticError) as error:
+            return f"{name}: {str(error).splitlines()[0]}"
+    return [Row("score", name, epsilon, found.score, seed, true_epsilon=found.true_epsilon)]
+
+
+def compare(
+    data: Path,
+    target: str,
+    schema: Path | None,
+    epsilons: list[float],
+    delta: float,
+    repeats: int,
+    jobs: int | None,
+    out: Path,
+    quiet: bool,
+    as_json: bool,
+) -> int:
+    """Compare all suitable learners and solvers on one table.
+
+    Parameters
+    ----------
+    data
+        CSV, JSON lines or Parquet: a file or a folder.
+    target
+        The column to be predicted.
+    schema
+        What the columns are, with public bounds.
+    epsilons, delta
+        What each fit may spend.
+    repeats
+        Splits and noises for each; a quarter of the records is held out in each.
+    jobs
+        Processes; by default one a core.
+    out
+        Folder for the numbers (JSON and CSV) and the picture (SVG).
+    quiet, as_json
+        No words at all, or one JSON document on standard output.
+
+    Returns
+    -------
+    The exit status, 0.
+    """
+    console = Console(quiet=quiet, as_json=as_json)
+    if schema is None:
+        raise Refused(
+            "--schema is missing: what the columns are and between which public bounds; "
+            "`reticent schema` helps to write one"
+        )
+    try:
+        repeats = _checks.integer(repeats, "--repeats", low=1)
+        for epsilon in epsilons:
+            reticent.Budget(epsilon, delta)
+        if jobs is not None:
+            _checks.integer(jobs, "--jobs", low=1)
+    except (TypeError, ValueError) as error:
+        raise Refused(str(error)) from None
+    if not epsilons:
+        raise Refused("--epsilon is missing: give one or more, for example 0.1 1 10")
+    if str(data) == "-":
+        raise Refused("comparing reads the records many times: give a file or a folder")
+    whole, bad = load(str(data), str(schema), target)
+    names = list(entrants(whole.classes))
+    settings = {
+        "data": str(data), "target": target, "schema": str(schema), "epsilons": epsilons, "delta": delta,
+        "repeats": repeats, "held_out": HELD_OUT, "records": len(whole.X), "columns": whole.X.shape[1],
+        "neighbours": "zero-out",
+    }  # fmt: skip
+    where = (str(data), str(schema), target)
+    tasks: list[tuple[Any, ...]] = [
+        (*where, name, epsilon, delta, seed)
+        for seed in range(repeats)
+        for name in names
+        for epsilon in epsilons
+    ]
+    tasks += [(*where, CLEAN, None, delta, seed) for seed in range(repeats)]
+    start = time.perf_counter()
+    found = sweep(contest, tasks, label="comparing", jobs=jobs, shown=console.watched)
+    rows = [row for part in found if not isinstance(part, str) for row in part]
+    absent = sorted({part for part in found if isinstance(part, str)})
+    result = store.Result("compare", settings, rows, made(time.perf_counter() - start))
+    paths = dict(zip(("data", "table"), store.write(result, out, "compare"), strict=True))
+    label = (
+        "R^2 on records held out" if whole.classes is None else "accuracy on records held out, %"
+    )
+    try:
+        title = f"{target}: {len(whole.X):,} records, {whole.X.shape[1]} features"
+        paths["picture"] = draw(result, label, title, out / "compare.svg")
+    except ImportError as error:
+        console.warn(f"the numbers are stored, but not drawn: {error}")
+    notes = [WARNING]
+    notes += [f"{bad} records left out: their target cannot be used"] if bad else []
+    notes += [f"did not take part: {words}" for words in absent]
+    document = {
+        "settings": settings, "made": result.made, "notes": notes,
+        "files": {key: str(path) for key, path in paths.items()},
+        "summary": machine(store.summarise(rows)),
+    }  # fmt: skip
+    words = [
+        scores(result, label),
+        "\n".join(f"- {note}" for note in notes),
+        "\n".join(f"{key:8} {path}" for key, path in paths.items()),
+    ]
+    console.result(document, "\n\n".join(words))
+    return 0
+
+
+def draw(result: store.Result, label: str, title: str, path: Path) -> Path:
+    """The scores of everyone against epsilon, as an SVG file."""
+    import matplotlib
+
+    lines: dict[tuple[str, str], Line] = {}
+    found = store.summarise(result.rows)
+    for name in dict.fromkeys(one.variant for one in found):
+        own = [one for one in found if one.variant == name]
+        scores = np.maximum([one.mean for one in own], FLOOR)
+        if own[0].x is None:
+            lines["", name] = Line(None, scores)
+            continue
+        # Errors are in the table: the bands of ten lines would hide the lines.
+        none = [0.0] * len(own)
+        lines["", name] = Line([one.x for one in own if one.x is not None], scores, none)
+    words = label if label.endswith("%") else f"{label} (at least {FLOOR:g})"
+    panel = Panel("score", "all at their defaults", "epsilon", words, y_scale="linear")
+    with matplotlib.rc_context({"svg.hashsalt": "compare", "svg.fonttype": "none"}):
+        look = looks(list(lines), {CLEAN: GREY, IDLE: "#999999"})
+        figure = panels([(panel, lines)], look=look, title=title)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+    return path
+
+
+def scores(result: store.Result, label: str) -> str:
+    """One line an entrant, the best at the middle epsilon first; a star marks the best at each."""
+    found = store.summarise(result.rows)
+    epsilons = sorted(result.settings["epsilons"])
+    middle = epsilons[len(epsilons) // 2]
+    at = {(one.variant, one.x): one for one in found}
+    names = list(dict.fromkeys(one.variant for one in found if one.x is not None))
+    names.sort(key=lambda name: -at[name, middle].mean if (name, middle) in at else 1e300)
+    digits = 1 if label.endswith("%") else 3
+    lines = [["", *(f"epsilon {epsilon:g}" for epsilon in epsilons)]]
+    for name in [*names, CLEAN, IDLE]:
+        cells = []
+        for epsilon in epsilons:
+            one = at.get((name, epsilon), at.get((name, None)))
+            best = max(at[n, epsilon].mean for n in names if (n, epsilon) in at)
+            star = "*" if one is not None and one.x is not None and one.mean == best else " "
+            cells.append("- " if one is None else _cell(one.mean, one.error, digits) + star)
+        lines.append([name, *cells])
+    widths = [max(len(line[k]) for line in lines) for k in range(1, len(lines[0]))]
+    lines = [[line[0], *map(str.rjust, line[1:], widths)] for line in lines]
+    repeats = result.settings["repeats"]
+    return f"{label}: mean ± standard error of {repeats} repeats, * the best\n{table(lines)}"
+
+
+def _cell(mean: float, error: float, digits: int) -> str:
+    return f"{mean:.{digits}f} ±{error:.{digits}f}"

@@ -1,0 +1,175 @@
+"""Who takes part: each solver and learner of the library with its defaults, for one table.
+
+Solvers see features scaled by what the schema declares, a constant appended, every row of norm at most 1,
+as the estimators do it.
+
+The one thing a reader would get wrong: nobody is tuned. A number here is what the defaults give, which is
+what a user gets who may not look at the data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import reticent
+from reticent import erm, estimators, losses, sets
+
+FloatArray = NDArray[np.float64]
+
+INTERCEPT = 0.3  # the constant beside features of norm 1, as in the estimators
+
+
+@dataclass(frozen=True)
+class Table:
+    """Records as an encoder made them.
+
+    Parameters
+    ----------
+    X
+        Features, rows of norm at most ``norm``.
+    y
+        Labels: class names, or numbers within ``bounds``.
+    classes, bounds
+        What the schema declares about labels; one of the two is None.
+    """
+
+    X: FloatArray
+    y: Any
+    norm: float
+    classes: tuple[str, ...] | None
+    bounds: tuple[float, float] | None
+
+    @property
+    def features(self) -> FloatArray:
+        """Rows of norm at most 1, a constant appended."""
+        constant = np.full((len(self.X), 1), INTERCEPT)
+        return np.hstack([self.X / self.norm, constant]) / math.hypot(1.0, INTERCEPT)
+
+    @property
+    def targets(self) -> FloatArray:
+        """Signs of two classes, or numbers scaled to [-1, 1]."""
+        if self.classes is not None:
+            return np.where(np.asarray(self.y) == self.classes[1], 1.0, -1.0)
+        assert self.bounds is not None
+        low, high = self.bounds
+        return np.clip(2.0 * (np.asarray(self.y, dtype=float) - low) / (high - low) - 1.0, -1, 1)
+
+    def part(self, rows: NDArray[np.int64]) -> Table:
+        """Some of the records."""
+        return Table(self.X[rows], self.y[rows], self.norm, self.classes, self.bounds)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one entrant did on records held out, and what its fit really promises."""
+
+    score: float
+    true_epsilon: float
+
+
+def _accuracy(predicted: Any, labels: Any) -> float:
+    return 100.0 * float(np.mean(np.asarray(predicted) == np.asarray(labels)))
+
+
+def _r2(predicted: FloatArray, targets: FloatArray) -> float:
+    rest = float(np.sum((targets - predicted) ** 2))
+    return 1.0 - rest / max(float(np.sum((targets - targets.mean()) ** 2)), 1e-300)
+
+
+def _solve(train: Table, test: Table, solver: Any, loss: Any, where: Any, budget: reticent.Budget,
+           seed: int, **more: Any) -> Outcome:  # fmt: skip
+    fit = solver(loss, where, train.features, train.targets, budget=budget, seed=seed, **more)
+    z = test.features @ fit.point
+    score = _r2(z, test.targets) if test.classes is None else _accuracy(np.sign(z), test.targets)
+    return Outcome(score, fit.guarantee.epsilon(budget.delta))
+
+
+def _estimate(train: Table, test: Table, name: str, budget: reticent.Budget, seed: int) -> Outcome:
+    kind: Any = getattr(estimators, name)
+    known: dict[str, Any] = {
+        "epsilon": budget.epsilon, "delta": budget.delta, "neighbours": budget.neighbours,
+        "feature_norm": train.norm, "random_state": seed,
+    }  # fmt: skip
+    if train.classes is None:
+        known["label_bounds"] = train.bounds
+    else:
+        known["classes"] = list(train.classes)
+    model = kind(**known).fit(train.X, train.y)
+    predicted = model.predict(test.X)
+    score = (
+        _r2(predicted, np.asarray(test.y, dtype=float))
+        if test.classes is None
+        else _accuracy(predicted, test.y)
+    )
+    return Outcome(score, model.guarantee_.epsilon(budget.delta))
+
+
+Entrant = Callable[[Table, Table, reticent.Budget, int], Outcome]
+
+
+def _solver(solver: Any, loss: Any, l1: bool = False, **more: Any) -> Entrant:
+    def run(train: Table, test: Table, budget: reticent.Budget, seed: int) -> Outcome:
+        where = sets.L1Ball(train.features.shape[1], 5.0) if l1 else None
+        return _solve(train, test, solver, loss, where, budget, seed, **more)
+
+    return run
+
+
+def _estimator(name: str) -> Entrant:
+    def run(train: Table, test: Table, budget: reticent.Budget, seed: int) -> Outcome:
+        return _estimate(train, test, name, budget, seed)
+
+    return run
+
+
+def entrants(classes: tuple[str, ...] | None) -> dict[str, Entrant]:
+    """All that suit the labels, by the name shown."""
+    if classes is None:
+        squared = losses.Squared()
+        solvers = {
+            "sufficient statistics": _solver(erm.sufficient_statistics, squared),
+            "AdaSSP": _solver(erm.sufficient_statistics, squared, method="adassp"),
+            "objective perturbation": _solver(erm.objective_perturbation, squared),
+            "gradient descent": _solver(erm.gradient_descent, squared),
+            "output perturbation": _solver(erm.output_perturbation, squared),
+            "averaged iterate": _solver(erm.averaged_iterate, squared),
+            "FTRL, one pass": _solver(erm.ftrl, squared),
+            "Frank-Wolfe, l1 ball": _solver(erm.frank_wolfe, squared, l1=True),
+        }
+        faces = ("PrivateLinearRegression", "PrivateLasso", "OnlineLinearRegression")
+    else:
+        logistic = losses.Logistic()
+        solvers = {
+            "objective perturbation": _solver(erm.objective_perturbation, logistic),
+            "gradient descent": _solver(erm.gradient_descent, logistic),
+            "output perturbation": _solver(erm.output_perturbation, logistic),
+            "averaged iterate": _solver(erm.averaged_iterate, logistic),
+            "FTRL, one pass": _solver(erm.ftrl, logistic),
+            "localisation": _solver(erm.localisation, losses.Logistic(ridge=1e-3)),
+            "Frank-Wolfe, l1 ball": _solver(erm.frank_wolfe, logistic, l1=True),
+        }
+        if len(classes) > 2:
+            solvers = {}  # a solver finds one decision; the estimators know how to combine several
+        faces = ("PrivateLogisticRegression", "PrivateLinearSVC", "OnlineLogisticRegression")
+    there = {name: _estimator(name) for name in faces if hasattr(estimators, name)}
+    return there | solvers
+
+
+def reference(train: Table, test: Table) -> tuple[float, float]:
+    """What can be had without privacy, and without learning: a score each."""
+    from sklearn.linear_model import LogisticRegression, Ridge
+
+    if train.classes is None:
+        model: Any = Ridge(1e-6).fit(train.features, train.targets)
+        return _r2(model.predict(test.features), test.targets), 0.0
+    model = LogisticRegression(C=1e3, max_iter=1000).fit(train.features, train.y)
+    names, counts = np.unique(train.y, return_counts=True)
+    most = names[int(np.argmax(counts))]
+    right = _accuracy(model.predict(test.features), test.y)
+    return right, _accuracy(np.full(len(test.y), most), test.y)

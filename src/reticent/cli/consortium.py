@@ -1,0 +1,187 @@
+"""`reticent vertical`: columns that live with different owners; a thin coat over `reticent.vertical.flare.commands`.
+
+The one thing a reader would get wrong: each party says at home what its records may lose. What the
+analyst asks for is a request, and a party refuses what is beyond its own budget.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from reticent.cli.console import Console, table
+from reticent.cli.errors import FAILED, Refused
+from reticent.cli.options import Json, Neighbours, Quiet, example, leave
+
+app = typer.Typer(
+    help="Learn from columns that live with different owners.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Kit = Annotated[Path, typer.Argument(help="The folder of a start-up kit.")]
+Log = Annotated[Path | None, typer.Option(help="A file for what the engine says.")]
+Seed = Annotated[int | None, typer.Option(help="For experiments only.", min=0)]
+
+
+def _commands() -> Any:
+    from reticent.vertical.flare import commands
+
+    return commands
+
+
+@app.command(
+    epilog=example(
+        "reticent vertical provision kits --party clinic --party lab --host fl.example.org"
+    )
+)
+def provision(
+    folder: Annotated[Path, typer.Argument(help="New or empty; each kit becomes a folder in it.")],
+    party: Annotated[list[str], typer.Option(help="A party's name; once for each.")],
+    name: Annotated[str, typer.Option(help="Of the federation.")] = "federation",
+    host: Annotated[str, typer.Option(help="Where the parties reach the server.")] = "localhost",
+    port: Annotated[int, typer.Option(help="Of the server.", min=1, max=65535)] = 8002,
+    scheme: Annotated[str, typer.Option(help="tcp, http or grpc.")] = "tcp",
+    analyst: Annotated[str, typer.Option(help="Who may submit runs.")] = "analyst@example.org",
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Make a start-up kit for the server, every party and the analyst."""
+    kits = _commands().provision(
+        folder, party, name=name, host=host, port=port, scheme=scheme, analyst=analyst
+    )
+    rows = [(who, str(kit)) for who, kit in kits.items()]
+    Console(quiet=quiet, as_json=json).result({"kits": dict(rows)}, table(rows))
+
+
+@app.command(epilog=example("reticent vertical serve kits/server --log server.log"))
+def serve(kit: Kit, log: Log = None) -> None:
+    """Start the server, and stay until it is stopped."""
+    leave(int(_commands().serve(kit, log=log)))
+
+
+@app.command(
+    epilog=example(
+        "reticent vertical party kits/clinic --data patients.csv --id-column patient --epsilon 4 --delta 1e-6"
+    )
+)
+def party(
+    kit: Kit,
+    data: Annotated[Path | None, typer.Option(help="Its table: .csv, .parquet or .npz.")] = None,
+    id_column: Annotated[str | None, typer.Option(help="Who a row is about.")] = None,
+    label_column: Annotated[
+        str | None, typer.Option(help="What is to be predicted, if it is here.")
+    ] = None,
+    column: Annotated[list[str] | None, typer.Option(help="Use only these columns.")] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="What its records may lose over all runs.")
+    ] = None,
+    delta: Annotated[float | None, typer.Option(help="Of the same.")] = None,
+    neighbours: Annotated[Neighbours | None, typer.Option(help="Who is a neighbour.")] = None,
+    feature_bound: Annotated[
+        float | None, typer.Option(help="Entries are clipped to this.")
+    ] = None,
+    label_bound: Annotated[float | None, typer.Option(help="Labels are clipped to this.")] = None,
+    key: Annotated[Path | None, typer.Option(help="The alignment key, if not the kit's.")] = None,
+    seed: Seed = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Check and keep the settings; do not start.")
+    ] = False,
+    log: Log = None,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Start a party with its own data and its own budget, and stay until it is stopped."""
+    said = {
+        "data": data, "id_column": id_column, "label_column": label_column,
+        "columns": column or None, "epsilon": epsilon, "delta": delta,
+        "neighbours": None if neighbours is None else neighbours.value,
+        "feature_bound": feature_bound, "label_bound": label_bound,
+        "key": None if key is None else str(key), "seed": seed,
+    }  # fmt: skip
+    if not check:
+        leave(int(_commands().party(kit, log=log, **said)))
+        return
+    settings = _commands().check_party(kit, **said)
+    data_words = {"data": str(settings.data), "budget": str(settings.budget)}
+    words = f"{settings.data} will answer within {settings.budget}"
+    Console(quiet=quiet, as_json=json).result(data_words, words)
+
+
+@app.command(
+    epilog=example(
+        "reticent vertical run kits/analyst@example.org --epsilon 1 --delta 1e-6 --rounds 50"
+    )
+)
+def run(
+    kit: Kit,
+    epsilon: Annotated[float, typer.Option(help="Asked of every party.")],
+    delta: Annotated[float, typer.Option(help="Asked of every party.")],
+    name: Annotated[str, typer.Option(help="Of the run; a second run needs a second one.")] = "run",
+    neighbours: Annotated[
+        Neighbours, typer.Option(help="Who is a neighbour.")
+    ] = Neighbours.zero_out,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run of that name.")
+    ] = False,
+    model: Annotated[Path, typer.Option(help="Where to write the model.")] = Path("model.json"),
+    rounds: Annotated[int | None, typer.Option(help="Of Frank-Wolfe.", min=1)] = None,
+    radius: Annotated[float | None, typer.Option(help="Of the l1 ball.")] = None,
+    loss: Annotated[str | None, typer.Option(help="squared or logistic.")] = None,
+    variant: Annotated[str | None, typer.Option(help="Of the algorithm.")] = None,
+    columns: Annotated[
+        int | None, typer.Option(help="Columns a party may send sketches of.", min=1)
+    ] = None,
+    sketch_size: Annotated[int | None, typer.Option(help="Of a sketch.", min=1)] = None,
+    patience: Annotated[float, typer.Option(help="Seconds to wait for an answer.")] = 60.0,
+    seed: Seed = None,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Submit a run, follow it, and fetch the model."""
+    from reticent.vertical.flare.jobs import RunFailed
+
+    console = Console(quiet=quiet, as_json=json)
+    try:
+        outcome = _commands().run(
+            kit, epsilon=epsilon, delta=delta, name=name, neighbours=neighbours.value,
+            resume=resume, model=model, patience=patience, shown=console.watched, rounds=rounds,
+            radius=radius, loss=loss, variant=variant, columns=columns, sketch_size=sketch_size,
+            seed=seed,
+        )  # fmt: skip
+    except RunFailed as error:
+        raise Refused(str(error), FAILED) from None
+    console.result(dict(outcome), f"{outcome['summary']}\nmodel: {model}")
+
+
+@app.command(epilog=example("reticent vertical weights kits/clinic model.json"))
+def weights(
+    kit: Kit,
+    model: Annotated[Path, typer.Argument(help="What a run wrote.")],
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """A party's own part of a model, with the names of its columns."""
+    found = _commands().weights(kit, model)
+    rows = [(name, f"{value:+.6f}") for name, value in found.items()]
+    words = table(rows) if rows else "no column of this party has a weight"
+    Console(quiet=quiet, as_json=json).result({"weights": found}, words)
+
+
+@app.command(epilog=example("reticent vertical ledger kits/clinic"))
+def ledger(kit: Kit, quiet: Quiet = False, json: Json = False) -> None:
+    """What a party's records have lost, run by run, and what is left."""
+    book = _commands().ledger(kit)
+    spent = book.spent
+    data = {
+        "budget": str(book.budget),
+        "entries": [
+            {"what": entry.what, "at": entry.at, "guarantee": entry.guarantee.to_dict()}
+            for entry in book.entries
+        ],
+        "spent": None if spent is None else spent.to_dict(),
+        "left": book.remaining,
+    }
+    Console(quiet=quiet, as_json=json).result(data, str(book))

@@ -1,0 +1,179 @@
+"""`reticent explain`: a promise in words: what is promised, what noise that means, what to expect of it.
+
+The one thing a reader would get wrong: nothing here reads a record. A model file holds its guarantee and
+its settings, and the rest is computed from those.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reticent.cli import tasks, textplot
+from reticent.cli.console import Console
+from reticent.cli.encoding import Encoder
+from reticent.cli.explaining import Answer, Question, answer, of_leader
+from reticent.cli.model import Model
+
+
+def explain_model(path: Path, *, plot: Path | None, console: Console) -> int:
+    """Explain what a model file promises."""
+    model = Model.load(path)
+    from reticent.privacy import Guarantee
+
+    guarantee = Guarantee.from_dict(model.guarantee)
+    how = model.how
+    title = (
+        f"{path}: {model.target!r} from {len(model.features)} features, {how['estimator']}, "
+        f"{model.records:,} records"
+    )
+    question, found = _of_model(model)
+    if found is None:
+        releases = "; ".join(f"{r.mechanism}: {r.noise}" for r in guarantee.releases)
+        found = Answer(guarantee, releases, [])
+        if "solver_reason" in how:
+            found.expect.append(f"solver {how['solver']}: {how['solver_reason']}")
+    found.guarantee = guarantee
+    return _show(title, question, found, plot, console)
+
+
+def _of_model(model: Model) -> tuple[Question, Answer | None]:
+    how = model.how
+    question = Question(
+        "approximate-leader",
+        how["epsilon"],
+        how["delta"],
+        how["neighbours"],
+        how["window"],
+        how["horizon"] or None,
+        dim=len(model.features) + 1,
+    )
+    if not how["online"]:
+        return dataclasses.replace(question, algorithm=how.get("solver", "offline")), None
+    from reticent.cli import checkpoint
+
+    names = {field.name for field in dataclasses.fields(tasks.Settings)}
+    settings = tasks.Settings(**{k: v for k, v in how.items() if k in names} | {"seed": 0})  # type: ignore[arg-type]
+    encoder = Encoder(model.schema, model.target)
+    estimator = tasks.build(
+        dataclasses.replace(settings, horizon=settings.horizon or None), encoder
+    )
+    label = model.classes[0] if model.classes else 0.0
+    if settings.horizon == 1:
+        return question, None
+    learner = checkpoint.plan_of(estimator, len(model.features), label).learner()
+    question = dataclasses.replace(question, dim=learner.dim, radius=learner.set.radius)  # type: ignore[attr-defined]
+    return question, of_leader(learner, question)
+
+
+def explain_settings(question: Question, *, plot: Path | None, console: Console) -> int:
+    """Explain what an algorithm would promise."""
+    found = answer(question)
+    length = "" if question.horizon is None else f", {question.horizon:,} records"
+    title = (
+        f"{question.algorithm}: epsilon = {question.epsilon:g}, delta = {question.delta:g}{length}, "
+        f"{question.dim} dimensions, one record of norm at most {question.norm:g}"
+    )
+    return _show(title, question, found, plot, console)
+
+
+def _show(
+    title: str, question: Question, found: Answer, plot: Path | None, console: Console
+) -> int:
+    from reticent.report.page import in_words, warnings_of
+
+    lines = [title, "", "What is promised"]
+    lines += [f"  {line}" for line in in_words(found.guarantee)]
+    lines += [f"  beware: {line}" for line in warnings_of(found.guarantee)]
+    lines += ["", "What noise that means", f"  {found.noise}"]
+    lines += [f"  {line}" for line in found.guarantee.explain().splitlines()[3:]]
+    if found.expect:
+        lines += ["", "What to expect", *(f"  {line}" for line in found.expect)]
+    if found.published is not None:
+        lines += ["", "What the paper's formula would have added", *_published(question, found)]
+    if found.curves:
+        lines.append("")
+        lines.append(
+            textplot.draw(
+                found.steps, found.curves, across=found.unit, along=found.axis, log=found.log
+            )
+        )
+    console.result(_data(title, question, found), "\n".join(lines))
+    if plot is not None:
+        _draw(found, plot, title)
+        console.note(f"plot: {plot}")
+    return 0
+
+
+def _published(question: Question, found: Answer) -> list[str]:
+    formula = found.published
+    true = formula.true_epsilon(neighbours=question.neighbours)
+    claim, delta = formula.claimed
+    words = (
+        "infinite: no privacy at all"
+        if math.isinf(true)
+        else f"{true:.4g} at delta = {min(delta, 1.0):.3g} ({question.neighbours})"
+    )
+    proved = "holds" if formula.claim_is_proved() else "is FALSE as printed"
+    return [
+        f"  {formula.formula}",
+        f"  {formula.where}",
+        f"  {found.compared}",
+        f"  it claims epsilon = {claim:.4g} ({formula.relation}) and the claim {proved}; "
+        f"its true epsilon is {words}",
+    ]
+
+
+def _data(title: str, question: Question, found: Answer) -> dict[str, Any]:
+    def finite(value: float) -> float | None:
+        return float(value) if math.isfinite(value) else None
+
+    data: dict[str, Any] = {
+        "title": title,
+        "question": dataclasses.asdict(question),
+        "guarantee": found.guarantee.to_dict(),
+        "promise": str(found.guarantee),
+        "epsilon": finite(found.guarantee.epsilon(question.delta)),
+        "noise": found.noise,
+        "expect": found.expect,
+        "published": None,
+        "steps": [] if found.steps is None else np.asarray(found.steps).tolist(),
+        "curves": {name: np.asarray(curve).tolist() for name, curve in found.curves.items()},
+    }
+    if found.published is not None:
+        formula = found.published
+        data["published"] = {
+            "formula": formula.formula,
+            "where": formula.where,
+            "claimed_epsilon": formula.claimed[0],
+            "true_epsilon": finite(formula.true_epsilon(neighbours=question.neighbours)),
+            "claim_is_proved": formula.claim_is_proved(),
+            "words": found.compared,
+        }
+    return data
+
+
+def _draw(found: Answer, path: Path, title: str) -> None:
+    from reticent.cli.errors import Refused
+    from reticent.plots.over_time import over_time
+
+    if not found.curves:
+        raise Refused("there is nothing to draw for this model")
+    ax = over_time(
+        found.steps,
+        found.curves,
+        measure=found.axis,
+        unit=found.unit,
+        log=found.log,
+        title=title,
+    )
+    if found.log:
+        ax.set_yscale("log")
+    try:
+        ax.figure.savefig(path)
+    except ValueError as error:
+        raise Refused(f"--plot {path}: {error}") from None

@@ -1,0 +1,126 @@
+"""The page that `reticent learn` writes: what was learnt, what is promised, what it looked like on the way.
+
+The one thing a reader would get wrong: coefficients are covered by the guarantee and may leave; the
+curve of accuracy beside them is not, and makes the whole page as secret as the data.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reticent.cli.model import Model
+from reticent.privacy import Guarantee
+from reticent.report import Page
+
+_MOST = 40
+
+
+def write(
+    path: Path,
+    model: Model,
+    diagnostics: Any,
+    *,
+    seconds: float,
+    every: int | None,
+    command: str,
+) -> Path:
+    """Write the page; without diagnostics it holds nothing but what may be published."""
+    how = model.how
+    guarantee = Guarantee.from_dict(model.guarantee)
+    verb = "online" if how["online"] else "offline"
+    page = Page(
+        f"{model.target}, learnt privately",
+        f"{how['estimator']}, {verb}, from {model.records:,} records with {len(model.features)} features",
+    )
+    facts = {
+        "records": f"{model.records:,}",
+        "epsilon": f"{how['epsilon']:g}",
+        "delta": f"{how['delta']:g}",
+        "protected for": "ever" if how["window"] is None else f"the next {how['window']:,} records",
+    }
+    if diagnostics is not None:
+        # Counts below are read off the records even where there is no curve; how long it took is too.
+        page.shows_diagnostics = True
+        facts["records a second"] = f"{model.records / seconds:,.0f}"
+    page.facts(facts)
+    page.heading("What is promised")
+    page.guarantee(guarantee)
+    if diagnostics is not None and len(diagnostics.curve) > 1:
+        _curve(page, model, diagnostics)
+    page.heading("What was learnt")
+    _coefficients(page, model)
+    page.heading("What is private, and what is not")
+    released = ["the model file: coefficients, intercepts, schema, guarantee"]
+    if every is not None:
+        released.append(f"the decisions, one after each {every:,} records")
+    if diagnostics is None:
+        page.privacy(released, ["nothing on this page: it was written without diagnostics"])
+    else:
+        odd = f"{diagnostics.outside:,} cells missing or beyond the schema"
+        if diagnostics.blanked:
+            odd += f", {diagnostics.blanked:,} records counted as gaps"
+        page.privacy(
+            released,
+            [
+                f"the {diagnostics.name} and its picture",
+                odd,
+                "the records a second",
+                "a saved state, while there is one",
+            ],
+        )
+    page.text(
+        "The schema (bounds, categories) is public and not covered by the guarantee: it must be "
+        "known without looking at the records."
+    )
+    page.heading("How to repeat it")
+    page.command(command if diagnostics is not None else _without_seed(command))
+    if not guarantee.seeded:
+        page.text("A run without a seed has fresh noise: a repetition is a second release.")
+    return page.write(path)
+
+
+def _without_seed(command: str) -> str:
+    """Who knows the seed takes the noise off."""
+    return re.sub(r"(--seed[= ])\S+", r"\1SEED", command)
+
+
+def _curve(page: Page, model: Model, diagnostics: Any) -> None:
+    from reticent.plots.over_time import over_time
+
+    curve = diagnostics.curve
+    constant = "the commonest class so far" if model.classes else "the mean so far"
+    page.heading("How well it predicted")
+    ax = over_time(
+        curve[:, 0],
+        {"private model": curve[:, 1], constant: curve[:, 2]},
+        measure=diagnostics.name,
+    )
+    last = curve[-1]
+    page.figure(
+        ax,
+        f"Each record is predicted before it is learnt from. In the end {last[1]:.4g}, against "
+        f"{last[2]:.4g} for {constant}.",
+        kind="diagnostic",
+    )
+
+
+def _coefficients(page: Page, model: Model) -> None:
+    names = [str(c) for c in model.classes or ()] if len(model.intercepts) > 1 else [""]
+    size = np.abs(model.coefficients).max(axis=0)
+    order = np.argsort(-size, kind="stable")[:_MOST]
+    columns = ["feature", *(f"towards {name}" if name else "coefficient" for name in names)]
+    rows = [
+        [model.features[k], *(f"{value:+.4f}" for value in model.coefficients[:, k])] for k in order
+    ]
+    rows.append(["intercept", *(f"{value:+.4f}" for value in model.intercepts)])
+    more = len(size) - len(order)
+    words = "Of features scaled to [-1, 1] by the schema"
+    if more:
+        words += f"; {more} smaller ones left out"
+    if model.classes and len(model.intercepts) == 1:
+        words += f"; positive is towards {model.classes[1]!r}"
+    page.table(columns, rows, words + ".", kind="private")

@@ -1,0 +1,116 @@
+"""`reticent predict`: a model file and records in, predictions out.
+
+The one thing a reader would get wrong: a prediction is post-processing of the model for everyone but the
+person it is about; what it says about its own record is as private as that record.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import sys
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from reticent.cli.console import Console
+from reticent.cli.encoding import Encoder
+from reticent.cli.errors import Refused
+from reticent.cli.model import Model
+from reticent.cli.sources import open_source
+
+_ROWS = 8192
+
+
+def predict(
+    path: Path,
+    data: str,
+    *,
+    kind: str | None,
+    out: Path | None,
+    probabilities: bool,
+    score: bool,
+    console: Console,
+) -> int:
+    """Run the command and return its exit status."""
+    try:
+        _predict(path, data, kind, out, probabilities, score, console)
+    except BrokenPipeError:
+        return 141  # as a shell says it: whoever read the output has seen enough
+    return 0
+
+
+def _predict(
+    path: Path,
+    data: str,
+    kind: str | None,
+    out: Path | None,
+    probabilities: bool,
+    score: bool,
+    console: Console,
+) -> None:
+    model = Model.load(path)
+    if probabilities and model.classes is None:
+        raise Refused("--probabilities is for classes; this model predicts a number")
+    encoder = Encoder(model.schema, model.target)
+    if list(model.features) != encoder.names:
+        raise Refused(f"the model {path} does not fit its own schema")
+    names = [column.name for column in encoder.columns] + [model.target] * score
+    source = open_source(data, kind, names=names)
+    if source.header is not None:
+        encoder.check_header(source.header, target=score)
+    tally = np.zeros(3)
+    place: Any = os.dup(sys.stdout.fileno()) if out is None else out
+    with open(place, "w", encoding="utf-8", newline="") as file:
+        writer = _Writer(file, model, probabilities, console.as_json)
+        while not source.ended:
+            columns, got = source.read(1 if source.live else _ROWS)
+            records = encoder.encode(columns, got, labels=score)
+            guesses = model.predict(records.X)
+            writer.write(records.X, guesses)
+            if source.live:
+                file.flush()
+            if score:
+                _judge(tally, records, guesses, model)
+    if score and tally[0]:
+        value = tally[1] / tally[0]
+        words = f"accuracy {value:.4f}"
+        if model.classes is None:
+            words = f"root mean square error {np.sqrt(value):.6g}"
+        console.note(f"{words} over {int(tally[0]):,} records (diagnostic: reads private data)")
+
+
+def _judge(tally: Any, records: Any, guesses: Any, model: Model) -> None:
+    rows = [row for row in range(len(records.X)) if row not in records.bad]
+    tally[0] += len(rows)
+    if model.classes is not None:
+        tally[1] += np.count_nonzero(guesses[rows] == records.y[rows])
+    else:
+        tally[1] += float(np.sum((guesses[rows] - records.y[rows]) ** 2))
+
+
+class _Writer:
+    """CSV with a header, or JSON lines."""
+
+    def __init__(self, file: IO[str], model: Model, probabilities: bool, as_json: bool) -> None:
+        self.file, self.model = file, model
+        self.probabilities, self.as_json = probabilities, as_json
+        self.classes = model.classes or ()
+        self._csv: Any = csv.writer(file, lineterminator="\n")
+        if not as_json:
+            more = [f"probability of {name}" for name in self.classes] if probabilities else []
+            self._csv.writerow([f"predicted {model.target}", *more])
+
+    def write(self, X: Any, guesses: Any) -> None:
+        odds = self.model.probabilities(X) if self.probabilities else None
+        for row, guess in enumerate(guesses.tolist()):
+            chances = [] if odds is None else [round(p, 6) for p in odds[row].tolist()]
+            if self.as_json:
+                line: dict[str, Any] = {"prediction": guess}
+                if chances:
+                    line["probabilities"] = dict(zip(self.classes, chances, strict=True))
+                self.file.write(json.dumps(line) + "\n")
+            else:
+                self._csv.writerow([guess, *chances])

@@ -1,0 +1,297 @@
+"""The loop of online learning: read some records, predict them, learn from them, let the decision leave.
+
+The estimator is `reticent.OnlineLogisticRegression` or `reticent.OnlineLinearRegression`; this file is about
+files, signals and the order in which things reach the disk (`reticent.cli.checkpoint`).
+
+The one thing a reader would get wrong: a decision belongs to a number of records, a multiple of
+``every``, not to a moment. A run that was stopped half way releases the same decisions as one that was not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from reticent.cli import checkpoint, tasks
+from reticent.cli.console import Console, Rate
+from reticent.cli.diagnostics import Diagnostics
+from reticent.cli.encoding import Encoded, Encoder
+from reticent.cli.errors import Refused
+from reticent.cli.model import Model
+from reticent.cli.signals import Stopper
+from reticent.cli.sources import STDIN, Source, open_source
+
+_PAGE_SECONDS = 0.25  # a file's decisions leave, and its state is saved, about this often
+
+
+@dataclass
+class Position:
+    """How far into which data: of the records that were read, a hash."""
+
+    data: str
+    read: int = 0
+    digest: str = ""
+
+
+class Run:
+    """One `reticent learn --online`.
+
+    Parameters
+    ----------
+    settings, encoder
+        What is learnt from what.
+    data, kind
+        Where the records are; their format.
+    every
+        A decision leaves after each so many records.
+    bad
+        ``"stop"``, or ``"blank"``: a record whose target cannot be read counts as a gap.
+    folder
+        Where everything is written.
+    decisions
+        A file, or ``-`` for standard output.
+    """
+
+    def __init__(
+        self,
+        settings: tasks.Settings,
+        encoder: Encoder,
+        *,
+        data: str,
+        kind: str | None,
+        every: int,
+        bad: str,
+        folder: Path,
+        decisions: str,
+        console: Console,
+    ) -> None:
+        self.settings, self.encoder = settings, encoder
+        self.data, self.kind, self.every, self.bad = data, kind, every, bad
+        self.folder, self.decisions, self.console = folder, decisions, console
+        self.estimator = tasks.build(settings, encoder)
+        self.diagnostics = Diagnostics(encoder.classes)
+        self.seen = 0
+        self.stopped = 0
+        self.seconds = 0.0
+        self.model: Model | None = None
+        self._position = Position(_where(data))
+        self._hash = hashlib.sha256()
+        self._pending: list[str] = []
+        self._offset = 0
+        self._saved_at = time.perf_counter()
+
+    # Going on ------------------------------------------------------------------------------------
+
+    def resume(self, state: dict[str, Any], *, new_records: bool) -> None:
+        """Go on from a state."""
+        if state["model"] is not None:
+            self.model = Model.from_dict(state["model"], self.folder / checkpoint.NAME)
+            self.seen = self.model.records
+        elif state["stream"] is not None:
+            label = self.encoder.classes[0] if self.encoder.classes else 0.0
+            checkpoint.thaw(self.estimator, state["stream"], len(self.encoder.names), label)
+            self.seen = int(state["stream"]["seen"])
+            self.model = self._as_model()
+        self.diagnostics.restore(state["diagnostics"])
+        self._pending, self._offset = list(state["pending"]), int(state["offset"])
+        before = Position(**state["position"])
+        if self.data == STDIN or new_records:
+            return  # what comes now has not been seen
+        if before.data != self._position.data:
+            raise Refused(
+                f"the run stopped in {before.data}, not in {self.data}; give that, or say "
+                "--new-records if these are other records, none of which was learnt from before"
+            )
+        self._position = before
+
+    def _skip(self, source: Source) -> None:
+        """Pass over what was learnt before, and make sure that it is still the same."""
+        wanted, left = self._position.digest, self._position.read
+        while left:
+            columns, got = source.read(min(left, 65536))
+            if not got:
+                break
+            self._take_note(self.encoder.encode(columns, got))
+            left -= got
+        if left or self._hash.hexdigest() != wanted:
+            raise Refused(
+                "the data do not begin with the records that were learnt from; the same noise on "
+                "other records would tell the difference: restore them, or start anew elsewhere"
+            )
+
+    def _take_note(self, records: Encoded) -> None:
+        rows = np.column_stack([records.X, records.codes])
+        self._hash.update(np.ascontiguousarray(rows).tobytes())
+
+    # The loop --------------------------------------------------------------------------------------
+
+    def learn(self, size: int | None) -> None:
+        """Learn until the data end, the horizon is used up, or someone says stop."""
+        note = "" if self.console.quiet else "stopping: the records at hand are finished first"
+        with Stopper(note) as stopper, self._open_decisions() as out:
+            if self.finished:  # but for what was about to leave
+                self._leave(out)
+                return
+            names = [column.name for column in (*self.encoder.columns, self.encoder.target)]
+            source = open_source(self.data, self.kind, lambda: stopper.asked, names)
+            if source.header is not None:
+                unused = self.encoder.check_header(source.header)
+                if unused and not self._position.read:
+                    self.console.note(f"not in the schema, so not used: {', '.join(unused)}")
+            self._leave(out)
+            if self._position.read:
+                self._skip(source)
+            started = time.perf_counter()
+            shown = self.console.watched
+            with Rate("learning", size, shown=shown, done=self.seen) as rate:
+                try:
+                    self._loop(source, stopper, out, rate)
+                finally:
+                    self.seconds = time.perf_counter() - started
+
+    def _loop(self, source: Source, stopper: Stopper, out: IO[str], rate: Rate) -> None:
+        while not (stopper.asked and not source.live) and not self.finished:
+            columns, got = source.read(self.every - self.seen % self.every)
+            if got:
+                self._absorb(self.encoder.encode(columns, got), out)
+                rate.at(self.seen)
+                if self.seen % self.every == 0:
+                    self._decide()
+                    if source.live:
+                        self._checkpoint(out)
+                if time.perf_counter() - self._saved_at > _PAGE_SECONDS:
+                    self._checkpoint(out)
+            if source.ended:
+                break
+        if self.finished and not source.ended and source.read(1)[1]:
+            self._checkpoint(out)
+            raise Refused(
+                f"the horizon of {self.settings.horizon} records is used up and there are more; "
+                "start with a larger --horizon, or with --endless"
+            )
+        if stopper.asked and not self.finished:
+            self.stopped = stopper.status
+        elif self.seen % self.every and self.seen:
+            self._decide()
+        self._checkpoint(out, complete=not self.stopped)
+        if self.stopped:
+            self._checkpoint(out)  # nothing is pending any more
+
+    @property
+    def finished(self) -> bool:
+        """Whether the horizon is used up."""
+        return self.settings.horizon is not None and self.seen >= self.settings.horizon
+
+    def _absorb(self, records: Encoded, out: IO[str]) -> None:
+        count = len(records.X)
+        rows = np.array([row for row in range(count) if row not in records.bad], dtype=np.int64)
+        if records.bad and self.bad == "stop":
+            first = min(records.bad)
+            self._absorb_all(records, rows[rows < first])
+            self._take_note(_rows(records, first))
+            self._position.read += first
+            self._checkpoint(out)
+            raise Refused(
+                f"record {self._position.read + 1}: column {self.encoder.target.name!r} is "
+                f"{records.bad[first]}; the {self.seen} records before it are learnt: mend it and "
+                "--resume, or count such records as gaps with --bad-records blank. That the run "
+                "stopped here tells about this record, and no guarantee covers it"
+            )
+        self._absorb_all(records, rows)
+        self._take_note(records)
+        self._position.read += count
+
+    def _absorb_all(self, records: Encoded, rows: Any) -> None:
+        self.diagnostics.judge(records, self.model, rows)
+        end = max(rows.tolist(), default=-1) + 1 if self.bad == "stop" else len(records.X)
+        if len(rows) == end:
+            if end:
+                self.estimator.partial_fit(records.X[:end], records.y[:end])
+            self.seen += end
+        else:
+            self._absorb_with_gaps(records, end)
+        if self.seen:
+            self.model = self._as_model()
+        self.diagnostics.note(self.seen)
+
+    def _absorb_with_gaps(self, records: Encoded, end: int) -> None:
+        if not self.seen:
+            label = self.encoder.classes[0] if self.encoder.classes else 0.0
+            checkpoint.begin(self.estimator, len(self.encoder.names), label)
+        for row in range(end):
+            if row in records.bad:
+                checkpoint.gap(self.estimator)
+                self.diagnostics.blanked += 1
+            else:
+                self.estimator.partial_fit(records.X[row : row + 1], records.y[row : row + 1])
+            self.seen += 1
+
+    def _as_model(self) -> Model:
+        return tasks.to_model(self.estimator, self.settings, self.encoder, self.seen)
+
+    # Leaving ---------------------------------------------------------------------------------------
+
+    def _open_decisions(self) -> IO[str]:
+        if self.decisions == STDIN:
+            return os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+        file = open(self.decisions, "a", encoding="utf-8")  # noqa: SIM115 (the caller closes it)
+        # what a crash left behind is written again, from the state
+        file.truncate(self._offset)
+        return file
+
+    def _decide(self) -> None:
+        assert self.model is not None
+        decision = {
+            "records": self.seen,
+            "coefficients": self.model.coefficients.tolist(),
+            "intercepts": self.model.intercepts.tolist(),
+        }
+        self._pending.append(json.dumps(decision))
+
+    def _checkpoint(self, out: IO[str], *, complete: bool = False) -> None:
+        """State first, then the outputs that depend on it."""
+        self._position.digest = self._hash.hexdigest()
+        going = self.seen > 0 and not self.finished
+        checkpoint.save(
+            self.folder,
+            {
+                "settings": self.settings.to_dict(),
+                "schema": self.encoder.schema.to_dict(),
+                "target": self.encoder.target.name,
+                "every": self.every,
+                "position": vars(self._position),
+                # at the end of the horizon no sums need be kept, only what has been released
+                "stream": checkpoint.freeze(self.estimator) if going else None,
+                "model": self.model.to_dict() if self.model and self.finished else None,
+                "diagnostics": self.diagnostics.to_dict(),
+                "pending": self._pending,
+                "offset": self._offset,
+                "complete": complete,
+            },
+        )
+        self._leave(out)
+        self._saved_at = time.perf_counter()
+
+    def _leave(self, out: IO[str]) -> None:
+        for line in self._pending:
+            out.write(line + "\n")
+        out.flush()
+        if self._pending and self.decisions != STDIN:
+            self._offset = out.tell()
+        self._pending = []
+
+
+def _rows(records: Encoded, end: int) -> Encoded:
+    return Encoded(records.X[:end], records.y[:end], records.codes[:end], {}, 0)
+
+
+def _where(data: str) -> str:
+    return data if data == STDIN else str(Path(data).resolve())

@@ -1,0 +1,206 @@
+"""Private linear minimisers for Frank-Wolfe: which point of the set the gradient asks for.
+
+Three of them: the corners of an l1 ball or a simplex by noisy selection, any listed vertices by
+noisy selection, and any linear minimiser on a gradient with noise. Selection is the exponential
+mechanism with scores ``-<vertex, gradient>``; sensitivities are derived in
+docs/algorithms/frank-wolfe.md.
+
+The one thing a reader would get wrong: scores are computed in floating point, so each oracle's
+``moved`` includes what rounding can add; the selection itself is exact for the floats it is given.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from reticent._checks import FloatArray
+from reticent.erm._problem import Problem, doubts
+from reticent.erm._selection import Corners
+from reticent.erm._sums import UNIT, UNITS
+from reticent.noise import Source, select
+from reticent.noise.release import noisy
+from reticent.privacy import Budget, Release, curves, published
+from reticent.privacy import calibration as calibrations
+from reticent.sets import L1Ball, Simplex
+
+
+class Oracle(ABC):
+    """One way to find a good point of the set without reading the gradient too closely."""
+
+    name: str
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+
+    @property
+    @abstractmethod
+    def moved(self) -> float:
+        """How far a record moves one score, or the gradient."""
+
+    @abstractmethod
+    def shortfall(self, steps: int) -> float:
+        """About how much worse than the best the answers are, for the summed loss."""
+
+    @abstractmethod
+    def calibrate(self, steps: int) -> tuple[float, Release]:
+        """The scale of the noise for so many answers, and what they cost."""
+
+    @abstractmethod
+    def choose(self, gradient: FloatArray, scale: float, source: Source) -> FloatArray:
+        """A point of the set, flat, for the gradient of the summed loss."""
+
+
+class Selection(Oracle):
+    """By Gumbel noise on scores; by Laplace noise where a published amount is asked for."""
+
+    candidates: int
+    noise = "gumbel"
+
+    def shortfall(self, steps: int) -> float:
+        # Few choices cost least when their epsilons are added up, many by the square root; the
+        # exact composition is within a sixth of the better one, and would take a search each time.
+        problem = self.problem
+        unit = 2.0 * steps / (problem.share * problem.budget.epsilon)
+        if problem.budget.delta > 0.0:
+            unit = min(unit, math.sqrt(steps) / problem.level)
+        return self.moved * unit * math.log(self.candidates)
+
+    def calibrate(self, steps: int) -> tuple[float, Release]:
+        budget = self.problem.budget
+        scale = self.moved * _unit_scale(budget, steps) * (1.0 + 1e-12)
+        return scale, self._release(scale, steps, curves.BoundedRange(2.0 * self.moved / scale))
+
+    def published(self, steps: int, radius: float, norm: float) -> tuple[float, Release, Any]:
+        budget = self.problem.budget
+        formula = published.frank_wolfe_laplace(
+            budget.epsilon, budget.delta, steps=steps + 1, n=self.problem.count, norm=norm,
+            radius=radius,
+        )  # fmt: skip
+        scale = float(formula.scale)
+        self.noise = "laplace"
+        curve = curves.Pure(2.0 * self.moved / scale)
+        details = (f"published noise: {formula.formula}", formula.where)
+        return scale, self._release(scale, steps, curve, details), doubts(formula, budget)
+
+    def _release(
+        self, scale: float, steps: int, curve: Any, details: tuple[str, ...] = ()
+    ) -> Release:
+        return Release(f"choice of one of {self.candidates} vertices", curve, self.moved,
+                       f"{self.noise.capitalize()}, scale {scale:.6g}", steps, details)  # fmt: skip
+
+
+class CornerOracle(Selection):
+    """The corners of an l1 ball or a simplex; records are clipped entry by entry."""
+
+    name = "corners"
+
+    def __init__(self, problem: Problem, slack: float | None = None) -> None:
+        super().__init__(problem)
+        self.signed = isinstance(problem.set, L1Ball)
+        self.size = float(problem.set.radius if self.signed else problem.set.mass)
+        self.candidates = problem.dim * (2 if self.signed else 1)
+        self._slack = slack
+        self._corners: Corners | None = None
+
+    @property
+    def per_record(self) -> float:
+        """The largest coordinate of one record's gradient."""
+        bound = self.problem.loss.feature_norm  # type: ignore[attr-defined]
+        return self.problem.slope_bound * float(bound) * (1.0 + 2.0**-48)
+
+    @property
+    def moved(self) -> float:
+        # a coordinate's sum, times the size, plus the public part: a few roundings more
+        rounding = 2.0 * (UNITS + 16.0) * UNIT * self.problem.count * self.per_record
+        if self._slack is not None:
+            rounding = 2.0 * self._slack + 32.0 * UNIT * self.problem.count * self.per_record
+        ridge = self.problem.count * self.problem.loss.ridge * self.size
+        rounding += 8.0 * UNIT * ridge
+        return self.size * (self.problem.budget.sensitivity(self.per_record) + rounding)
+
+    def corner(self, scaled: FloatArray, scale: float, source: Source) -> tuple[int, float]:
+        """The coordinate and sign of the chosen corner, for ``size`` times the gradient."""
+        if self.noise == "laplace":
+            scores = np.concatenate([-scaled, scaled]) if self.signed else -scaled
+            best = select(scores, scale, source, "laplace")
+            return best % len(scaled), -1.0 if best >= len(scaled) else 1.0
+        if self._corners is None or self._corners.source is not source:
+            self._corners = Corners(len(scaled), self.signed, source)
+        return self._corners.pick(scaled, scale)
+
+    def choose(self, gradient: FloatArray, scale: float, source: Source) -> FloatArray:
+        j, sign = self.corner(self.size * gradient, scale, source)
+        vertex = np.zeros(self.problem.dim)
+        vertex[j] = sign * self.size
+        return vertex
+
+
+class VertexOracle(Selection):
+    """Vertices that the set lists."""
+
+    name = "vertices"
+
+    def __init__(self, problem: Problem, vertices: FloatArray) -> None:
+        super().__init__(problem)
+        self.vertices = vertices.reshape(len(vertices), -1)
+        self.candidates = len(vertices)
+        self.longest = float(np.linalg.norm(self.vertices, axis=1).max()) * (1.0 + 2.0**-40)
+
+    @property
+    def moved(self) -> float:
+        problem = self.problem
+        total = problem.count * (problem.norm + problem.loss.ridge * problem.set.norm_bound)
+        rounding = 2.0 * (problem.dim + 16.0) * UNIT * total
+        return self.longest * (problem.sensitivity + rounding)
+
+    def choose(self, gradient: FloatArray, scale: float, source: Source) -> FloatArray:
+        best = select(-(self.vertices @ gradient), scale, source, self.noise)
+        return self.vertices[best].copy()
+
+
+class GradientOracle(Oracle):
+    """Any set with a linear minimiser, on a gradient with noise."""
+
+    name = "gradient"
+
+    @property
+    def moved(self) -> float:
+        return self.problem.sensitivity
+
+    def shortfall(self, steps: int) -> float:
+        problem = self.problem
+        growth = math.sqrt(steps) if problem.noise == "gaussian" else float(steps)
+        return float(problem.set.diameter) * problem.noise_norm(self.moved) * growth
+
+    def calibrate(self, steps: int) -> tuple[float, Release]:
+        problem = self.problem
+        share = math.sqrt(steps) if problem.noise == "gaussian" else float(steps)
+        scale = problem.noise_scale(self.moved, problem.level / share, problem.dim,
+                                    problem.largest_sum)  # fmt: skip
+        release = problem.release("noisy sum of gradients", self.moved, scale, problem.dim, steps)
+        return scale, release
+
+    def choose(self, gradient: FloatArray, scale: float, source: Source) -> FloatArray:
+        raise AssertionError("the ridge must be added after the noise: see answer()")
+
+    def answer(
+        self, total: FloatArray, public: FloatArray, scale: float, source: Source
+    ) -> FloatArray:
+        problem = self.problem
+        seen = noisy(total, scale, source, noise=problem.noise, precision=problem.precision)
+        return np.asarray(problem.set.linear_minimizer(problem.shaped(seen + public))).ravel()
+
+
+@functools.lru_cache(maxsize=256)
+def _unit_scale(budget: Budget, steps: int) -> float:
+    """The scale of Gumbel noise for scores that move by 1; the search for it is worth keeping."""
+    return calibrations.gumbel(budget, 1.0, steps)
+
+
+def corners_of(set: Any) -> bool:
+    return isinstance(set, L1Ball | Simplex)

@@ -1,0 +1,111 @@
+"""A run that was stopped half way: what it takes to go on, once.
+
+The whole plan was charged when the run began, so going on costs nothing more; going on twice would
+be a second release that nobody charged. See :mod:`reticent._state`.
+
+The one thing a reader would get wrong: a pause fixes the plan (loss, budget, steps, noise, records'
+number), not the records themselves. Handing other records to ``resume`` is allowed by the accounting, since no
+record is in more than the planned number of steps, but rarely what is meant.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from reticent import _state
+from reticent.erm._problem import Problem
+from reticent.noise import Source
+from reticent.noise.source import generation
+from reticent.privacy import ForkError
+
+
+@dataclass(eq=False)
+class Pause:
+    """Where a run stands."""
+
+    solver: str
+    plan: dict[str, Any]
+    step: int
+    arrays: dict[str, np.ndarray]
+    source: Source
+    lease: _state.Lease = field(default_factory=_state.Lease)
+    generation: int = field(default_factory=generation)
+
+    def check_process(self) -> None:
+        if self.generation != generation():
+            raise _state.copied("paused run")
+
+    def state(self) -> dict[str, Any]:
+        self.check_process()  # else a run restored from this state, in the child, would go on
+        self.lease.publish()
+        return {
+            "kind": "paused run",
+            "solver": self.solver,
+            "plan": dict(self.plan),
+            "step": self.step,
+            "arrays": {name: array.copy() for name, array in self.arrays.items()},
+            "source": self.source.state(),
+            "id": self.lease.id,
+        }
+
+
+def terms(problem: Problem) -> dict[str, Any]:
+    """What every plan says of its problem, in words that mean the same in another process."""
+    return {
+        "loss": re.sub(r" at 0x[0-9a-fA-F]+", "", repr(problem.loss)),
+        "budget": repr(problem.budget),
+        "noise precision": problem.precision,
+    }
+
+
+def take_up(resume: Any, solver: str, plan: dict[str, Any]) -> Pause:
+    """The pause behind a fit or a saved state, claimed so that no one else can go on from it."""
+    pause = getattr(resume, "_pause", None)
+    if pause is None:
+        pause = _restore(resume)
+    if pause.solver != solver or pause.plan != plan:
+        changed = sorted(
+            name for name in {*pause.plan, *plan} if pause.plan.get(name) != plan.get(name)
+        )
+        raise ValueError(
+            f"resume holds a {pause.solver} run with another plan (differs in: "
+            f"{', '.join(changed) or 'solver'}); call with the arguments of the run that was "
+            "stopped"
+        )
+    pause.check_process()  # before the lock, which another thread of the parent may have held
+    with pause.lease.lock:
+        if pause.lease.furthest != pause.step:
+            raise _continued(solver, pause.step)
+        pause.lease.furthest = pause.step + 1
+    return pause
+
+
+def _continued(solver: str, step: int) -> ForkError:
+    return ForkError(
+        f"the {solver} run that stopped at step {step} was already continued; go on from what "
+        "that gave"
+    )
+
+
+def _restore(state: Any) -> Pause:
+    if not isinstance(state, Mapping) or state.get("kind") != "paused run":
+        raise TypeError(
+            f"resume must be a Fit that was stopped before its last step, or its state(); got "
+            f"{type(state).__name__}"
+        )
+    lease = _state.resume(str(state["id"]), int(state["step"]))
+    if lease is None:
+        raise _continued(state["solver"], state["step"])
+    return Pause(
+        str(state["solver"]),
+        dict(state["plan"]),
+        int(state["step"]),
+        {name: np.array(array) for name, array in state["arrays"].items()},
+        Source.from_state(state["source"]),
+        lease,
+    )

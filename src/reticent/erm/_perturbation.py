@@ -1,0 +1,321 @@
+"""How much noise and how strong a ridge objective perturbation takes, from public numbers alone.
+
+The ridge minimises a bound on the excess risk over what privacy allows, with the noise that each ridge
+calls for; bounds and proofs: docs/algorithms/objective-perturbation.md.
+
+The one thing a reader would get wrong: nothing here may look at a record. What is chosen is public, and
+so is the tolerance that the minimiser must reach.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from scipy.optimize import minimize_scalar
+
+from reticent.erm._objective import Doubt
+from reticent.erm._problem import Problem, default_radius, doubts
+from reticent.losses import CappedLogistic, Logistic, SmoothHinge
+from reticent.noise import lattice
+from reticent.privacy import (
+    Budget,
+    ObjectivePerturbation,
+    Pure,
+    Release,
+    gaussian,
+    published,
+)
+from reticent.privacy import calibration as calibrations
+from reticent.privacy.curve import Curve
+
+NAME = "objective perturbation"
+_SHARES = (1e-3, 1e-2, 5e-2)
+"""Of the budget, for the noise that covers how inexact the minimiser is."""
+_TYPICAL = {Logistic: math.pi / math.sqrt(3.0), CappedLogistic: math.pi / math.sqrt(3.0),
+            SmoothHinge: 1.0}  # fmt: skip
+"""Standard deviation of the best predictors in units of the loss: that of logistic noise, and the
+margin of a hinge."""
+_CHEAP = 0.05
+"""Decisions may be as large as lets noise and chance cost this share of what the zero decision loses."""
+_LARGE = 10.0
+"""But no more than so many times the size at which the loss bends."""
+_TAIL = 0.99
+"""Of delta, for the linear term; the rest is for that noise."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    ridge: float  # of the summed loss, the loss's own included
+    scale: float  # of the linear term
+    share: float
+    release: Release
+    caveats: tuple[str, ...] = ()
+
+
+def is_margin(loss: Any) -> bool:
+    """Whether each record's slope has one sign, and the size of decisions is a matter of taste."""
+    # the very types: a subclass may have changed its slopes
+    return type(loss) in _TYPICAL
+
+
+def part(problem: Problem, count: int) -> float:
+    """The share of the budget of one of several releases."""
+    return 1.0 / (math.sqrt(count) if problem.noise == "gaussian" else count)
+
+
+def apart(problem: Problem, scale: float, ridge: float) -> tuple[float, float]:
+    """A residual that the minimiser can surely reach, and how far two neighbours' points can be.
+
+    Reads no record.
+    """
+    # Half a lattice step in each coordinate is what rounding takes from the linear term.
+    steps = lattice.STEPS if problem.noise == "gaussian" else lattice.GAMMA_STEPS
+    rounding = 0.5 * math.sqrt(problem.dim) * lattice.step(scale, steps)
+    doubt = Doubt(problem, _spread(problem, scale), ridge)
+    tolerance = rounding + doubt.reachable(reach_bound(problem, scale, ridge))
+    # Two neighbours' points may be off in opposite directions.
+    return tolerance, 2.0 * (tolerance + rounding) / ridge
+
+
+def _spread(problem: Problem, scale: float) -> float:
+    """What the norm of the linear term exceeds with a probability below e^-40 only."""
+    if problem.noise == "gaussian":
+        return scale * (math.sqrt(problem.dim) + 9.0)
+    return scale * 2.0 * (problem.dim + 40.0)
+
+
+def reach_bound(problem: Problem, scale: float, ridge: float) -> float:
+    """A bound on the norm of the minimiser, whatever the records.
+
+    Its objective is at most that of 0, so ``ridge |x|^2 / 2 - |b| |x|`` is at most what all records
+    together lose there.
+    """
+    bound = float(problem.set.norm_bound)
+    if math.isfinite(bound):
+        return bound
+    pull = _spread(problem, scale) / ridge
+    worst = problem.weight_bound * problem.count * problem.loss_at_zero
+    return pull + math.sqrt(pull * pull + 2.0 * worst / ridge)
+
+
+def _bend(problem: Problem) -> float:
+    """A bound on the Hessian of one record."""
+    bend = problem.scalar_bounds[1]
+    return problem.weight_bound * float(bend) * problem.feature_norm**2
+
+
+def exact(problem: Problem, given: float | None, count: int) -> Setting:
+    own = problem.count * problem.loss.ridge
+    bend, epsilon = _bend(problem), problem.budget.epsilon
+    if given is None:
+        tries = []
+        for share in _SHARES:
+            ridge, risk, final = _best_ridge(problem, own, share, count)
+            tries.append((risk, ridge, share))
+            if final < 0.01 * risk:  # a larger share could gain no more than that
+                break
+        _, ridge, share = min(tries)
+        return _at(problem, ridge, share, count)
+    ridge, share = own + given, _SHARES[0]
+    if ridge == 0.0:
+        raise ValueError("regularizer must be above 0 for a loss without a ridge, got 0")
+    left = _left(problem, share, count) / count
+    if _determinant(problem, ridge) >= left:
+        least = bend / math.expm1(min(left, 500.0)) - own
+        raise ValueError(
+            f"regularizer must be above {max(0.0, least):.6g} for epsilon = {epsilon:g} with this "
+            f"loss, got {given:g}; raise it, or leave it out"
+        )
+    return _at(problem, ridge, share, count)
+
+
+def _left(problem: Problem, share: float, count: int) -> float:
+    """What the linear terms may spend of epsilon."""
+    budget = problem.budget
+    if budget.delta == 0.0:
+        return budget.epsilon * (1.0 - share) * (1.0 - 2.0**-48)
+    cover = share * problem.level * (1.0 + 1e-12)
+    rest = _epsilon((1.0 - _TAIL) * budget.delta * (1.0 - 1e-9), cover)
+    return (budget.epsilon - rest) * (1.0 - 1e-9)
+
+
+def _determinant(problem: Problem, ridge: float) -> float:
+    return math.log1p(_bend(problem) / ridge) * (1.0 + 2.0**-50)
+
+
+def _best_ridge(
+    problem: Problem, own: float, share: float, count: int
+) -> tuple[float, float, float]:
+    """The minimiser of a bound on the excess risk over what privacy allows, and the bound.
+
+    The bound for the linear term and the ridge is :func:`_risk`; to it comes
+    ``(smoothness / 2) E||noise||^2`` for the noise at the end, whose part is returned last.
+    """
+    left, bend = _left(problem, share, count), _bend(problem)
+    if left <= 0.0:
+        return own, math.inf, math.inf
+    least = max(own, bend / math.expm1(min(0.999 * left / count, 500.0)), 1e-9 * problem.norm)
+
+    def parts(logarithm: float) -> tuple[float, float]:
+        ridge = least * math.exp(logarithm)
+        scale = _scale(problem, ridge, left, count, rough=True)
+        distance = apart(problem, scale, ridge)[1]
+        final = problem.noise_norm(distance) / (share * part(problem, count))
+        linear = _risk(problem, ridge, own, scale)
+        return linear, 0.5 * (problem.count * bend + ridge) * final**2
+
+    def cost(logarithm: float) -> float:
+        return math.log(sum(parts(logarithm)))
+
+    # most optima lie near the least ridge; where one does not, the interval grows
+    for end in (8.0, 60.0):
+        found = minimize_scalar(cost, bounds=(0.0, end), method="bounded", options={"xatol": 0.01})
+        if found.x < 0.9 * end:
+            break
+    best = float(found.x) if found.fun < cost(0.0) else 0.0
+    linear, final = parts(best)
+    return least * math.exp(best), linear + final, final
+
+
+def _risk(problem: Problem, ridge: float, own: float, scale: float) -> float:
+    """A bound on the expected excess of the summed loss, of one problem. Reads no record.
+
+    In general ``E||b||^2 / (2 ridge) + (ridge - own) R^2 / 2`` for the best decision in the ball of
+    radius R. For a loss of a margin there is no radius that everybody would agree on; there the best
+    decision is taken to give predictors of the size at which the loss bends, or larger where so many
+    records are there that noise would cost next to nothing, and the bound is the worst over the
+    spectra that the second derivatives can have.
+    """
+    p = problem.dim
+    variance = scale**2 if problem.noise == "gaussian" else scale**2 * (p + 1.0)
+    extra = ridge - own
+    if not is_margin(problem.loss):
+        bound = float(problem.set.norm_bound)
+        radius = bound if math.isfinite(bound) else default_radius(problem, NAME)
+        return 0.5 * p * variance / ridge + 0.5 * extra * radius**2
+    spread = _TYPICAL[type(problem.loss)] / problem.feature_norm
+    # fitting p numbers to records loses about p/2 by chance alone (Wilks), noise or not
+    worth = max(0.0, _CHEAP * problem.count * problem.loss_at_zero - 0.5 * p)
+    spread *= min(max(1.0, 4.0 * worth / (p * math.sqrt(variance) * spread)), _LARGE)
+    spread = min(spread, float(problem.set.norm_bound) / math.sqrt(p))
+    unit = variance + (extra * spread) ** 2
+    mean = max(problem.count * _bend(problem) / (problem.weight_bound * p), own)
+    if mean >= ridge:
+        return p * unit / (8.0 * ridge)
+    return 0.5 * p * mean * unit / (mean + ridge) ** 2
+
+
+def _scale(problem: Problem, ridge: float, left: float, count: int, rough: bool = False) -> float:
+    """The least scale of the linear terms for a ridge; a rough one is for choosing the ridge."""
+    budget, c = problem.budget, _determinant(problem, ridge)
+    delta = _TAIL * budget.delta
+    if budget.delta == 0.0:
+        rest = left / count - c
+        rest = max(rest, 1e-6 * budget.epsilon) if rough else rest
+        return budget.sensitivity(problem.norm) / rest
+    if is_margin(problem.loss):
+        shift = count * c
+        rest = max(left - shift, 1e-6 * budget.epsilon)
+        if count > 1:
+            delta *= math.exp(-shift) * (1.0 - 2.0**-40)
+        elif budget.neighbours == "replace":
+            delta *= 1.0 - 2.0**-20  # for the two smaller terms of that bound
+        moved = math.sqrt(count) * budget.sensitivity(problem.norm)
+        return moved / (_rough_mu(left, rest, delta) if rough else gaussian.mu(rest, delta))
+    if rough:
+        rest = max(left - c, 1e-6 * budget.epsilon)
+        moved = budget.sensitivity(problem.norm)
+        return moved / min(_mu(left, 0.5 * delta), _rough_mu(left, rest, delta))
+    return problem.norm * _calibrated(Budget(left, delta, budget.neighbours), c)
+
+
+@functools.lru_cache(maxsize=64)
+def _mu(epsilon: float, delta: float) -> float:
+    return gaussian.mu(epsilon, delta)
+
+
+def _rough_mu(whole: float, epsilon: float, delta: float) -> float:
+    """About ``gaussian.mu(epsilon, delta)``, from the exact one at ``whole`` and a tail bound."""
+    z = math.sqrt(2.0 * (1.0 - math.log(delta)))
+
+    def tail(e: float) -> float:
+        return 2.0 * e / (z + math.sqrt(z * z + 2.0 * e))
+
+    return _mu(whole, delta) * tail(epsilon) / tail(whole)
+
+
+@functools.lru_cache(maxsize=64)
+def _epsilon(delta: float, mu: float) -> float:
+    return gaussian.epsilon(delta, mu)
+
+
+@functools.lru_cache(maxsize=64)
+def _calibrated(budget: Budget, log_determinant: float) -> float:
+    return calibrations.objective_perturbation(budget, 1.0, log_determinant)
+
+
+def _at(problem: Problem, ridge: float, share: float, count: int) -> Setting:
+    """The least noise for a ridge, the share for the minimiser's distance set aside."""
+    budget, left = problem.budget, _left(problem, share, count)
+    c = _determinant(problem, ridge)
+    details: tuple[str, ...] = (
+        f"ridge {ridge:.6g} of the summed loss; a record's Hessian is at most {_bend(problem):.6g}",
+        f"so it changes the log-determinant by at most {c:.6g}",
+    )
+    if count > 1:
+        split = f"1/sqrt({count}) of mu" if budget.delta > 0.0 else f"1/{count} of epsilon"
+        details += (f"{count} fits on the same records, each with {split}",)
+    scale = _scale(problem, ridge, left, count)
+    if budget.delta == 0.0:
+        moved = budget.sensitivity(problem.norm)
+        curve: Curve = Pure(moved / scale + c)
+        release = Release(NAME, curve, moved, f"Gamma, scale {scale:.6g}", count, details=details)
+        return Setting(ridge, scale, share, release)
+    curve = _curve(problem, scale, c, count)
+    # rounding, and the smaller terms of the bound for a replaced record
+    for _ in range(60):
+        if curve.delta(left) <= _TAIL * budget.delta:
+            break
+        scale *= 1.0 + 1e-6
+        curve = _curve(problem, scale, c, count)
+    release = Release(NAME, curve, problem.norm, f"Gaussian, standard deviation {scale:.6g}",
+                      details=details)  # fmt: skip
+    return Setting(ridge, scale, share, release)
+
+
+def _curve(
+    problem: Problem, scale: float, c: float, count: int = 1, one_sided: bool | None = None
+) -> ObjectivePerturbation:
+    sided = is_margin(problem.loss) if one_sided is None else one_sided
+    neighbours = problem.budget.neighbours
+    return ObjectivePerturbation(problem.norm / scale, c, neighbours, sided, count)
+
+
+def published_setting(problem: Problem, given: float | None) -> Setting:
+    budget, bend, own = problem.budget, _bend(problem), problem.count * problem.loss.ridge
+    norm = problem.norm
+    wanted = None if given is None else own + given
+    if budget.delta == 0.0:
+        formula = published.objective_perturbation_gamma(
+            budget.epsilon, norm=norm, smoothness=bend, regulariser=wanted
+        )
+    else:
+        formula = published.objective_perturbation_gaussian(
+            budget.epsilon, budget.delta, norm=norm, smoothness=bend, regulariser=wanted
+        )
+    assert formula.regulariser is not None
+    ridge = max(own, formula.regulariser)
+    scale = float(formula.scale)
+    c = _determinant(problem, ridge)
+    details = (f"published noise: {formula.formula}", formula.where)
+    if budget.delta == 0.0:
+        moved = budget.sensitivity(norm)
+        release = Release(NAME, Pure(moved / scale + c), moved, f"Gamma, scale {scale:.6g}",
+                          details=details)  # fmt: skip
+    else:
+        release = Release(NAME, _curve(problem, scale, c), norm,
+                          f"Gaussian, standard deviation {scale:.6g}", details=details)  # fmt: skip
+    return Setting(ridge, scale, _SHARES[0], release, doubts(formula, budget))

@@ -1,0 +1,354 @@
+"""A problem as every solver sees it: checked and clipped records, and what one of them can move.
+
+Solvers minimise ``(1/n) sum_i loss(x; a_i, y_i)`` over a set, ridge included. The part of the
+gradient that depends on the records is released as a *sum*; a record moves it by at most ``norm``
+(it is blanked) or twice that (it is replaced), plus what rounding can add: see
+``reticent.erm._sums``. The prediction of a record, and so its slope, is a function of that record and
+of public numbers alone, which is why only the final sum's rounding counts.
+
+The one thing a reader would get wrong: slopes are clipped to the bound that the set implies.
+Without that, a decision that rounding has put a hair outside the set would break the promise.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from reticent._checks import FloatArray
+from reticent.erm._sums import UNIT, UNITS, summed_slopes, weighted_rows
+from reticent.losses import ClipCounts, GeneralizedLinear, Loss, Quadratic, kernels
+from reticent.noise import Source, release
+from reticent.privacy import Budget, Guarantee, Release, curves, with_remarks
+from reticent.privacy.published import Published
+
+IGNORANCE = 0.25
+"""The default radius lets the noise cost at most this share of what the zero decision loses."""
+FAR = 128.0
+"""And under no decision within it can a record lose more than so many times what it loses there."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Everything that a solver reads; built by ``reticent.erm._reading``."""
+
+    loss: Loss
+    set: Any
+    A: Any
+    y: Any
+    budget: Budget
+    precision: str
+    clipped: ClipCounts
+    by_entries: bool
+    share: float = 1.0  # of the budget: of mu, or of epsilon without delta
+    weights: FloatArray | None = None  # of the records, within [0, weight_bound]
+    weight_bound: float = 1.0
+
+    @property
+    def count(self) -> int:
+        return int(self.A.shape[0])
+
+    @property
+    def dim(self) -> int:
+        return int(self.A.shape[1])
+
+    @property
+    def is_linear_model(self) -> bool:
+        return isinstance(self.loss, GeneralizedLinear)
+
+    @functools.cached_property
+    def scalar_bounds(self) -> tuple[float, float]:
+        """The largest |phi'| and the largest phi'' on the set, of a record with weight 1."""
+        assert isinstance(self.loss, GeneralizedLinear)
+        return self.loss.scalar_bounds(self.set)
+
+    @property
+    def slope_bound(self) -> float:
+        return self.scalar_bounds[0]
+
+    @functools.cached_property
+    def loss_at_zero(self) -> float:
+        """The largest loss of the zero decision, over all labels that the loss allows."""
+        if not isinstance(self.loss, GeneralizedLinear):
+            return 0.0
+        kind, params = self.loss.kernel
+        if kind == kernels.LINEAR:
+            return 0.0
+        return max(kernels.phi(kind, params, 0.0, label) for label in label_range(self.loss))
+
+    @functools.cached_property
+    def feature_norm(self) -> float:
+        assert isinstance(self.loss, GeneralizedLinear)
+        # a float norm is within (dim + 16) units of the true one
+        return self.loss.feature_norm * (1.0 + (self.dim + 16) * 2.0**-52)
+
+    @functools.cached_property
+    def norm(self) -> float:
+        """A bound on the norm of one record's gradient, as it is computed, without the ridge."""
+        if self.is_linear_model:
+            return self.weight_bound * self.slope_bound * self.feature_norm * (1.0 + 2.0**-50)
+        return self.loss.data_lipschitz(self.set)
+
+    @property
+    def rounding(self) -> float:
+        """How far rounding alone can move the sums of two neighbouring data sets apart."""
+        return 2.0 * self.count * self.norm * UNITS * UNIT
+
+    @property
+    def sensitivity(self) -> float:
+        """How far one record moves the computed sum of gradients, in the Euclidean norm."""
+        return self.budget.sensitivity(self.norm) + self.rounding
+
+    @property
+    def largest_sum(self) -> float:
+        """A bound on the norm of the sum of gradients."""
+        return self.count * self.norm * (1.0 + 2.0**-20)
+
+    @property
+    def smoothness(self) -> float:
+        """Of the mean loss, on the set."""
+        if self.is_linear_model:
+            bend = self.scalar_bounds[1] * self.weight_bound
+            return bend * self.loss.feature_norm**2 + self.loss.ridge  # type: ignore[attr-defined]
+        return self.loss.smoothness
+
+    def with_set(self, set: Any) -> Problem:
+        return replace(self, set=set)
+
+    def predictors(self, x: FloatArray) -> FloatArray:
+        return np.ascontiguousarray(self.A @ x)
+
+    def slopes(self, z: FloatArray, rows: Any = slice(None)) -> FloatArray:
+        bound = self.slope_bound
+        labels = np.ascontiguousarray(self.y[rows])
+        kind, params = self.loss.kernel  # type: ignore[misc]
+        found = np.clip(kernels.dphi_all(kind, params, z, labels), -bound, bound)
+        return found if self.weights is None else found * self.weights[rows]
+
+    def bends(self, z: FloatArray) -> FloatArray:
+        """Second derivatives of the scalar loss of every record."""
+        kind, params = self.loss.kernel  # type: ignore[misc]
+        found = kernels.d2phi_all(kind, params, z, self.y)
+        return found if self.weights is None else found * self.weights
+
+    def total_value(self, z: FloatArray) -> float:
+        """The summed scalar loss, ridge left out."""
+        kind, params = self.loss.kernel  # type: ignore[misc]
+        if self.weights is None:
+            return self.count * float(kernels.phi_mean(kind, params, z, self.y))
+        return float(np.sum(kernels.phi_all(kind, params, z, self.y) * self.weights))
+
+    def thinned(self, every: int) -> Problem:
+        """Every so-many-th record; to begin a run with, never to end it."""
+        A = self.A[::every]
+        A = A if sp.issparse(A) else np.ascontiguousarray(A)
+        weights = None if self.weights is None else self.weights[::every].copy()
+        return replace(self, A=A, y=self.y[::every].copy(), weights=weights)
+
+    def with_labels(self, y: FloatArray) -> Problem:
+        return replace(self, y=y)
+
+    def gradient_sum(self, x: FloatArray, rows: Any = None) -> FloatArray:
+        """The sum of all (or some) records' clipped gradients, without the ridge."""
+        if not self.is_linear_model:
+            return self._loop(x, rows)
+        if rows is None:
+            return self.predictors_and_sum(x)[1]
+        A = self.A[rows]
+        return weighted_rows(A, self.slopes(np.ascontiguousarray(A @ x), rows))
+
+    def predictors_and_sum(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Every record's linear predictor, and the sum of their clipped gradients."""
+        if sp.issparse(self.A):
+            z = self.predictors(x)
+            return z, weighted_rows(self.A, self.slopes(z))
+        kind, params = self.loss.kernel  # type: ignore[misc]
+        return summed_slopes(self.A, self.y, self.weights, x, kind, params, self.slope_bound)
+
+    def _loop(self, x: FloatArray, rows: Any) -> FloatArray:
+        # A loss of the user's own: its Lipschitz constant is a claim, so every gradient is clipped.
+        limit = self.norm * (1.0 - (self.dim + 16) * 2.0**-52)
+        picked = np.arange(self.count) if rows is None else rows
+        gradients = np.empty((len(picked), self.dim))
+        for k, i in enumerate(picked):
+            label = None if self.y is None else self.y[i]
+            g = self.loss.gradient(x, self.A[i], label) - self.loss.ridge * x
+            largest = float(np.max(np.abs(g)))
+            if not math.isfinite(largest):
+                raise ValueError(
+                    f"the gradient of record {i} is not finite at {x}; mend the loss, or keep the "
+                    "decisions in a set on which it is. The budget was charged; this message tells "
+                    "of a record, so do not publish it"
+                )
+            # scaled, for squares of small numbers vanish and those of large ones overflow
+            scaled = float(np.linalg.norm(g / largest)) if largest else 0.0
+            inside = scaled <= limit / largest if largest else True
+            gradients[k] = g if inside else (g / largest) * (limit / scaled)
+        return weighted_rows(gradients, np.ones(len(picked)))
+
+    def mean_loss(self, x: FloatArray) -> float:
+        """A diagnostic: reads the records."""
+        return self.loss.mean_value(x, self.A, self.y)
+
+    def shaped(self, x: FloatArray) -> FloatArray:
+        shape = getattr(self.set, "shape", (self.dim,))
+        return np.array(x, dtype=np.float64).reshape(shape)
+
+    def promise(
+        self,
+        releases: Iterable[Release],
+        source: Source,
+        *,
+        calibration: str = "exact",
+        caveats: Iterable[str] = (),
+    ) -> Guarantee:
+        """The guarantee of these releases; with exact calibration it must meet the budget."""
+        guarantee = Guarantee(
+            releases,
+            self.budget.neighbours,
+            self.budget.window,
+            seeded=source.seeded,
+            lattice=self.precision == "lattice",
+            caveats=tuple(caveats),
+        )
+        curves_and_counts = tuple((item.curve, item.count) for item in guarantee.releases)
+        if calibration == "exact" and not _meets(curves_and_counts, self.budget):
+            raise RuntimeError(
+                f"calibration gave {guarantee}, which does not meet the budget ({self.budget}); "
+                "nothing was released. This is a bug in reticent"
+            )
+        return with_remarks(guarantee)
+
+    # One vector with noise, by the kind of noise that the budget allows.
+
+    @property
+    def noise(self) -> str:
+        return "gaussian" if self.budget.delta > 0.0 else "gamma"
+
+    @property
+    def level(self) -> float:
+        """mu, or epsilon without delta: what a single release may spend."""
+        whole = _mu(self.budget) if self.budget.delta > 0.0 else self.budget.epsilon
+        return self.share * whole
+
+    def noise_scale(self, sensitivity: float, level: float, dim: int, largest: float) -> float:
+        """The least scale of noise on a vector at which it costs no more than ``level``.
+
+        Entries up to ``largest`` must fit on the lattice, which for next to no noise asks for more.
+        """
+        if self.precision == "float":
+            return sensitivity / level
+        scale = release.scale_for(sensitivity, level, dim, self.noise)
+        return max(scale, largest * 2.0**-30)
+
+    def release(
+        self, what: str, sensitivity: float, scale: float, dim: int, count: int = 1, **extra: Any
+    ) -> Release:
+        """What such a release costs, the lattice included."""
+        moved = sensitivity
+        if self.precision == "lattice":
+            moved = release.widened(sensitivity, scale, dim, self.noise)
+        level = moved / scale
+        curve = curves.Gaussian(level) if self.noise == "gaussian" else curves.Pure(level)
+        words = "Gaussian, standard deviation" if self.noise == "gaussian" else "Gamma, scale"
+        return Release(what, curve, moved, f"{words} {scale:.6g}", count, **extra)
+
+    def noise_norm(self, sensitivity: float, dim: int | None = None) -> float:
+        """Root mean square norm of the noise of one release with the whole budget."""
+        p = self.dim if dim is None else dim
+        if self.noise == "gaussian":
+            return math.sqrt(p) * sensitivity / self.level
+        return math.sqrt(p * (p + 1.0)) * sensitivity / self.level
+
+
+@functools.lru_cache(maxsize=256)
+def _meets(parts: tuple[tuple[curves.Curve, int], ...], budget: Budget) -> bool:
+    releases = [Release("check", curve, None, "as stated", count) for curve, count in parts]
+    return Guarantee(releases, budget.neighbours, budget.window).meets(budget)
+
+
+@functools.lru_cache(maxsize=64)
+def _mu(budget: Budget) -> float:
+    return budget.mu
+
+
+def reach(set: Any) -> float:
+    """How far the set's center is from any of its points, at most."""
+    radius = getattr(set, "radius", None)
+    if radius is not None and type(set).__name__ in ("L2Ball", "L1Ball", "Near"):
+        return float(radius)
+    return float(set.diameter)
+
+
+def label_range(loss: GeneralizedLinear) -> tuple[float, float]:
+    """The smallest and the largest number that a kernel can be given as a label."""
+    if isinstance(loss, Quadratic):
+        # what takes the place of a label there is (scale/2) |a|^2, rounded
+        return 0.0, 0.5 * loss.scale * loss.feature_norm**2 * (1.0 + 2.0**-30)
+    low, high = getattr(loss, "label_bounds", (-1.0, 1.0))
+    return float(low), float(high)
+
+
+def default_radius(problem: Problem, solver: str, noise_norm: Any = None) -> float:
+    """The radius at which the bound on what the noise costs is a share of the zero decision's loss.
+
+    Every solver's excess risk is about ``radius * (norm of the noise on the summed gradient) / n``,
+    and the noise is proportional to the Lipschitz constant on the ball. All of that is public. A
+    larger ball would let the noise cost more than a good part of what there is to gain; a smaller
+    one would leave out decisions for less than the noise costs anyway. Where there are so many
+    records that noise hardly matters, the ball ends where single records could lose absurdly much.
+    """
+    from reticent.sets import L2Ball
+
+    worth = IGNORANCE * problem.loss_at_zero
+    if worth == 0.0:
+        raise ValueError(
+            f"{solver} cannot choose a radius for {problem.loss!r}; give a bounded set such as "
+            f"sets.L2Ball({problem.dim}, radius)"
+        )
+    if noise_norm is None:
+
+        def noise_norm(ball: Any) -> float:
+            inside = problem.with_set(ball)
+            return inside.noise_norm(inside.sensitivity)
+
+    def cost(radius: float) -> float:
+        return radius * float(noise_norm(L2Ball(problem.dim, radius))) / problem.count
+
+    kind, params = problem.loss.kernel  # type: ignore[misc]
+    limit = FAR * problem.loss_at_zero
+
+    def is_small(radius: float) -> bool:
+        z = radius * problem.loss.feature_norm  # type: ignore[attr-defined]
+        most = max(
+            kernels.phi(kind, params, end, label)
+            for end in (-z, z)
+            for label in label_range(problem.loss)  # type: ignore[arg-type]
+        )
+        return most < limit and cost(radius) < worth
+
+    low, high = 1e-12, 1.0
+    while is_small(high) and high < 1e12:
+        low, high = high, 2.0 * high
+    while high > low * 1.0001:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if is_small(middle) else (low, middle)
+    return low
+
+
+def doubts(formula: Published, budget: Budget) -> tuple[str, ...]:
+    """A sentence if a paper's claim for its noise is not true for these neighbours."""
+    claimed, delta = formula.claimed
+    truth = formula.true_epsilon(delta, budget.neighbours)
+    if truth <= claimed * (1.0 + 1e-9):
+        return ()
+    return (
+        f"published noise ({formula.where}): the paper claims epsilon = {claimed:g} at delta = "
+        f"{delta:g}, but under {budget.neighbours!r} neighbours it gives {truth:.4g}",
+    )

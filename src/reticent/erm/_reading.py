@@ -1,0 +1,140 @@
+"""From what a user gives to a problem: everything is checked, and records are clipped.
+
+A record beyond the stated bounds is scaled down or clipped (Abadi et al., *Deep learning with
+differential privacy*, section 3.1), so that what one of them can move is true whatever comes.
+
+The one thing a reader would get wrong: whatever is refused here is refused before anything is spent or
+drawn, and by public numbers and types as far as possible; an error that names a record is for the
+eyes of whoever holds the records.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from reticent import _checks
+from reticent._checks import FloatArray
+from reticent.erm._problem import Problem
+from reticent.losses import ClipCounts, GeneralizedLinear, Loss, records
+from reticent.privacy import Budget
+from reticent.sets import WholeSpace
+
+PRECISIONS = ("lattice", "float")
+CALIBRATIONS = ("exact", "published")
+LEAST_NORM = 2.0**-300
+"""Squares of smaller features vanish, and with them the norm that a record is clipped to."""
+
+
+def read(
+    loss: Any,
+    set: Any,
+    X: Any,
+    y: Any,
+    budget: Any,
+    *,
+    noise_precision: str,
+    calibration: str = "exact",
+    by_entries: bool = False,
+    weights: Any = None,
+    weight_bound: float = 1.0,
+) -> Problem:
+    """Check everything and clip the records; nothing is spent and nothing is drawn."""
+    if not isinstance(budget, Budget):
+        raise TypeError(f"budget must be a reticent.Budget, got {budget!r}")
+    if budget.window is not None:
+        raise ValueError(
+            f"budget.window must be None for an offline solver, got {budget.window}; there is one "
+            "output, and it is kept for ever"
+        )
+    if not isinstance(loss, Loss):
+        raise TypeError(
+            f"loss must be a reticent.losses.Loss, got {loss!r}; wrap callables in losses.CustomLoss"
+        )
+    if isinstance(loss, GeneralizedLinear) and loss.feature_norm < LEAST_NORM:
+        raise ValueError(
+            f"loss.feature_norm must be at least {LEAST_NORM:.3g}, got {loss.feature_norm:g}: the "
+            "squares of such features vanish; rescale the records"
+        )
+    _checks.choice(noise_precision, "noise_precision", PRECISIONS)
+    _checks.choice(calibration, "calibration", CALIBRATIONS)
+    bound = _checks.number(weight_bound, "weight_bound", low=0.0, open_low=True)
+    A, labels, clipped = (_prepare_entries if by_entries else type(loss).prepare)(loss, X, y)
+    dim = int(A.shape[1])
+    if set is not None and int(set.dim) != dim:
+        raise ValueError(
+            f"the set has dimension {set.dim} but the records have {dim} columns; "
+            f"build the set with dim={dim}"
+        )
+    return Problem(
+        loss,
+        WholeSpace(dim) if set is None else set,
+        A,
+        labels,
+        budget,
+        noise_precision,
+        clipped,
+        by_entries,
+        weights=None if weights is None else _weights(weights, int(A.shape[0]), bound),
+        weight_bound=bound,
+    )
+
+
+def _weights(value: Any, count: int, bound: float) -> FloatArray:
+    """One weight for each record, brought within [0, bound]."""
+    return np.clip(_checks.vector(value, "weights", count), 0.0, bound)
+
+
+def _prepare_entries(loss: Any, X: Any, y: Any) -> tuple[Any, Any, ClipCounts]:
+    """Each entry clipped to the feature norm, instead of each row: all that an l1 ball needs."""
+    if not isinstance(loss, GeneralizedLinear):
+        raise TypeError(
+            f"clipping by entries needs a generalised linear loss, got {loss!r}; use the Euclidean "
+            "clipping of the loss"
+        )
+    A = records.features(X)
+    bound = loss.feature_norm
+    values = A.data if sp.issparse(A) else A
+    beyond = np.abs(values) > bound
+    count = 0
+    if beyond.any():
+        if sp.issparse(A):
+            rows = np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))
+            count = len(np.unique(rows[beyond]))
+            A = A.copy()
+            A.data = np.clip(values, -bound, bound)
+        else:
+            count = int(beyond.any(axis=1).sum())
+            A = np.clip(values, -bound, bound)
+    # A norm that no such row can exceed, so that the loss itself only looks at the labels.
+    wide = replace(loss, feature_norm=2.0 * bound * math.sqrt(A.shape[1]))
+    A, labels, counts = wide.prepare(A, y)
+    return A, labels, counts._replace(features=count)
+
+
+def need_lipschitz(problem: Problem, solver: str) -> None:
+    """Refuse a loss whose gradients are not bounded on the set."""
+    if not math.isfinite(problem.norm):
+        raise ValueError(
+            f"{solver} needs a loss whose gradients are bounded, and {problem.loss!r} is not "
+            f"Lipschitz on {problem.set!r}; give a bounded set such as sets.L2Ball({problem.dim}), "
+            "or set=None where the solver chooses a radius itself"
+        )
+    if problem.set.diameter == 0.0:
+        raise ValueError(f"{problem.set!r} is a single point: there is nothing to fit")
+    if problem.norm == 0.0:
+        raise ValueError(
+            f"{problem.loss!r} has gradients of norm 0 on {problem.set!r}: there is nothing to fit"
+        )
+
+
+def need_projection(problem: Problem, solver: str) -> None:
+    if not getattr(problem.set, "can_project", True):
+        raise ValueError(
+            f"{solver} needs a set with a projection, and {problem.set!r} has none; "
+            "erm.frank_wolfe needs a linear minimiser only"
+        )

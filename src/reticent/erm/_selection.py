@@ -1,0 +1,192 @@
+"""The exponential mechanism over the corners of an l1 ball or a simplex, with few random draws.
+
+Naively each of the 2p corners gets a Gumbel number. Here candidates are grouped in blocks. The
+largest of m equal scores' Gumbels is one Gumbel plus ln m, so a block whose scores are at most V
+is *proposed* with weight m exp(V) by one Gumbel; a candidate of score q in it, picked uniformly, is
+then accepted with probability exp(q - V), and all begins anew if it is not. That is rejection
+sampling, so what is accepted has exactly the probability exp(q) / sum exp(q); the idea of few
+Gumbels for the many small scores is that of Mussmann, Levy and Ermon, *Fast amortized inference and
+learning in log-linear models with randomly perturbed approximate inference*. A block that was
+proposed in vain and holds few good candidates is split into them from then on. The proof, and the arithmetic:
+docs/algorithms/frank-wolfe.md.
+
+The one thing a reader would get wrong: envelopes may be chosen as one likes, and change from round
+to round, because each round is fresh; only V >= q must hold, so V is rounded up.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from mpmath import MPIntervalContext, libmp
+from numba import njit
+
+from reticent._checks import FloatArray
+from reticent.noise import Source, select
+
+_SMALL = 512
+"""Up to so many candidates, each gets its own Gumbel."""
+_HOT = 4
+"""How many split blocks are remembered from one choice to the next."""
+_LOPSIDED = 0.1
+"""A block is split if a proposal from it is accepted with less than this probability."""
+_LN2 = math.log(2.0)
+
+
+@njit(cache=True, nogil=True)
+def _block_tops(g, size, signed, tops):  # type: ignore[no-untyped-def]
+    """The largest of ``|g|``, or of ``-g``, in every block."""
+    for k in range(tops.size):
+        start = k * size
+        stop = min(start + size, g.size)
+        best = -np.inf
+        if signed:
+            for j in range(start, stop):
+                best = max(best, abs(g[j]))
+        else:
+            for j in range(start, stop):
+                best = max(best, -g[j])
+        tops[k] = best
+
+
+class Corners:
+    """Chooses corners ``sign * e_j`` with probability proportional to ``exp(-sign g_j / scale)``.
+
+    Parameters
+    ----------
+    count
+        The number of coordinates.
+    signed
+        Whether both signs are allowed (the l1 ball), or only ``+`` (the simplex).
+    source
+        Where randomness comes from.
+    """
+
+    def __init__(self, count: int, signed: bool, source: Source) -> None:
+        self.count = count
+        self.signed = signed
+        self.source = source
+        self.draws = 0
+        # about sqrt(candidates) of them in each block, a power of two, so that a few bits pick one
+        self.bits = max(1, round(0.5 * math.log2(max(2, count))))
+        self.size = 2**self.bits >> int(signed)
+        self.blocks = -(-count // self.size)
+        self._tops = np.empty(self.blocks)
+        self._hot: list[int] = []
+
+    @property
+    def candidates(self) -> int:
+        return self.count * (2 if self.signed else 1)
+
+    def pick(self, g: FloatArray, scale: float) -> tuple[int, float]:
+        """The coordinate and the sign of the chosen corner; the smaller ``sign g_j``, the likelier."""
+        if self.candidates <= _SMALL:
+            scores = np.concatenate([-g, g]) if self.signed else -g
+            self.draws += scores.size
+            best = select(scores, scale, self.source)
+            return best % self.count, -1.0 if best >= self.count else 1.0
+        _block_tops(g, self.size, self.signed, self._tops)
+        ceilings = _up(self._tops / scale)
+        hot = self._hot[-_HOT:]
+        while True:
+            chosen, block = self._round(g, scale, ceilings, hot)
+            if chosen is not None:
+                self._hot = hot
+                return chosen
+            if block is not None and self._is_lopsided(g, scale, float(ceilings[block]), block):
+                hot = [*hot, block]
+
+    def _is_lopsided(self, g: FloatArray, scale: float, ceiling: float, block: int) -> bool:
+        """Whether few candidates of a block are as good as its ceiling; only speed depends on it."""
+        part = g[block * self.size : (block + 1) * self.size] / scale
+        likely = np.exp(-part - ceiling).sum()
+        if self.signed:
+            likely += np.exp(part - ceiling).sum()
+        return bool(likely < _LOPSIDED * 2**self.bits)
+
+    def _round(
+        self, g: FloatArray, scale: float, ceilings: FloatArray, hot: list[int]
+    ) -> tuple[tuple[int, float] | None, int | None]:
+        """One proposal: the corner if it is accepted, and the block it came from if not."""
+        cold = np.ones(self.blocks, dtype=bool)
+        cold[hot] = False
+        blocks = np.flatnonzero(cold)
+        singles = self._singles(hot)
+        shift = self.bits * _LN2
+        own = -g[singles[0]] * singles[1] / scale
+        weights = np.concatenate([_up(ceilings[blocks] + shift), _up(own)])
+        self.draws += weights.size
+        at = select(weights, 1.0, self.source)
+        words = self.source.words(2)
+        if at >= len(blocks):
+            j, sign = int(singles[0][at - len(blocks)]), float(singles[1][at - len(blocks)])
+            block, bits = None, 0
+        else:
+            block, bits = int(blocks[at]), self.bits
+            place = int(words[0]) & (2**self.bits - 1)
+            sign = -1.0 if self.signed and place & 1 else 1.0
+            j = block * self.size + (place >> int(self.signed))
+            if j >= self.count:
+                return None, block
+        score = -sign * float(g[j])
+        if self._accepts(int(words[1]), float(weights[at]), bits, score, scale):
+            return (j, sign), block
+        return None, block
+
+    def _singles(self, hot: list[int]) -> tuple[np.ndarray, FloatArray]:
+        if not hot:
+            return np.empty(0, np.int64), np.empty(0)
+        places = np.concatenate(
+            [np.arange(k * self.size, min((k + 1) * self.size, self.count)) for k in hot]
+        )
+        signs = np.ones(len(places))
+        if self.signed:
+            return np.concatenate([places, places]), np.concatenate([signs, -signs])
+        return places, signs
+
+    def _accepts(self, word: int, ceiling: float, bits: int, score: float, scale: float) -> bool:
+        """Whether a uniform, of which the word is the first 64 bits, is below the probability.
+
+        The probability is ``2^bits exp(score / scale - ceiling)``, of the real numbers that
+        the floats are.
+        """
+        value = score / scale
+        distance = ceiling - bits * _LN2 - value
+        error = (abs(ceiling) + bits + abs(value) + 1.0) * 2.0**-46
+        low, high = -math.log((word + 1.0) * 2.0**-64), math.inf
+        if word > 0:
+            high = -math.log(word * 2.0**-64)
+        error += 2.0**-46 * (1.0 + abs(low))
+        if low > distance + error:
+            return True
+        if high < distance - error:
+            return False
+        rest = Fraction(ceiling) - Fraction(score) / Fraction(scale)
+        return _exceeds(self.source, word, rest, bits)
+
+
+def _up(values: FloatArray) -> FloatArray:
+    """A little above the real numbers that these floats were computed for."""
+    return values + (np.abs(values) * 2.0**-46 + 2.0**-60)
+
+
+def _exceeds(source: Source, word: int, rest: Fraction, bits: int) -> bool:
+    """Whether ``-log U > rest - bits log 2`` for a uniform U that begins with the word's bits."""
+    context = MPIntervalContext()
+    value, length = word, 64
+    for _ in range(64):
+        value = value << 128 | source.fine_bits(2)
+        length += 128
+        context.prec = length + 64
+        uniform = context.mpf([value, value + 1]) / context.mpf(2) ** length
+        exact = context.mpf(rest.numerator) / context.mpf(rest.denominator)
+        gap = -context.log(uniform) - exact + bits * context.log(2)
+        room = context.mpf(2) ** (24 - context.prec) * (1 + abs(exact) + bits)
+        low, high = (gap + context.mpf([-1, 1]) * room)._mpi_
+        if libmp.mpf_gt(low, libmp.fzero):
+            return True
+        if libmp.mpf_lt(high, libmp.fzero):
+            return False
+    raise ArithmeticError("8256 random bits did not settle a draw, which chance cannot explain")

@@ -1,0 +1,338 @@
+"""The exponential mechanism: draw a decision with probability proportional to exp(-k times its loss).
+
+Algorithm 1 of *Private Optimization* (McSherry and Talwar; Bassily, Smith and Thakurta), with the
+exponent that zero-out neighbours allow, twice the printed one; and the regularised version of Gopi,
+Lee and Liu, *Private convex optimization via exponential mechanism*, which is Gaussian differential
+privacy. Over a finite net the choice is exact; in one and two dimensions the draw from the
+log-concave density is exact too; anything longer is a Markov chain, whose law is only near the
+stated one, and then no guarantee is given. See docs/algorithms/exponential-mechanism.md.
+
+The one thing a reader would get wrong: the privacy of the plain version does not need convexity,
+that of the regularised one does; and neither survives a sampler that is merely close.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from reticent import _checks
+from reticent._checks import FloatArray
+from reticent.erm._log_concave import Sampler
+from reticent.erm._problem import Problem, default_radius, label_range, reach
+from reticent.erm._problem import doubts as claims
+from reticent.erm._reading import need_lipschitz, read
+from reticent.erm._sums import UNIT
+from reticent.erm.fit import Fit
+from reticent.losses import kernels
+from reticent.noise import Source, select
+from reticent.privacy import BoundedRange, Curve, Gaussian, Guarantee, Release, charge, published
+from reticent.privacy import calibration as calibrations
+from reticent.sets import Box, L2Ball
+from reticent.trace import Callback, Recorder
+
+NAME = "exponential mechanism"
+SAMPLERS = ("auto", "net", "exact", "chain")
+VERSIONS = ("auto", "plain", "regularized")
+
+
+def exponential_mechanism(
+    loss: Any,
+    set: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    budget: Any,
+    version: str = "auto",
+    sampler: str = "auto",
+    net: Any = None,
+    chain_steps: int = 20_000,
+    seed: int | None = None,
+    noise_precision: str = "lattice",
+    calibration: str = "exact",
+    callback: Callback | None = None,
+    progress: bool = False,
+) -> Fit:
+    """Draw a decision from the density exp(-k loss), or exp(-k (loss + ridge)), on a set.
+
+    Parameters
+    ----------
+    loss : Loss
+        A generalised linear loss.
+    set : set or None
+        Bounded. For the exact sampler a box or a Euclidean ball of dimension 1 or 2. None is a ball
+        around 0 with a radius chosen by theory.
+    X, y, budget, seed, callback, progress
+        As in :func:`reticent.erm.gradient_descent`.
+    version : {"auto", "plain", "regularized"}
+        Plain: density exp(-k L), pure differential privacy. Regularised: exp(-k (L + (m/2)||x||^2)),
+        Gaussian differential privacy, which needs ``delta > 0`` and a convex loss. "auto" is plain,
+        unless ``delta > 0`` and the regularised bound on the excess risk is smaller.
+    sampler : {"auto", "net", "exact", "chain"}
+        Choose from a net; draw exactly (dimension 1 or 2); or run a Markov chain, for which no
+        guarantee is given. "auto" is the net if there is one, else exact.
+    net : array of shape (count, dim), optional
+        Candidate decisions, chosen without looking at the records.
+    chain_steps : int
+        Length of the Markov chain.
+    noise_precision : {"lattice", "float"}
+        For the sake of one signature; draws are exact either way.
+    calibration : {"exact", "published"}
+        "published" is the printed exponent, which is half of what zero-out neighbours allow.
+
+    Returns
+    -------
+    Fit
+
+    Notes
+    -----
+    On a net the losses are computed in floating point, and their rounding is part of the
+    sensitivity. The exact sampler follows the law of real numbers, so there is none.
+
+    Examples
+    --------
+    >>> import numpy as np, reticent
+    >>> from reticent import erm, losses, sets
+    >>> y = np.linspace(-0.2, 1.0, 500)
+    >>> median = losses.Quantile(0.5)
+    >>> fit = erm.exponential_mechanism(
+    ...     median,
+    ...     sets.Box([-1.0], [1.0]),
+    ...     np.ones((500, 1)),
+    ...     y,
+    ...     budget=reticent.Budget(1.0),
+    ...     seed=0,
+    ... )
+    >>> bool(abs(fit.point[0] - 0.4) < 0.2), round(fit.guarantee.pure, 6)
+    (True, 1.0)
+    """
+    problem = read(
+        loss, set, X, y, budget, noise_precision=noise_precision, calibration=calibration
+    )
+    _checks.choice(version, "version", VERSIONS)
+    _checks.choice(sampler, "sampler", SAMPLERS)
+    chain_steps = _checks.integer(chain_steps, "chain_steps", low=1)
+    if not problem.is_linear_model:
+        raise TypeError(f"{NAME} needs a generalised linear loss, got {problem.loss!r}")
+    if set is None:
+        problem = problem.with_set(L2Ball(problem.dim, default_radius(problem, NAME)))
+    need_lipschitz(problem, NAME)
+    if not math.isfinite(problem.set.diameter):
+        raise ValueError(f"{NAME} needs a bounded set, got {problem.set!r}; use sets.Box or L2Ball")
+    points = _net(problem, net, sampler)
+    sampler = ("exact" if points is None else "net") if sampler == "auto" else sampler
+    if sampler == "exact":
+        _check_exact(problem)
+    version = _version(problem, version, sampler, calibration)
+    k, ridge, release, caveats = _law(
+        problem, version, points if sampler == "net" else None, calibration
+    )
+    source = Source(seed)
+    guarantee = problem.promise([release], source, calibration=calibration, caveats=caveats)
+    if sampler == "chain":
+        guarantee = _chain_guarantee(guarantee, chain_steps)
+    settings = {
+        "version": version,
+        "sampler": sampler,
+        "k": k,
+        "ridge": ridge,
+        "set": repr(problem.set),
+    }
+    recorder = Recorder(NAME, steps=1, settings=settings, callback=callback, progress=progress)
+    recorder.facts["clipped"] = str(problem.clipped)
+    charge(guarantee, NAME)
+    with recorder:
+        if sampler == "net":
+            assert points is not None
+            scores = np.array([-_value(problem, x, ridge) for x in points])
+            x = points[select(scores, 1.0 / k, source)].copy()
+        elif sampler == "exact":
+            exact = Sampler(problem, k, ridge)
+            x = exact.draw(source)
+            recorder.facts["proposals"] = exact.rounds
+        else:
+            x = _chain(problem, k, ridge, chain_steps, source)
+        recorder.note(1, x)
+    return Fit(problem.shaped(x), guarantee, recorder.close())
+
+
+def spread(problem: Problem, points: FloatArray | None = None) -> float:
+    """How far one record's loss ranges over the set, or over the points of a net."""
+    diameter = float(problem.set.diameter)
+    if points is not None:
+        problem, diameter = _around(problem, points), _widest(points)
+    by_slope = problem.norm * diameter
+    kind, params = problem.loss.kernel  # type: ignore[misc]
+    if kind == kernels.LINEAR:
+        return by_slope
+    z = problem.feature_norm * float(problem.set.norm_bound)
+    by_value = 0.0
+    for label in label_range(problem.loss):  # type: ignore[arg-type]
+        ends = [kernels.phi(kind, params, end, label) for end in (-z, z)]
+        # phi is convex: largest at an end; smallest at an end, or at a label within reach
+        inner = [kernels.phi(kind, params, min(max(label, -z), z), label)]
+        if kind in kernels.MARGIN:
+            inner = ends
+        if kind == kernels.POISSON:
+            inner = [0.0]
+        by_value = max(by_value, max(ends) - min(ends + inner))
+    return min(by_slope, by_value * (1.0 + 2.0**-40))
+
+
+def _around(problem: Problem, points: FloatArray) -> Problem:
+    """The same in a ball that holds the net: its points may lie a hair outside the set."""
+    return problem.with_set(L2Ball(problem.dim, max(_farthest(points), 1e-100)))
+
+
+def _widest(points: FloatArray) -> float:
+    """A bound on the distance between two points of the net."""
+    return min(2.0 * _farthest(points), _farthest(np.ptp(points, axis=0)[None]))
+
+
+def _farthest(points: FloatArray) -> float:
+    """The largest norm, with room for its rounding."""
+    room = 1.0 + (points.shape[1] + 16) * 2.0**-50
+    return float(np.linalg.norm(points, axis=1).max()) * room
+
+
+def _moved(problem: Problem, points: FloatArray | None) -> float:
+    """How far one record moves the difference of two decisions' losses."""
+    exact = problem.budget.sensitivity(spread(problem, points))
+    if points is None:
+        return exact
+    problem = _around(problem, points)
+    reach_ = problem.feature_norm * float(problem.set.norm_bound)
+    kind, params = problem.loss.kernel  # type: ignore[misc]
+    largest = max(
+        abs(kernels.phi(kind, params, z, label))
+        for z in (-reach_, 0.0, reach_)
+        for label in label_range(problem.loss)  # type: ignore[arg-type]
+    )
+    # each of n losses is rounded by a few units, their sum (by fsum) by one; two worlds, two points
+    rounding = (
+        4.0 * problem.count * (64.0 + problem.dim) * UNIT * (largest + problem.norm * reach_ + 1.0)
+    )
+    return exact + rounding
+
+
+def _law(
+    problem: Problem, version: str, points: FloatArray | None, calibration: str
+) -> tuple[float, float, Release, tuple[str, ...]]:
+    """The exponent k, the whole ridge, what the draw costs, and what to beware of."""
+    budget = problem.budget
+    if version == "regularized":
+        moved = budget.sensitivity(problem.norm)
+        own = problem.count * problem.loss.ridge
+        wanted = moved * math.sqrt(2.0 * problem.dim) / (problem.level * _size(problem))
+        ridge = max(own, wanted)
+        k = (problem.level / moved) ** 2 * ridge * (1.0 - 2.0**-40)
+        curve: Curve = Gaussian(moved * math.sqrt(k / ridge) * (1.0 + 2.0**-45))
+        lines = (f"a record's loss is {moved:.6g}-Lipschitz; mu = that times sqrt(k / ridge)",)
+        release = Release(NAME, curve, moved, f"density exp(-{k:.6g} (loss + ridge/2 |x|^2))",
+                          details=lines)  # fmt: skip
+        return k, ridge, release, ()
+    moved = _moved(problem, points)
+    caveats: tuple[str, ...] = ()
+    details: tuple[str, ...] = (
+        f"the difference of two decisions' losses moves by at most {moved:.6g}",
+    )
+    if calibration == "published":
+        formula = published.exponential_mechanism(
+            budget.epsilon, norm=problem.norm, diameter=float(problem.set.diameter)
+        )
+        scale = float(formula.scale)
+        details += (f"published exponent: {formula.formula}", formula.where)
+        caveats = claims(formula, budget)
+    else:
+        scale = calibrations.gumbel(budget, 0.5 * moved) * (1.0 + 2.0**-45)
+    curve = BoundedRange(moved / scale * (1.0 + 2.0**-48))
+    if calibration == "exact" and budget.delta == 0.0:
+        curve = BoundedRange(min(budget.epsilon, curve.value))
+    release = Release(NAME, curve, moved, f"density exp(-loss / {scale:.6g})", details=details)
+    return 1.0 / scale, problem.count * problem.loss.ridge, release, caveats
+
+
+def _size(problem: Problem) -> float:
+    return max(reach(problem.set), float(problem.set.norm_bound))
+
+
+def _version(problem: Problem, version: str, sampler: str, calibration: str) -> str:
+    pure = problem.budget.delta == 0.0
+    if version == "regularized":
+        if pure or calibration == "published" or sampler == "net":
+            raise ValueError(
+                "version='regularized' is Gaussian differential privacy for a density: it needs "
+                "delta > 0, calibration='exact' and sampler='exact' or 'chain'"
+            )
+        return version
+    if version == "plain" or pure or calibration == "published" or sampler == "net":
+        return "plain"
+    p, moved = problem.dim, problem.budget.sensitivity(problem.norm)
+    plain = p * calibrations.gumbel(problem.budget, 0.5 * _moved(problem, None))
+    regularised = math.sqrt(2.0 * p) * moved * _size(problem) / problem.level
+    return "regularized" if regularised < plain else "plain"
+
+
+def _net(problem: Problem, net: Any, sampler: str) -> FloatArray | None:
+    if net is None:
+        if sampler == "net":
+            raise ValueError("sampler='net' needs net=, an array of decisions to choose from")
+        return None
+    points = _checks.matrix(np.atleast_2d(np.asarray(net)), "net", problem.dim)
+    for i, point in enumerate(points):
+        if not problem.set.contains(problem.shaped(point)):
+            raise ValueError(f"net must lie in {problem.set!r}, but its point {i} does not")
+    return points
+
+
+def _check_exact(problem: Problem) -> None:
+    where = problem.set
+    ok = isinstance(where, L2Ball) or (
+        isinstance(where, Box) and bool((where.lower < where.upper).all())
+    )
+    if not ok or problem.dim > 2:
+        raise ValueError(
+            f"sampler='exact' needs a box or a Euclidean ball of dimension 1 or 2, got {where!r}; "
+            "give net=, a list of decisions to choose from, or use erm.objective_perturbation. "
+            "sampler='chain' runs, but without a guarantee"
+        )
+
+
+def _value(problem: Problem, x: FloatArray, ridge: float) -> float:
+    kind, params = problem.loss.kernel  # type: ignore[misc]
+    losses = kernels.phi_all(kind, params, problem.predictors(x), problem.y)
+    return math.fsum(losses) + 0.5 * ridge * float(x @ x)
+
+
+def _chain(problem: Problem, k: float, ridge: float, steps: int, source: Source) -> FloatArray:
+    """A random-walk Metropolis chain whose step is tuned on the way; its law is only near exp(-k F)."""
+    x = np.array(problem.set.center, dtype=float).ravel()
+    value = _value(problem, x, ridge)
+    step = float(problem.set.diameter) / (1.0 + math.sqrt(problem.dim) * k * problem.norm)
+    normals = np.empty(problem.dim)
+    for t in range(steps):
+        source.normals(normals)
+        trial = x + step / math.sqrt(problem.dim) * normals
+        accept = False
+        if problem.set.contains(problem.shaped(trial), tol=0.0):
+            new = _value(problem, trial, ridge)
+            uniform = (int(source.words(1)[0]) + 0.5) * 2.0**-64
+            accept = math.log(uniform) < -k * (new - value)
+        if accept:
+            x, value = trial, new
+        if t < steps // 2:  # aim at one acceptance in four
+            step *= math.exp((0.75 if accept else -0.25) / math.sqrt(t + 1.0))
+    return x
+
+
+def _chain_guarantee(ideal: Guarantee, steps: int) -> Guarantee:
+    none = Guarantee.none(
+        f"a Markov chain of {steps} steps is only near its law, by an unknown distance; drawn from "
+        f"the law itself the decision would have: {ideal.summary}",
+        ideal.neighbours,
+        ideal.window,
+    )
+    return Guarantee(none.releases, none.neighbours, none.window, ideal.seeded, ideal.lattice,
+                     none.caveats)  # fmt: skip

@@ -1,0 +1,59 @@
+"""What every solver returns: the private point, what is promised about it, and how it was found.
+
+The one thing a reader would get wrong: the guarantee covers the point and the trace's columns, not
+the trace's diagnostics, which read the records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from reticent._checks import FloatArray
+from reticent.privacy import Guarantee
+from reticent.trace import Trace
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """The result of a solver.
+
+    Attributes
+    ----------
+    point : array
+        The decision, in the shape of the set's points.
+    guarantee : Guarantee
+        What is promised to every record about it.
+    trace : Trace
+        What happened on the way.
+    """
+
+    point: FloatArray
+    guarantee: Guarantee
+    trace: Trace
+    _pause: Any = field(default=None, repr=False)
+
+    @property
+    def finished(self) -> bool:
+        """Whether all planned steps were taken; if not, ``resume=fit`` takes the rest."""
+        return self.trace.finished
+
+    def state(self) -> dict[str, Any]:
+        """What ``resume=`` needs to take the remaining steps, as plain data for ``reticent._state``.
+
+        A secret: it holds the state of the generator of the noise.
+        """
+        if self._pause is None:
+            raise ValueError(
+                f"this {self.trace.solver} took all its steps, so there is nothing to resume; "
+                "start a new run"
+            )
+        state: dict[str, Any] = self._pause.state()
+        return state
+
+    def __str__(self) -> str:
+        return f"{self.guarantee}\n{self.trace}"
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A pause holds the generator; a pickled copy of it could be continued twice.
+        return {**self.__dict__, "_pause": None}

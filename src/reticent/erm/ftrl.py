@@ -1,0 +1,324 @@
+"""Follow the regularised leader over the records, one after another, and average its decisions.
+
+Algorithm 4 of *Private Optimization* and its section 6.3.2 on excess risk: regret over records that
+are drawn with replacement is excess empirical risk. The learner is
+:class:`reticent.online.FollowTheRegularizedLeader`; here its stream is made of the records, in passes or
+by resampling, and what a record that comes several times costs is counted exactly. See
+docs/algorithms/gradient-descent.md.
+
+The one thing a reader would get wrong: a record that comes k times does not cost k times as much.
+What it moves in the noise's own coordinates is the norm of a sum of shifted columns, and these
+overlap less the further its visits are apart. Only the noise is for all visits together: every
+single gradient is clipped to the bound of one, whatever the set's projection does.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from reticent import _checks, sums
+from reticent.erm._problem import Problem, default_radius, reach
+from reticent.erm._reading import need_lipschitz, need_projection, read
+from reticent.erm.fit import Fit
+from reticent.noise import Source, lattice
+from reticent.online import FollowTheRegularizedLeader
+from reticent.privacy import Guarantee, Release
+from reticent.sets import L2Ball
+from reticent.sums import RunningTotal
+from reticent.sums.toeplitz_search import toeplitz
+from reticent.trace import Callback, Recorder
+
+NAME = "FTRL"
+ORDERS = ("passes", "resample", "given")
+AVERAGES = ("uniform", "last")
+_CHUNK = 4096
+_MARGIN = (
+    1e-3  # for what rounding adds to each of a record's visits; checked once the total is built
+)
+
+
+def ftrl(
+    loss: Any,
+    set: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    budget: Any,
+    passes: int = 1,
+    order: str = "passes",
+    regularizer: float | None = None,
+    average: str = "uniform",
+    record_loss: bool = False,
+    seed: int | None = None,
+    noise_precision: str = "lattice",
+    calibration: str = "exact",
+    callback: Callback | None = None,
+    progress: bool = False,
+) -> Fit:
+    """Learn from the records one after another with a private running total of gradients.
+
+    Parameters
+    ----------
+    loss : Loss
+        A generalised linear loss with bounded gradients on the set.
+    set : set or None
+        With a projection; None is a ball around 0 with a radius chosen by theory.
+    X, y, budget, seed, noise_precision, progress
+        As in :func:`reticent.erm.gradient_descent`.
+    passes : int
+        How often the whole data is gone through; ``passes * n`` steps in all.
+    order : {"passes", "resample", "given"}
+        Every pass in the same random order; each step a record drawn with replacement, as in the
+        proof that regret is excess risk; or the records' own order in every pass. None of them
+        depends on what the records hold.
+    regularizer : float, optional
+        Weight of ``(1/2) ||x - center||^2`` in the *summed* loss; by default one that balances
+        movement, noise and pull.
+    average : {"uniform", "last"}
+        The average of all decisions, or the last one.
+    record_loss : bool
+        Whether to write the average loss so far into the trace's diagnostics, which is not private.
+    calibration : {"exact", "published"}
+        "published" is the printed tree noise for one pass.
+    callback : callable, optional
+        Called every few thousand records; returning True stops the run.
+
+    Returns
+    -------
+    Fit
+
+    Notes
+    -----
+    Gradients are added up in whole lattice steps, exactly, so there is no rounding of sums to
+    account for; that each gradient is rounded to the lattice is part of its norm.
+
+    Examples
+    --------
+    >>> import numpy as np, reticent
+    >>> from reticent import erm, losses, sets
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((5000, 3)) / 3
+    >>> y = np.sign(X @ [2.0, -1.0, 0.0])
+    >>> fit = erm.ftrl(
+    ...     losses.Logistic(), sets.L2Ball(3, 5.0), X, y, budget=reticent.Budget(1.0, 1e-6), seed=0
+    ... )
+    >>> float(np.mean(np.sign(X @ fit.point) == y)) > 0.9
+    True
+    """
+    problem = read(
+        loss, set, X, y, budget, noise_precision=noise_precision, calibration=calibration
+    )
+    passes = _checks.integer(passes, "passes", low=1)
+    _checks.choice(order, "order", ORDERS)
+    _checks.choice(average, "average", AVERAGES)
+    given = (
+        None
+        if regularizer is None
+        else _checks.number(regularizer, "regularizer", low=0.0, open_low=True)
+    )
+    if not problem.is_linear_model:
+        raise TypeError(f"{NAME} needs a generalised linear loss, got {problem.loss!r}")
+    if set is None:
+        problem = problem.with_set(L2Ball(problem.dim, default_radius(problem, NAME)))
+    need_lipschitz(problem, NAME)
+    need_projection(problem, NAME)
+    if calibration == "published" and (passes > 1 or order == "resample" or budget.delta == 0.0):
+        raise ValueError(
+            "calibration='published' is the tree of Theorem 6.13, for Gaussian noise and one pass; "
+            "it needs passes=1, order='passes' or 'given', and delta > 0"
+        )
+    source = Source(seed)
+    visits = _visits(problem.count, passes, order, source)
+    steps = len(visits)
+    overlap = overlap_of(visits, problem.count, steps, problem.budget.delta > 0.0)
+    most = int(np.bincount(visits, minlength=problem.count).max())
+    room = _room(problem, overlap, steps)
+    norm = problem.norm * (1.0 + room)
+    widened = overlap * (1.0 + _MARGIN) if most > 1 else 1.0
+    weight = given or _regularizer(problem, norm * widened, steps)
+    recorder = Recorder(NAME, steps=steps, callback=callback, progress=progress)
+    learner = FollowTheRegularizedLeader(
+        problem.set, problem.loss, budget=problem.budget, horizon=steps, lipschitz=norm,
+        regularizer=weight, seed=int(source.words(1)[0] >> np.uint64(1)) if seed is not None else None,
+        noise_precision=noise_precision, calibration=calibration,
+        total=_revisited(widened, problem.noise) if most > 1 else "auto",
+    )  # fmt: skip
+    _check_room(learner, problem, room, overlap, most)
+    guarantee = _guarantee(learner, most, overlap)
+    recorder.settings.update(
+        {
+            "steps": steps,
+            "order": order,
+            "regularizer": weight,
+            "visits of one record count as": overlap,
+            "average": average,
+            "noise": guarantee.releases[0].noise,
+            "set": repr(problem.set),
+        }
+    )
+    recorder.facts["clipped"] = str(problem.clipped)
+    mean, done, lost = np.zeros(problem.dim), 0, 0.0
+    with recorder:
+        while done < steps:
+            rows = visits[done : done + _CHUNK]
+            play = learner.run(problem.A[rows], problem.y[rows], keep=len(rows), keep_records=False)
+            mean += (play.decisions.reshape(len(rows), -1).sum(axis=0) - len(rows) * mean) / (
+                done + len(rows)
+            )
+            done += len(rows)
+            lost += play.total_loss
+            seen = {"loss": lost / done} if record_loss else {}
+            if recorder.note(done, mean, {}, seen):
+                break
+    x = np.array(learner.decision).ravel() if average == "last" else mean
+    return Fit(problem.shaped(x), guarantee, recorder.close())
+
+
+def _visits(count: int, passes: int, order: str, source: Source) -> Any:
+    """Which record comes when; a function of the generator alone."""
+    if order == "given":
+        return np.tile(np.arange(count), passes)
+    if order == "resample":
+        # 64 bits modulo the count: off from uniform by less than count / 2^64
+        return (source.words(count * passes) % np.uint64(count)).astype(np.int64)
+    return np.tile(np.argsort(source.words(count), kind="stable"), passes)
+
+
+def overlap_of(visits: Any, count: int, steps: int, gaussian: bool) -> float:
+    """By which factor a record that comes several times moves more than one that comes once.
+
+    For correlated Gaussian noise with sensitivity coefficients c the norm of the sum of the columns
+    of C that belong to a record's visits, relative to that of one whole column; at most, since
+    every product of two columns is taken at its longest. For the pure tree the number of visits.
+    """
+    times = np.bincount(visits, minlength=count)
+    most = int(times.max())
+    if most <= 1:
+        return 1.0
+    if not gaussian:
+        return float(most)
+    c = toeplitz(horizon=steps).sensitivity_coefficients(steps)
+    size = 1 << (2 * steps - 1).bit_length()
+    lags = np.fft.irfft(np.abs(np.fft.rfft(c, size)) ** 2, size)[:steps]
+    lags = np.maximum(lags, 0.0) + 1e-12 * lags[0]  # what the transform may have lost
+    order = np.argsort(visits, kind="stable")
+    owner = visits[order]
+    total = lags[0] * times.astype(float)
+    for gap in range(1, most):
+        same = owner[gap:] == owner[:-gap]
+        if not same.any():
+            break
+        apart = order[gap:][same] - order[:-gap][same]
+        np.add.at(total, owner[gap:][same], 2.0 * lags[apart])
+    return math.sqrt(float(total.max() / lags[0]))
+
+
+class _Revisited(RunningTotal):
+    """A total to which one record contributes several times, and so moves it further than once."""
+
+    def __init__(self, *arguments: Any, overlap: float, **more: Any) -> None:
+        self.overlap = overlap
+        super().__init__(*arguments, **more)
+
+    def _reach(self) -> float:
+        return self.overlap * super()._reach()
+
+    def _arguments(self) -> dict[str, Any]:
+        return super()._arguments() | {"overlap": self.overlap}
+
+
+class RevisitedCorrelated(_Revisited, sums.Correlated):
+    """Correlated Gaussian noise."""
+
+
+class RevisitedTree(_Revisited, sums.Tree):
+    """A tree of Gamma noise."""
+
+
+def _revisited(overlap: float, noise: str) -> Any:
+    """What makes the total, of the kind that the learner would choose."""
+    if noise == "gaussian":
+        return functools.partial(RevisitedCorrelated, overlap=overlap)
+    return functools.partial(RevisitedTree, overlap=overlap, noise="gamma")
+
+
+def _regularizer(problem: Problem, norm: float, steps: int) -> float:
+    """The weight that balances pull, movement and noise; see docs/algorithms/gradient-descent.md."""
+    radius = reach(problem.set)
+    if not math.isfinite(radius):
+        radius = default_radius(problem, NAME)
+    if problem.noise == "gaussian":
+        spread = (
+            problem.budget.sensitivity(norm) / problem.level * (math.log(steps) / math.pi + 1.1)
+        )
+    else:
+        height = steps.bit_length()
+        spread = problem.budget.sensitivity(norm) / problem.level * height
+        spread *= math.sqrt(height * (problem.dim + 1.0) / 2.0)
+    L, bend = problem.norm, problem.smoothness
+    movement = 0.5 * L * math.sqrt(steps) / radius
+    if not math.isfinite(bend):
+        noise = spread * math.sqrt(problem.dim) * math.sqrt(steps) / radius / math.sqrt(steps)
+    else:
+        noise = (2.0 * steps * bend * (spread / radius) ** 2) ** (1 / 3)
+    return max(movement, noise)
+
+
+def _room(problem: Problem, overlap: float, steps: int) -> float:
+    """What rounding a gradient to the lattice can add to its norm, relatively, with room to spare."""
+    if problem.precision == "float":
+        return 0.0
+    moved = problem.budget.sensitivity(2.0 * overlap) * steps.bit_length()
+    per_scale = lattice.STEPS if problem.noise == "gaussian" else lattice.GAMMA_STEPS
+    step = max(moved / problem.level / per_scale, 2.0 * overlap * steps * 2.0**-59)
+    return 4.0 * math.sqrt(problem.dim) * step + 1e-9
+
+
+def _check_room(
+    learner: FollowTheRegularizedLeader, problem: Problem, room: float, overlap: float, most: int
+) -> None:
+    """That the margins taken beforehand are enough for the total that was built."""
+    total = learner.total
+    if problem.precision == "float" or not isinstance(total, sums.RunningTotal):
+        return
+    step = float(total._noise.step)
+    needed = math.sqrt(problem.dim) * step / problem.norm
+    if needed > room:
+        raise _too_coarse(problem, needed, room)
+    if isinstance(total, sums.Correlated) and most > 1:
+        # rounding can move every innovation, and adds to each of a record's visits
+        steps = int(total.horizon or 1)
+        sigma, filter_ = total._scale(steps), total._parameters(steps)
+        slack = math.sqrt(problem.dim) * total._rounding(steps)
+        slack *= max(1.0, step / sigma * lattice.STEPS)
+        reach_ = total._reach() / sigma
+        cross = slack * filter_.absolute_sensitivity(steps) * (most - overlap)
+        needed = cross / (overlap * reach_ * filter_.squared_sensitivity(steps))
+        if needed > _MARGIN:
+            raise _too_coarse(problem, needed, _MARGIN)
+
+
+def _too_coarse(problem: Problem, needed: float, taken: float) -> ArithmeticError:
+    return ArithmeticError(
+        f"the lattice is too coarse for gradients of norm {problem.norm:.3g} in {problem.dim} "
+        f"dimensions (a margin of {needed:.3g} is needed, {taken:.3g} was taken); fewer passes, "
+        "or a larger epsilon"
+    )
+
+
+def _guarantee(learner: FollowTheRegularizedLeader, most: int, overlap: float) -> Guarantee:
+    made = learner.guarantee
+    line = (
+        f"a record comes up to {most} times, which counts as {overlap:.4g} of its gradient's norm"
+    )
+    releases = [
+        Release(r.mechanism, r.curve, r.sensitivity, r.noise, r.count, (*r.details, line))
+        for r in made.releases
+    ]
+    return Guarantee(
+        releases, made.neighbours, made.window, made.seeded, made.lattice, made.caveats
+    )

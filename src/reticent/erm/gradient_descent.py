@@ -1,0 +1,356 @@
+"""Noisy projected gradient descent: every step sees the summed gradient through noise.
+
+Algorithm 3 of *Private Optimization*, with the exact noise ``sensitivity * sqrt(T) / mu`` and the
+average over the points at which gradients were taken; Poisson samples of the records as in Abadi et
+al., *Deep learning with differential privacy*; the step 2/(alpha (t+1)) and weights proportional to
+t for strongly convex losses of Lacoste-Julien, Schmidt and Bach, *A simpler approach to obtaining
+an O(1/t) convergence rate*. See docs/algorithms/gradient-descent.md.
+
+The one thing a reader would get wrong: more steps do not cost privacy here, they cost noise. All T
+steps together spend the budget, each with sqrt(T) times the noise that one alone would need.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from reticent import _checks
+from reticent._checks import FloatArray
+from reticent.erm._pause import Pause, take_up, terms
+from reticent.erm._problem import Problem, default_radius, doubts, reach
+from reticent.erm._reading import need_lipschitz, need_projection, read
+from reticent.erm.fit import Fit
+from reticent.noise import Source
+from reticent.noise.release import noisy, widened
+from reticent.privacy import Release, charge, published
+from reticent.privacy import calibration as calibrations
+from reticent.privacy.subsampled import SubsampledGaussian
+from reticent.sets import L2Ball
+from reticent.trace import Callback, Recorder
+
+NAME = "gradient descent"
+AVERAGES = ("auto", "uniform", "weighted", "last")
+MOST_STEPS = 1000
+"""The default number of steps is at most this; more can be asked for."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How many steps, of what size, and why."""
+
+    steps: int
+    rule: str
+    step_size: float
+    bound: float
+
+    @property
+    def averages_after(self) -> bool:
+        """Whether the points after each step are averaged, or those where gradients were taken."""
+        return self.rule == "smooth" or self.steps == 1
+
+    def size(self, t: int, curvature: float) -> float:
+        """The step after the t-th gradient, t = 1, 2, ..."""
+        if self.rule == "strongly convex":
+            return min(self.step_size, 2.0 / (curvature * (t + 1.0)))
+        return self.step_size
+
+
+def gradient_descent(
+    loss: Any,
+    set: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    budget: Any,
+    steps: int | None = None,
+    step_size: float | None = None,
+    average: str = "auto",
+    sampling: float | None = None,
+    start: Any = None,
+    weights: Any = None,
+    weight_bound: float = 1.0,
+    record_loss: bool = False,
+    seed: int | None = None,
+    noise_precision: str = "lattice",
+    calibration: str = "exact",
+    callback: Callback | None = None,
+    progress: bool = False,
+    resume: Any = None,
+) -> Fit:
+    """Minimise the mean loss by gradient descent with noise on every gradient.
+
+    Parameters
+    ----------
+    loss : Loss
+        Any loss with bounded gradients on the set. Records beyond its bounds are clipped.
+    set : set or None
+        With a projection. None is a ball around 0 whose radius follows from the number of records,
+        the dimension and the budget; see docs/algorithms/gradient-descent.md.
+    X, y
+        The records, an array or a CSR matrix, and their labels.
+    budget : Budget
+        With ``delta > 0`` the noise is Gaussian, with ``delta = 0`` it is Gamma.
+    steps : int, optional
+        How many; by default as many as the bound on the excess risk is still falling, up to 1000.
+    step_size : float, optional
+        For the mean loss; by default the one that the bound asks for.
+    average : {"auto", "uniform", "weighted", "last"}
+        What is returned: the average of the points at which gradients were taken (with the step
+        for smooth losses: of the points after each step), the same with weights 1, 2, ..., T, or
+        the point after the last step. "auto" is weighted.
+    sampling : float, optional
+        Take each record into each step with this probability, independently (Poisson sampling);
+        needs ``reticent[accounting]`` and delta > 0.
+    start : array, optional
+        Where to begin; it must not depend on the records. By default the set's center.
+    weights, weight_bound
+        A factor for each record's loss, clipped to [0, weight_bound]; the bound is public. Generalised
+        linear losses only.
+    record_loss : bool
+        Whether to write the mean loss of each step into the trace's diagnostics, which is not
+        private.
+    seed : int, optional
+        For experiments only. None is a cryptographic generator.
+    noise_precision : {"lattice", "float"}
+        "float" is for simulations.
+    calibration : {"exact", "published"}
+        "published" uses the printed noise; the guarantee says what it really gives.
+    callback : callable, optional
+        Called with a ``Moment`` after each step; returning True stops the run.
+    progress : bool
+        Show a progress line.
+    resume : Fit or dict, optional
+        A run that a callback stopped (or its ``state()``): take the steps that are left of it. All
+        other arguments must be those of that run. Nothing more is charged.
+
+    Returns
+    -------
+    Fit
+
+    Notes
+    -----
+    A record moves the computed sum of gradients by its clip norm (twice that for
+    ``neighbours="replace"``) plus ``2 n * 160 * 2^-53`` times it for the rounding of the sum, plus
+    one lattice step in each coordinate. All of it is in the guarantee.
+
+    Examples
+    --------
+    >>> import numpy as np, reticent
+    >>> from reticent import erm, losses, sets
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((2000, 3))
+    >>> X /= np.linalg.norm(X, axis=1)[:, None]
+    >>> y = np.sign(X @ [2.0, -1.0, 0.0])
+    >>> fit = erm.gradient_descent(
+    ...     losses.Logistic(), sets.L2Ball(3, 5.0), X, y, budget=reticent.Budget(1.0, 1e-6), seed=0
+    ... )
+    >>> float(np.mean(np.sign(X @ fit.point) == y)) > 0.95
+    True
+    """
+    problem = read(
+        loss, set, X, y, budget, noise_precision=noise_precision, calibration=calibration,
+        weights=weights, weight_bound=weight_bound,
+    )  # fmt: skip
+    if weights is not None and not problem.is_linear_model:
+        raise ValueError(f"weights need a generalised linear loss, got {loss!r}; leave them out")
+    _checks.choice(average, "average", AVERAGES)
+    if set is None:
+        problem = problem.with_set(L2Ball(problem.dim, default_radius(problem, NAME)))
+    need_lipschitz(problem, NAME)
+    need_projection(problem, NAME)
+    rate = _rate(sampling, problem)
+    if calibration == "published" and (problem.noise == "gamma" or rate is not None):
+        raise ValueError(
+            "calibration='published' is the Gaussian noise on all records of Algorithm 3; it needs "
+            "delta > 0 and sampling=None"
+        )
+    x = _start(problem, start)
+    plan = _plan(problem, steps, step_size, rate)
+    scale, release, caveats = _noise(problem, plan.steps, rate, calibration)
+    source = Source(seed)
+    guarantee = problem.promise([release], source, calibration=calibration, caveats=caveats)
+    settings = {
+        "steps": plan.steps,
+        "rule": plan.rule,
+        "step size": plan.step_size,
+        "average": "weighted" if average == "auto" else average,
+        "noise": release.noise,
+        "set": repr(problem.set),
+        "predicted excess risk": plan.bound,
+    }
+    recorder = Recorder(NAME, steps=plan.steps, settings=settings, callback=callback,
+                        progress=progress)  # fmt: skip
+    recorder.facts["clipped"] = str(problem.clipped)
+    identity = {
+        "steps": plan.steps, "step size": plan.step_size, "rule": plan.rule, "scale": scale,
+        "records": problem.count, "dim": problem.dim, "sampling": rate,
+        "average": settings["average"], "set": repr(problem.set), **terms(problem),
+    }  # fmt: skip
+    if resume is None:
+        charge(guarantee, NAME)
+        pause = Pause(NAME, identity, 0, {"point": x, "mean": np.zeros(problem.dim)}, source)
+    else:
+        pause = take_up(resume, NAME, identity)
+    return _run(problem, plan, rate, scale, pause, recorder, guarantee, record_loss)
+
+
+def _run(problem: Problem, plan: Plan, rate: float | None, scale: float, pause: Pause,
+         recorder: Recorder, guarantee: Any, record_loss: bool) -> Fit:  # fmt: skip
+    x, mean = pause.arrays["point"].copy(), pause.arrays["mean"].copy()
+    count = problem.count if rate is None else problem.count * rate
+    ridge = problem.loss.ridge
+    curvature = problem.loss.strong_convexity
+    weighted = recorder.settings["average"] == "weighted"
+    done, step = False, pause.step
+    with recorder:
+        while step < plan.steps and not done:
+            step += 1
+            rows = None if rate is None else _sample(pause.source, problem.count, rate)
+            total = problem.gradient_sum(x, rows)
+            answer = noisy(total, scale, pause.source, noise=problem.noise,
+                           precision=problem.precision)  # fmt: skip
+            seen = {"loss": problem.mean_loss(x)} if record_loss and recorder.wants(step) else {}
+            gradient = answer / count + ridge * x
+            size = plan.size(step, curvature)
+            before = x
+            x = problem.set.project(problem.shaped(x - size * gradient)).ravel()
+            # which of the two is averaged is what the analysis of each rule asks for
+            kept = x if plan.averages_after else before
+            mean += (kept - mean) * ((2.0 / (step + 1.0)) if weighted else 1.0 / step)
+            values = {"step size": size, "noisy gradient norm": float(np.linalg.norm(gradient))}
+            done = recorder.note(step, x, values, seen)
+    point = x if recorder.settings["average"] == "last" else mean
+    rest = None
+    if step < plan.steps:
+        rest = Pause(NAME, pause.plan, step, {"point": x, "mean": mean}, pause.source, pause.lease)
+    pause.lease.furthest = step
+    return Fit(problem.shaped(point), guarantee, recorder.close(), rest)
+
+
+def _rate(sampling: Any, problem: Problem) -> float | None:
+    if sampling is None:
+        return None
+    rate = _checks.number(sampling, "sampling", low=0.0, high=1.0, open_low=True)
+    if problem.noise == "gamma":
+        raise ValueError(
+            "sampling needs Gaussian noise and so delta > 0, got a budget with delta = 0; "
+            "leave sampling out"
+        )
+    # a multiple of 2^-53, so that comparing 53 random bits with it has exactly this probability
+    return max(1.0, round(rate * 2.0**53)) * 2.0**-53
+
+
+def _sample(source: Source, count: int, rate: float) -> Any:
+    return np.flatnonzero((source.words(count) >> np.uint64(11)) * 2.0**-53 < rate)
+
+
+def _start(problem: Problem, start: Any) -> FloatArray:
+    if start is None:
+        return np.array(problem.set.center, dtype=np.float64).ravel()
+    x = _checks.vector(np.ravel(start), "start", problem.dim)
+    if not problem.set.contains(problem.shaped(x)):
+        raise ValueError(f"start must lie in {problem.set!r}, got {start!r}; project it first")
+    return x
+
+
+def _plan(problem: Problem, steps: Any, step_size: Any, rate: float | None) -> Plan:
+    """The least number of steps whose bound is within 5 % of the best, and its step size."""
+    wanted = None if steps is None else _checks.integer(steps, "steps", low=1)
+    given = (
+        None
+        if step_size is None
+        else _checks.number(step_size, "step_size", low=0.0, open_low=True)
+    )
+    tries = [wanted] if wanted else np.unique(np.geomspace(1, MOST_STEPS, 60).astype(int)).tolist()
+    if given is not None:
+        return Plan(wanted or MOST_STEPS, "given", given, math.nan)
+    radius = reach(problem.set)
+    if not math.isfinite(radius):
+        radius = default_radius(problem, NAME)
+    plans = [_bound(problem, t, radius, rate) for t in tries]
+    best = min(plan.bound for plan in plans)
+    return next(plan for plan in plans if plan.bound <= 1.05 * best)
+
+
+def _bound(problem: Problem, steps: int, radius: float, rate: float | None) -> Plan:
+    # L bounds gradients of the mean loss, v the noise's second moment, M is smoothness, m strong
+    # convexity, D the distance to the best decision; see docs/algorithms/gradient-descent.md.
+    n, D = problem.count, radius
+    L = problem.norm + problem.loss.ridge * min(problem.set.norm_bound, radius + D)
+    growth = math.sqrt(steps) if problem.noise == "gaussian" else float(steps)
+    v = (problem.noise_norm(problem.sensitivity) * growth / n) ** 2
+    if rate is not None:
+        v += problem.norm**2 * (1.0 - rate) / (rate * n)
+    M, m = problem.smoothness, problem.loss.strong_convexity
+    size = D / math.sqrt(steps * (L * L + v))
+    plans = [Plan(steps, "convex", size, D * math.sqrt((L * L + v) / steps))]
+    if math.isfinite(M):
+        size = min(0.5 / M, D / math.sqrt(2.0 * v * steps)) if M > 0.0 else D / math.sqrt(v * steps)
+        plans.append(Plan(steps, "smooth", size, D * D / (2.0 * size * steps) + size * v))
+    if m > 0.0:
+        cap = 0.5 / M if math.isfinite(M) else math.inf
+        bound = 2.0 * (L * L + v) / (m * (steps + 1.0))
+        if math.isfinite(M):
+            warm = 4.0 * M / m
+            rest = (4.0 * M * warm * D * D + 8.0 * M * v / m**2) / (steps * (steps + 1.0))
+            bound = min(bound, rest + 4.0 * v / (m * (steps + 1.0)))
+        plans.append(Plan(steps, "strongly convex", cap, bound))
+    return min(plans, key=lambda plan: plan.bound)
+
+
+def _noise(
+    problem: Problem, steps: int, rate: float | None, calibration: str
+) -> tuple[float, Release, tuple[str, ...]]:
+    moved, dim = problem.sensitivity, problem.dim
+    what = "noisy sum of gradients"
+    if rate is not None:
+        return (*_sampled_noise(problem, steps, rate), ())
+    if calibration == "published":
+        budget = problem.budget
+        formula = published.gradient_descent(budget.epsilon, budget.delta, steps=steps,
+                                             norm=problem.norm)  # fmt: skip
+        scale = float(formula.scale)
+        details = (f"published noise: {formula.formula}", formula.where)
+        release = problem.release(what, moved, scale, dim, steps, details=details)
+        return scale, release, doubts(formula, budget)
+    share = math.sqrt(steps) if problem.noise == "gaussian" else float(steps)
+    scale = problem.noise_scale(moved, problem.level / share, dim, problem.largest_sum)
+    return scale, problem.release(what, moved, scale, dim, steps), ()
+
+
+def _sampled_noise(problem: Problem, steps: int, rate: float) -> tuple[float, Release]:
+    """Poisson samples: the multiplier is found by a search over the privacy loss distribution."""
+    limit = problem.norm + problem.rounding
+
+    def release(multiplier: float) -> Release:
+        scale = multiplier * limit
+        moved = limit
+        if problem.precision == "lattice":
+            moved = widened(limit, scale, problem.dim)
+        curve = SubsampledGaussian(rate, scale / moved, steps, problem.budget.neighbours)
+        return Release(
+            f"{steps} noisy sums of gradients over Poisson samples",
+            curve,
+            moved,
+            f"Gaussian, standard deviation {scale:.6g}",
+            details=(f"each record is in each sample with probability {rate:.6g}",),
+        )
+
+    def build(multiplier: float) -> Any:
+        return problem.promise([release(multiplier)], _UNSEEDED, calibration="trial")
+
+    full = problem.budget.sensitivity(1.0) * math.sqrt(steps) / problem.budget.mu
+    start = max(rate * full, 0.3)
+    multiplier = calibrations.calibrate(problem.budget, build, start=start, tolerance=1e-4)
+    return multiplier * limit, release(multiplier)
+
+
+class _Unseeded:
+    seeded = False
+
+
+_UNSEEDED: Any = _Unseeded()

@@ -1,0 +1,21 @@
+"""The scikit-learn and River faces of the learners and solvers.
+
+The River twins are in `reticent.estimators.river`, which needs ``pip install river``.
+"""
+
+from reticent.estimators.online_linear import OnlineLinearRegression
+from reticent.estimators.online_logistic import OnlineLogisticRegression
+from reticent.estimators.private_classifiers import PrivateLinearSVC, PrivateLogisticRegression
+from reticent.estimators.private_regressors import PrivateLasso, PrivateLinearRegression
+from reticent.estimators.scalers import DomainScaler, PrivateScaler
+
+__all__ = [
+    "DomainScaler",
+    "OnlineLinearRegression",
+    "OnlineLogisticRegression",
+    "PrivateLasso",
+    "PrivateLinearRegression",
+    "PrivateLinearSVC",
+    "PrivateLogisticRegression",
+    "PrivateScaler",
+]

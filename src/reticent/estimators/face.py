@@ -1,0 +1,208 @@
+"""What all scikit-learn faces share: features and labels read, a seed, and a fit that is all or nothing.
+
+Public scikit-learn interface only (`BaseEstimator`, `validate_data`, tags).
+
+The one thing a reader would get wrong: the list of classes is part of what is published. Read off
+the labels it is a release that nothing protects, so a face takes ``classes=`` and says so where it
+was not given.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from reticent.estimators import parameters
+from reticent.losses.records import clip_labels, clip_rows
+from reticent.privacy import Guarantee
+
+FloatArray = NDArray[np.float64]
+
+LEAK = "the list of classes was read off the labels, which nothing protects; give classes="
+# An appended intercept may round a row to just above the norm that was stated.
+ROOM = 1.0 + 2.0**-30
+
+
+class Face(BaseEstimator):
+    """Base of the scikit-learn faces."""
+
+    _norm: float
+    coef_: FloatArray
+    intercept_: Any
+    n_features_in_: int
+
+    def _seed(self) -> int | None:
+        state = self.random_state  # type: ignore[attr-defined]
+        if state is None:
+            return None
+        if isinstance(state, int | np.integer) and not isinstance(state, bool | np.bool_):
+            return parameters.CHECKS["seed"](state, "random_state")
+        return int(check_random_state(state).randint(2**31 - 1))
+
+    @contextlib.contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Whatever is refused leaves the estimator as it was."""
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def _features(self, X: Any, y: Any, *, reset: bool, numeric: bool) -> tuple[Any, Any]:
+        X, y = validate_data(
+            self, X, y, reset=reset, accept_sparse="csr", dtype=np.float64, y_numeric=numeric
+        )
+        return (sp.csr_array(X) if sp.issparse(X) else np.ascontiguousarray(X)), y
+
+    def _clip(self, X: Any) -> Any:
+        """As learnt: a feature vector beyond the norm is shortened when predicting too."""
+        return clip_rows(X, self._norm)[0]
+
+    def _predictors(self, X: Any) -> FloatArray:
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
+        X = self._clip(sp.csr_array(X) if sp.issparse(X) else X)
+        return np.asarray(X @ np.atleast_2d(self.coef_).T + self.intercept_)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "coef_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.non_deterministic = self.random_state is None  # type: ignore[attr-defined]
+        return tags
+
+
+class Classes:
+    """Labels of classes, for a face."""
+
+    classes_: Any
+
+    def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
+        X, y = self._features(X, y, reset=reset, numeric=False)  # type: ignore[attr-defined]
+        if self.classes is None:  # type: ignore[attr-defined]
+            with warnings.catch_warnings():
+                # It may warn of how many classes there are, which is theirs to know.
+                warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+                check_classification_targets(y)
+        return X, y
+
+    def _set_classes(self, labels: Any) -> None:
+        self.classes_ = np.unique(np.asarray(labels))
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"y holds one class only, {self.classes_.tolist()}; a classifier needs at least two "
+                "classes: give classes="
+            )
+
+    def _numbers(self, y: Any) -> NDArray[np.int64]:
+        """The place of each label in the list of classes."""
+        try:
+            number = np.searchsorted(self.classes_, y)
+        except TypeError:
+            raise ValueError(
+                f"y holds labels that cannot be compared with the classes {self.classes_.tolist()}; "
+                "give labels of one type. Nothing was learnt from these records"
+            ) from None
+        number[number == len(self.classes_)] = 0
+        wrong = np.flatnonzero(self.classes_[number] != y)
+        if wrong.size:
+            raise ValueError(
+                f"y[{wrong[0]}] = {y[wrong[0]]!r} is not one of the classes "
+                f"{self.classes_.tolist()}; nothing was learnt from these records"
+            )
+        return np.asarray(number)
+
+    def _pick(self, z: FloatArray) -> Any:
+        """The class of the largest predictor, or by its sign where there is one only."""
+        return self.classes_[(z[:, 0] > 0.0).astype(int) if z.shape[1] == 1 else z.argmax(axis=1)]
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """The linear predictor: of the second class where there are two, else of every class."""
+        z: FloatArray = self._predictors(X)  # type: ignore[attr-defined]
+        return z[:, 0] if len(self.classes_) == 2 else z
+
+    def predict(self, X: Any) -> Any:
+        return self._pick(self._predictors(X))  # type: ignore[attr-defined]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        # A few hundred records at epsilon = 1 do not make a good model, nor should they.
+        tags.classifier_tags.poor_score = True
+        return tags
+
+
+class Bounded:
+    """Labels within stated bounds, for a face."""
+
+    _bounds: tuple[float, float]
+    coef_: FloatArray
+    intercept_: Any
+
+    def _to_unit(self, y: Any) -> tuple[FloatArray, int]:
+        """Labels in [-1, 1], and how many were clipped."""
+        low, high = self._bounds = parameters.CHECKS["label_bounds"](
+            self.label_bounds,  # type: ignore[attr-defined]
+            "label_bounds",
+        )
+        y, beyond = clip_labels(np.asarray(y, dtype=np.float64), low, high)
+        return to_unit(y, low, high), beyond
+
+    def _set_line(self, coefficients: FloatArray, intercept: float) -> None:
+        """``coef_`` and ``intercept_``, from those for labels in [-1, 1]."""
+        low, high = self._bounds
+        middle, half = low + 0.5 * (high - low), 0.5 * (high - low)
+        self.coef_ = half * coefficients
+        self.intercept_ = float(middle + half * intercept)
+
+    def predict(self, X: Any) -> FloatArray:
+        """Predictions, kept within ``label_bounds``."""
+        return np.clip(self._predictors(X)[:, 0], *self._bounds)  # type: ignore[attr-defined]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        # A few hundred records at epsilon = 1 do not make a good model, nor should they.
+        tags.regressor_tags.poor_score = True
+        return tags
+
+
+def shares(p: FloatArray) -> FloatArray:
+    """Probabilities from those of one classifier, or of one against the rest for every class."""
+    if p.shape[1] == 1:
+        return np.hstack([1.0 - p, p])
+    p = np.maximum(p, np.finfo(float).tiny)
+    return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+
+def to_unit(y: Any, low: float, high: float) -> Any:
+    """Labels within bounds moved and scaled to [-1, 1]."""
+    return np.clip((y - low) / (high - low) * 2.0 - 1.0, -1.0, 1.0)
+
+
+def with_caveat(guarantee: Guarantee, line: str) -> Guarantee:
+    """The same guarantee with one more sentence that a reader must see."""
+    lines = dict.fromkeys((*guarantee.caveats, line))
+    return dataclasses.replace(guarantee, caveats=tuple(lines))
+
+
+def with_details(guarantee: Guarantee, lines: tuple[str, ...]) -> Guarantee:
+    """The same guarantee with more lines under each of its releases."""
+    releases = [
+        dataclasses.replace(release, details=release.details + lines)
+        for release in guarantee.releases
+    ]
+    return dataclasses.replace(guarantee, releases=tuple(releases))

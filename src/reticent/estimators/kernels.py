@@ -1,0 +1,139 @@
+"""What an estimator sees of one record: the gradient of its loss, with features clipped on the way.
+
+The losses are those of `reticent.losses` (logistic; Huber with threshold 1), and the stack of logistic
+losses that :mod:`reticent.estimators.stream` describes. Clipping and gradient are one pass, so that a
+record costs one call.
+
+The one thing a reader would get wrong: features are divided by the norm that they are clipped to, and
+the intercept is a constant feature ``scaling`` beside them, so the norm that noise is calibrated to is
+sqrt(1 + scaling^2), whatever units the features came in.
+
+Letters: v features as they came, w weights (one output after the other), z linear predictor, g gradient.
+"""
+
+from __future__ import annotations
+
+import math
+
+from numba import njit
+
+from reticent.online.kernels import DECISION, update
+
+LOGISTIC = 0  # one output, label -1 or 1
+STACKED = 1  # several outputs, label a class number
+HUBER = 2  # one output, label in [-1, 1]
+
+# Places in ``settings``.
+KIND = 0
+NORM = 1
+SCALING = 2
+OFFSET = 3
+OUTPUTS = 4
+SETTINGS = 5
+
+REFUSED = -1
+
+
+@njit(cache=True, nogil=True)
+def shrink(v, norm):  # type: ignore[no-untyped-def]
+    """What brings v within the norm: 1 where it is, below 1 where it is not, -1 if v is not finite."""
+    square = 0.0
+    for i in range(v.size):
+        square += v[i] * v[i]
+    if square <= norm * norm:
+        return 1.0
+    if square <= 1.7976931348623157e308:
+        # a hair below, so that rounding cannot leave it above
+        return min(1.0, norm / math.sqrt(square)) * (1.0 - 2.0**-40)
+    largest = 0.0
+    for i in range(v.size):
+        if not abs(v[i]) <= 1.7976931348623157e308:
+            return -1.0
+        largest = max(largest, abs(v[i]))
+    square = 0.0
+    for i in range(v.size):
+        square += (v[i] / largest) ** 2
+    factor = norm / largest / math.sqrt(square) * (1.0 - 2.0**-40)
+    # so small that it has lost its digits: nothing is within any norm
+    return factor if factor >= 2.2250738585072014e-308 else 0.0
+
+
+@njit(cache=True, nogil=True)
+def sigmoid(z):  # type: ignore[no-untyped-def]
+    if z >= 0.0:
+        return 1.0 / (1.0 + math.exp(-z))
+    e = math.exp(z)
+    return e / (1.0 + e)
+
+
+@njit(cache=True, nogil=True)
+def predictor(v, factor, w, settings):  # type: ignore[no-untyped-def]
+    """<w, features> for one output, the intercept included."""
+    z = 0.0
+    for i in range(v.size):
+        z += w[i] * (factor * v[i])  # in this order: v alone may be as large as a double can be
+    z += settings[OFFSET]
+    return z + w[v.size] * settings[SCALING] if w.size > v.size else z
+
+
+@njit(cache=True, nogil=True)
+def predictors(v, w, settings, out):  # type: ignore[no-untyped-def]
+    """The linear predictors of one record; -1 if it is not finite."""
+    factor = shrink(v, settings[NORM])
+    if factor < 0.0:
+        return REFUSED
+    factor /= settings[NORM]
+    columns = w.size // out.size
+    for k in range(out.size):
+        out[k] = predictor(v, factor, w[k * columns : (k + 1) * columns], settings)
+    return 0
+
+
+@njit(cache=True, nogil=True)
+def predict_one(v, w, settings):  # type: ignore[no-untyped-def]
+    """The linear predictor of one record for one output; nan if it is not finite."""
+    factor = shrink(v, settings[NORM])
+    if factor < 0.0:
+        return math.nan
+    return predictor(v, factor / settings[NORM], w, settings)
+
+
+@njit(cache=True, nogil=True)
+def see(v, label, w, settings, g):  # type: ignore[no-untyped-def]
+    """Write one record's gradient into g; 1 if features were clipped, 0 if not, -1 if refused."""
+    factor = shrink(v, settings[NORM])
+    if factor < 0.0:
+        return REFUSED
+    clipped = 1 if factor < 1.0 else 0
+    factor /= settings[NORM]
+    kind = settings[KIND]
+    outputs = int(settings[OUTPUTS])
+    columns = w.size // outputs
+    for k in range(outputs):
+        start = k * columns
+        z = predictor(v, factor, w[start : start + columns], settings)
+        if kind == LOGISTIC:
+            slope = -label * sigmoid(-label * z)
+        elif kind == STACKED:
+            slope = sigmoid(z) - (1.0 if k == label else 0.0)
+        else:
+            slope = min(1.0, max(-1.0, z - label))
+        for i in range(v.size):
+            g[start + i] = slope * (factor * v[i])
+        if columns > v.size:
+            g[start + v.size] = slope * settings[SCALING]
+    return clipped
+
+
+@njit(cache=True, nogil=True)
+def learn(v, label, settings, g, knobs, total, noise, row, memory):  # type: ignore[no-untyped-def]
+    """See one record at the learner's own decision, and learn from it (`reticent.online.kernels.update`).
+
+    Returns whether the gradient was clipped in its lowest bit and whether the features were in the
+    next, or -1 if the record was refused, and then nothing is changed.
+    """
+    clipped = see(v, label, memory[DECISION], settings, g)
+    if clipped < 0:
+        return REFUSED
+    short = update(g, knobs, total, noise, row, memory)
+    return 2 * clipped + short if short >= 0 else REFUSED

@@ -1,0 +1,191 @@
+"""Private logistic regression that learns as records come, with scikit-learn's interface.
+
+The approximate leader of [window], Algorithm 1, on the logistic loss with a ridge; several classes are
+one-versus-rest in one stacked release (:mod:`reticent.estimators.stream`).
+
+The one thing a reader would get wrong: the list of classes is part of what is published. Read off the
+labels it is a release that nothing protects, so say it: ``classes=``.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import expit
+from sklearn.base import ClassifierMixin
+
+from reticent.estimators import kernels as k
+from reticent.estimators import parameters
+from reticent.estimators.face import LEAK, Classes, FloatArray, shares, with_caveat
+from reticent.estimators.online import OnlineEstimator
+from reticent.estimators.stream import Plan, Stream
+from reticent.privacy import Guarantee, PrivacyLeakWarning, remarked
+
+
+class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
+    """Differentially private logistic regression, one record at a time or all at once.
+
+    Parameters
+    ----------
+    epsilon, delta, neighbours
+        The budget for the whole stream; ``delta=0`` asks for pure privacy. See `reticent.Budget`.
+    feature_norm : float
+        Feature vectors longer than this (Euclidean norm) are scaled down to it, when learning and
+        when predicting. Scale features by what is known of them, not by what they turned out to be.
+    classes : list, optional
+        All labels there can be. Without it ``fit`` reads them off the data, with a
+        `reticent.PrivacyLeakWarning`, and ``partial_fit`` wants them in its first call.
+    fit_intercept : bool
+        Whether to learn an intercept, by a constant feature.
+    intercept_scaling : float
+        The constant feature, as a share of ``feature_norm``. Noise is calibrated to the norm of
+        both, sqrt(1 + intercept_scaling^2) feature_norm; the smaller, the slower the intercept.
+    ridge : float
+        Weight of half the squared coefficients in every record's loss, with features in units of
+        ``feature_norm``.
+    coefficient_norm : float
+        The largest Euclidean norm of all coefficients together, in the same units.
+    horizon : int, optional
+        How many records there may be. Without it ``fit`` takes the number of rows, and a stream of
+        ``partial_fit`` is endless, with somewhat more noise. ``partial_fit`` after such a ``fit``
+        starts a new stream from the coefficients that ``fit`` released, with the same budget for
+        its own records.
+    window : int, optional
+        Protect each record only while this many come in, its own included, with less noise; see
+        `reticent.Budget`. They count one by one, however many a call of ``partial_fit`` takes.
+    random_state : int or RandomState, optional
+        ``None`` is a cryptographic generator. Anything else is for experiments, and ``guarantee_``
+        says so.
+
+    Attributes
+    ----------
+    coef_, intercept_ : arrays of shape (1 or n_classes, n_features) and (1 or n_classes,)
+    classes_ : array
+        Sorted.
+    guarantee_ : reticent.Guarantee
+        For everything that was or will be published from this stream.
+    n_samples_seen_ : int
+    clipped_ : ClipCounts
+        How many records were beyond the bounds. A diagnostic that reads private data: do not publish.
+
+    Notes
+    -----
+    *Several classes* are one classifier each against the rest. The gradients of one record are stacked
+    and clipped together to the norm that a single one would have, so that all classifiers are one release
+    at the whole budget: nothing is split, and ten classes have the noise of two.
+
+    ``score`` reads private data and is a diagnostic. A pickle of an estimator that can learn on is as
+    secret as the data; :meth:`release` gives a copy that is not.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from reticent.estimators import OnlineLogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, size=(20_000, 3)) / np.sqrt(3)
+    >>> y = np.where(X @ [1.0, -2.0, 0.5] + 0.1 > 0, "yes", "no")
+    >>> model = OnlineLogisticRegression(epsilon=1.0, classes=["no", "yes"], random_state=0)
+    >>> for rows in np.split(np.arange(20_000), 20):
+    ...     model = model.partial_fit(X[rows], y[rows])
+    >>> model.score(X, y) > 0.9
+    True
+    >>> print(model.guarantee_)
+    0.2368-GDP, so epsilon = 1 at delta = 1e-06; one record is blanked (zero-out), protected for ever; seeded...
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        *,
+        neighbours: str = "zero-out",
+        feature_norm: float = 1.0,
+        classes: Any = None,
+        fit_intercept: bool = True,
+        intercept_scaling: float = 0.3,
+        ridge: float = 1e-3,
+        coefficient_norm: float = 10.0,
+        horizon: int | None = None,
+        window: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.neighbours = neighbours
+        self.feature_norm = feature_norm
+        self.classes = classes
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.ridge = ridge
+        self.coefficient_norm = coefficient_norm
+        self.horizon = horizon
+        self.window = window
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from a table, as a stream of its own in random order; what was learnt before is forgotten."""
+        with self._all_or_nothing():
+            X, y = self._checked(X, y, reset=True)
+            declared = parameters.CHECKS["classes"](self.classes, "classes")
+            self._leaky = declared is None
+            self._set_classes(y if declared is None else declared)
+            if self._leaky:
+                warnings.warn(LEAK, PrivacyLeakWarning, stacklevel=2)
+            with remarked(*((LEAK,) if self._leaky else ())):
+                return self._learn(X, y, fresh=True, whole=True)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Learn from more records; refused, with nothing changed, if any of them is bad.
+
+        Parameters
+        ----------
+        X, y
+            Records and their labels.
+        classes : list, optional
+            All labels there can be: for the first call, where the constructor was not told.
+        """
+        with self._all_or_nothing():
+            first = not self._begun
+            if not first:
+                self._check_open()
+            X, y = self._checked(X, y, reset=first)
+            if first:
+                declared = self.classes if classes is None else classes
+                if declared is None:
+                    raise ValueError(
+                        "classes must be given in the first call of partial_fit, or to the "
+                        "constructor: the list of all labels that can occur"
+                    )
+                self._leaky = False
+                self._set_classes(parameters.CHECKS["classes"](list(declared), "classes"))
+            elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+                raise ValueError(
+                    f"classes={classes!r} is not what the stream began with, {self.classes_.tolist()}"
+                )
+            return self._learn(X, y, fresh=first, whole=False)
+
+    def _plan(self, values: dict[str, Any], horizon: int | None) -> Plan:
+        count = len(self.classes_)
+        return Plan(
+            kind=k.LOGISTIC if count == 2 else k.STACKED,
+            outputs=1 if count == 2 else count,
+            **self._common(values, horizon),
+        )
+
+    def _encode(self, y: Any) -> tuple[FloatArray, int]:
+        number = self._numbers(y)
+        labels = number.astype(np.float64)
+        return (2.0 * labels - 1.0 if len(self.classes_) == 2 else labels), 0
+
+    def _publish(self, stream: Stream) -> None:
+        self.coef_ = stream.coefficients
+        self.intercept_ = stream.intercepts
+
+    def _stated(self, guarantee: Guarantee) -> Guarantee:
+        return with_caveat(guarantee, LEAK) if self._leaky else guarantee
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Probabilities of the classes; those of several classifiers are divided by their sum."""
+        return shares(expit(self._predictors(X)))

@@ -1,0 +1,119 @@
+"""What each parameter of an estimator may be: declared once, checked when learning begins.
+
+scikit-learn's convention is that a constructor only stores and that ``fit`` validates; its own
+declarative machinery for that is private, so this is ours, over the checks that all of Reticent shares.
+
+The one thing a reader would get wrong: nothing here may look at data. Bounds are stated by the user and
+public; one that was read off the data would be a release of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from reticent import _checks
+from reticent.privacy import Budget
+from reticent.privacy.budget import NEIGHBOURS
+
+Check = Callable[[Any, str], Any]
+
+
+def _positive(value: Any, name: str) -> float:
+    return _checks.number(value, name, low=0.0, open_low=True)
+
+
+def _whole_or_none(value: Any, name: str) -> int | None:
+    return None if value is None else _checks.integer(value, name, low=1)
+
+
+def _truth(value: Any, name: str) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
+
+
+def _bounds(value: Any, name: str) -> tuple[float, float]:
+    try:
+        low, high = value
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"{name} must be two numbers (low, high) that are known without looking at the data, "
+            f"got {value!r}"
+        ) from None
+    low, high = _checks.number(low, f"{name}[0]"), _checks.number(high, f"{name}[1]")
+    if not low < high:
+        raise ValueError(f"{name} must have low < high, got {value!r}")
+    if not np.isfinite(high - low):
+        raise ValueError(f"{name} must be no farther apart than a float can hold, got {value!r}")
+    return low, high
+
+
+def _labels(value: Any, name: str) -> Any:
+    if value is None:
+        return None
+    if isinstance(value, str) or np.ndim(value) != 1 or len(set(value)) < 2:
+        raise ValueError(
+            f"{name} must list at least two class labels that are known without looking at the "
+            f"data, got {value!r}"
+        )
+    if len(set(value)) != len(value):
+        raise ValueError(f"{name} must name each class once, got {value!r}")
+    return list(value)
+
+
+def _features(value: Any, name: str) -> tuple[Any, ...] | None:
+    if value is None:
+        return None
+    if isinstance(value, str) or not len(value) or len(set(value)) != len(value):
+        raise ValueError(
+            f"{name} must list the names of the features, each once, or be None to hash names "
+            f"into a fixed dimension; got {value!r}"
+        )
+    return tuple(value)
+
+
+def _seed(value: Any, name: str) -> int | None:
+    return None if value is None else _checks.integer(value, name, low=0)
+
+
+CHECKS: Mapping[str, Check] = {
+    "epsilon": _positive,
+    "delta": partial(_checks.number, low=0.0, high=1.0, open_high=True),
+    "neighbours": partial(_checks.choice, allowed=NEIGHBOURS),
+    "feature_norm": _positive,
+    "label_bounds": _bounds,
+    "classes": _labels,
+    "fit_intercept": _truth,
+    "intercept_scaling": _positive,
+    "ridge": _positive,
+    "radius": _positive,
+    "norm": _positive,
+    "coefficient_norm": _positive,
+    "learner": partial(_checks.choice, allowed=("approximate-leader", "quadratic-leader")),
+    "horizon": _whole_or_none,
+    "window": _whole_or_none,
+    "features": _features,
+    "dimension": partial(_checks.integer, low=1),
+    "seed": _seed,
+}
+
+
+def checked(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters by name, each checked; those without a declared check are left out."""
+    return {name: CHECKS[name](value, name) for name, value in values.items() if name in CHECKS}
+
+
+def budget(values: Mapping[str, Any]) -> Budget:
+    """The budget that checked parameters ask for."""
+    return Budget(values["epsilon"], values["delta"], values["neighbours"], values["window"])
+
+
+def label(value: Any) -> float:
+    """One real label of a stream."""
+    if type(value) is float and value - value == 0.0:
+        return value
+    return _checks.number(value, "y")

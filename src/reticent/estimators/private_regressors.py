@@ -1,0 +1,322 @@
+"""Private linear regression and LASSO on a table, with scikit-learn's interface.
+
+Least squares from noisy sufficient statistics (docs/algorithms/sufficient-statistics.md) where the
+noise on A'A leaves it useful, else gradient descent on Huber's loss (objective perturbation of it
+where delta = 0); the LASSO by Frank-Wolfe
+steps to noisily chosen corners of the l1 ball (docs/algorithms/frank-wolfe.md), whose noise grows
+with the logarithm of the number of features only.
+
+The one thing a reader would get wrong: labels are moved and scaled from ``label_bounds`` to [-1, 1]
+before anything is learnt; radius and regularizer are in those units.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import column_or_1d
+
+from reticent import _checks, erm
+from reticent.estimators import parameters
+from reticent.estimators.face import Bounded, FloatArray
+from reticent.estimators.private import PrivateEstimator, Table, with_constant
+from reticent.losses import ClipCounts, Huber, Squared
+from reticent.privacy import Budget
+from reticent.sets import L1Ball
+
+STATISTICS = "sufficient-statistics"
+LINEAR_SOLVERS = ("auto", STATISTICS, "adassp", "objective-perturbation", "gradient-descent")
+LASSO_SOLVERS = ("auto", "frank-wolfe", STATISTICS)
+_SPREAD = 100.0
+_MOST_COLUMNS = 2000
+"""More columns than this make a matrix of products that is slow to solve with."""
+
+
+class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
+    """What the two regressors share."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from a table. Each call is a release of its own and spends the whole budget.
+
+        Parameters
+        ----------
+        X, y
+            Records (an array, a data frame or a sparse matrix) and their labels.
+        sample_weight : array, optional
+            Clipped to [0, ``weight_bound``].
+        """
+        with self._all_or_nothing():
+            X, y = self._features(X, y, reset=True, numeric=True)
+            labels, beyond = self._to_unit(column_or_1d(y, warn=True))
+            common = self._common()
+            table = self._table(X, sample_weight, None, 1.0)
+            fit = self._solve(table, labels, common)
+            weights = self._publish(fit, table)
+            coefficients, intercepts = self._coefficients(weights, table)
+            self._set_line(coefficients[0], intercepts[0])
+            self.clipped_ = ClipCounts(table.scaled, beyond, table.count)
+            return self
+
+    def _solve(self, table: Table, labels: FloatArray, common: dict[str, Any]) -> erm.Fit:
+        raise NotImplementedError
+
+    def _squared(self, table: Table, labels: FloatArray) -> tuple[Squared, Any, FloatArray]:
+        """The loss and the records; weights go into records and labels as their square roots."""
+        size = math.sqrt(table.weight_bound)
+        loss = Squared(feature_norm=size * table.norm, label_bounds=(-size, size))
+        if table.weights is None:
+            return loss, table.rows, labels
+        roots = np.sqrt(table.weights)
+        rows = table.rows
+        rows = sp.csr_array(sp.diags_array(roots) @ rows) if sp.issparse(rows) else (
+            rows * roots[:, None]
+        )  # fmt: skip
+        return loss, rows, labels * roots
+
+
+def products_survive(budget: Budget, count: int, columns: int) -> tuple[bool, str]:
+    """Whether noise leaves A'A useful, and a sentence that says so. Reads public numbers only.
+
+    The noise's largest eigenvalue is about ``2 sqrt(p) F^2 / mu``, and A'A has the mean eigenvalue
+    ``n F^2 / p`` where features fill the ball; of real features the eigenvalues spread over two orders
+    of magnitude, and the small ones must survive too.
+    """
+    moved = math.sqrt(budget.sensitivity(1.0))
+    entry = moved / budget.mu if budget.delta > 0.0 else moved * columns / budget.epsilon
+    edge, mean = 2.0 * math.sqrt(columns) * entry, count / columns
+    if columns > _MOST_COLUMNS:
+        return False, f"{columns} columns are too many for a matrix of products"
+    fine = _SPREAD * edge < mean
+    words = f"noise of norm {edge:.3g} on A'A is {'' if fine else 'not '}small beside its mean"
+    return fine, f"{words} eigenvalue {mean:.3g} ({count} records, {columns} columns)"
+
+
+class PrivateLinearRegression(PrivateRegressor):
+    """Differentially private linear regression on a table.
+
+    Parameters
+    ----------
+    epsilon, delta, neighbours
+        The budget; ``delta=0`` asks for pure privacy. See `reticent.Budget`.
+    feature_norm : float
+        Feature vectors longer than this (Euclidean norm) are scaled down to it.
+    label_bounds : (low, high)
+        Labels beyond these are clipped, and predictions stay within. State what is known, not what
+        the labels turned out to be.
+    fit_intercept, weight_bound, noise_precision, verbose, random_state
+        As in `PrivateLogisticRegression`.
+    intercept_scaling : float, optional
+        As there, but for the default, which is the best for sufficient statistics: about
+        ``(2 p) ** -0.25``.
+    regularizer : float, optional
+        A fixed ridge of the summed loss, labels and features scaled. By default sufficient
+        statistics choose it after the release, from what was released. Asking for one with "auto"
+        rules gradient descent out.
+    solver : {"auto", "sufficient-statistics", "adassp", "objective-perturbation", "gradient-descent"}
+        "auto" takes sufficient statistics where noise leaves A'A useful, else gradient descent on
+        Huber's loss, or objective perturbation of it where delta = 0; ``solver_reason_`` says why.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_features,)
+    intercept_ : float
+    guarantee_, solver_, solver_reason_, settings_, clipped_
+        As in `PrivateLogisticRegression`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from reticent.estimators import PrivateLinearRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, size=(20_000, 2)) / np.sqrt(2)
+    >>> y = 10 + X @ [3.0, -2.0] + 0.1 * rng.standard_normal(20_000)
+    >>> model = PrivateLinearRegression(label_bounds=(5, 15), random_state=0).fit(X, y)
+    >>> model.score(X, y) > 0.99, model.solver_
+    (True, 'sufficient-statistics')
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        *,
+        neighbours: str = "zero-out",
+        feature_norm: float = 1.0,
+        label_bounds: tuple[float, float] = (-1, 1),
+        fit_intercept: bool = True,
+        intercept_scaling: float | None = None,
+        regularizer: float | None = None,
+        solver: str = "auto",
+        weight_bound: float = 1.0,
+        noise_precision: str = "lattice",
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.neighbours = neighbours
+        self.feature_norm = feature_norm
+        self.label_bounds = label_bounds
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.regularizer = regularizer
+        self.solver = solver
+        self.weight_bound = weight_bound
+        self.noise_precision = noise_precision
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _scaling(self, columns: int) -> float:
+        if self.intercept_scaling is None and self.fit_intercept:
+            # Noise on A'A grows with the squared norm: (1 + t^2)^2 (p + 1/t^2) is least here.
+            return math.sqrt((math.sqrt(1.0 + 8.0 * columns) - 1.0) / (4.0 * columns))
+        return super()._scaling(columns)
+
+    def _solve(self, table: Table, labels: FloatArray, common: dict[str, Any]) -> erm.Fit:
+        asked = _checks.choice(self.solver, "solver", LINEAR_SOLVERS)
+        self.solver_, self.solver_reason_ = asked, "asked for"
+        if asked == "auto":
+            fine, words = products_survive(common["budget"], table.count, table.columns)
+            # Without delta every step of a descent would pay in full, and one release is better.
+            pure = common["budget"].delta == 0.0 or self.regularizer is not None
+            self.solver_ = "objective-perturbation" if pure else "gradient-descent"
+            self.solver_ = STATISTICS if fine else self.solver_
+            self.solver_reason_ = words
+        if self.solver_ in (STATISTICS, "adassp"):
+            method = "adassp" if self.solver_ == "adassp" else "joint"
+            loss, rows, targets = self._squared(table, labels)
+            return erm.sufficient_statistics(
+                loss, None, rows, targets, method=method, regularizer=self.regularizer, **common
+            )
+        huber = Huber(1.0, feature_norm=table.norm)
+        if self.solver_ == "objective-perturbation":
+            return erm.objective_perturbation(
+                huber, None, table.rows, labels, regularizer=self.regularizer,
+                weights=table.weights, weight_bound=table.weight_bound, **common,
+            )  # fmt: skip
+        if self.regularizer is not None:
+            raise ValueError(
+                f"solver={self.solver_!r} takes no regularizer; use solver={STATISTICS!r}"
+            )
+        return erm.gradient_descent(
+            huber, None, table.rows, labels, weights=table.weights,
+            weight_bound=table.weight_bound, **common,
+        )  # fmt: skip
+
+
+class PrivateLasso(PrivateRegressor):
+    """Differentially private least squares over an l1 ball, for many more features than records.
+
+    Parameters
+    ----------
+    radius : float, optional
+        The largest sum of absolute coefficients, with labels scaled to [-1, 1] and features in
+        units of ``feature_norm``. By default 1, or less where the number of records and the budget
+        say that noise would choose the coefficients of a larger one.
+    feature_norm : float
+        The largest absolute value of any *single* feature; larger ones are clipped. Over an l1 ball
+        nothing else about a record matters.
+    steps : int, optional
+        Of Frank-Wolfe; by default as many as balance the two parts of the bound on the excess risk.
+    solver : {"auto", "frank-wolfe", "sufficient-statistics"}
+        "auto" takes sufficient statistics where there are few features and many records, else
+        Frank-Wolfe.
+    epsilon, delta, neighbours, label_bounds, fit_intercept, weight_bound, noise_precision, verbose
+        As in `PrivateLinearRegression`, as is ``random_state``. The intercept is one more
+        coefficient within the ball, around the middle of ``label_bounds``; it costs no noise.
+
+    Attributes
+    ----------
+    coef_, intercept_, guarantee_, solver_, solver_reason_, settings_, clipped_
+        As in `PrivateLinearRegression`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from reticent.estimators import PrivateLasso
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.choice([-1.0, 1.0], size=(1_500, 3_000))
+    >>> y = 0.5 * X[:, 3] - 0.4 * X[:, 70]
+    >>> model = PrivateLasso(epsilon=2.0, random_state=0).fit(X, y)
+    >>> np.argsort(-np.abs(model.coef_))[:2].tolist(), model.solver_
+    ([3, 70], 'frank-wolfe')
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        *,
+        radius: float | None = None,
+        neighbours: str = "zero-out",
+        feature_norm: float = 1.0,
+        label_bounds: tuple[float, float] = (-1, 1),
+        fit_intercept: bool = True,
+        steps: int | None = None,
+        solver: str = "auto",
+        weight_bound: float = 1.0,
+        noise_precision: str = "lattice",
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.radius = radius
+        self.neighbours = neighbours
+        self.feature_norm = feature_norm
+        self.label_bounds = label_bounds
+        self.fit_intercept = fit_intercept
+        self.steps = steps
+        self.solver = solver
+        self.weight_bound = weight_bound
+        self.noise_precision = noise_precision
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _table(self, X: Any, sample_weight: Any, factors: FloatArray | None, most: float) -> Table:
+        self._norm = parameters.CHECKS["feature_norm"](self.feature_norm, "feature_norm")
+        constant = 1.0 if self.fit_intercept else 0.0
+        values = X.data if sp.issparse(X) else X
+        beyond = np.abs(values) > self._norm
+        scaled = 0
+        if beyond.any():
+            scaled = int(np.count_nonzero(abs(X).max(axis=1).toarray() > self._norm)
+                         if sp.issparse(X) else beyond.any(axis=1).sum())  # fmt: skip
+        weights, bound = self._weights(sample_weight, X.shape[0], factors, most)
+        rows = with_constant(self._clip(X), np.full(X.shape[0], 1.0 / self._norm), constant)
+        return Table(rows, 1.0, constant, weights, bound, scaled)
+
+    def _clip(self, X: Any) -> Any:
+        if not sp.issparse(X):
+            return np.clip(X, -self._norm, self._norm)
+        clipped = sp.csr_array(X, copy=True)
+        clipped.data = np.clip(clipped.data, -self._norm, self._norm)
+        return clipped
+
+    def _facts(self, table: Table) -> tuple[str, ...]:
+        first, *rest = super()._facts(table)
+        return (first.replace("features clipped to norm", "each feature clipped to"), *rest)
+
+    def _solve(self, table: Table, labels: FloatArray, common: dict[str, Any]) -> erm.Fit:
+        asked = _checks.choice(self.solver, "solver", LASSO_SOLVERS)
+        given = self.radius
+        radius = None if given is None else parameters.CHECKS["radius"](given, "radius")
+        ball = L1Ball(table.columns, 1.0 if radius is None else radius)
+        loss, rows, targets = self._squared(table, labels)
+        self.solver_, self.solver_reason_ = asked, "asked for"
+        if asked == "auto":
+            fine, words = products_survive(common["budget"], table.count, table.columns)
+            # Corners cost about sqrt(log p) of noise, products of features about p^(3/2).
+            self.solver_ = STATISTICS if fine else "frank-wolfe"
+            self.solver_reason_ = words
+        if self.solver_ == "frank-wolfe":
+            return erm.frank_wolfe(
+                loss, ball, rows, targets, steps=self.steps, radius=radius, **common
+            )
+        wide = Squared(feature_norm=loss.feature_norm * math.sqrt(table.columns),
+                       label_bounds=loss.label_bounds)  # fmt: skip
+        return erm.sufficient_statistics(wide, ball, rows, targets, **common)

@@ -1,0 +1,382 @@
+"""The River twins: private linear models that learn one dictionary at a time.
+
+The same learners as in `reticent.estimators`, behind River's interface (``learn_one``, ``predict_one``,
+``learn_many`` ...). Features are declared, or hashed into a fixed dimension, because the
+dimension of what is released is public and must not depend on who came by.
+
+The one thing a reader would get wrong: ``clone`` is a fresh model and a fresh budget, but ``copy.deepcopy``
+and pickles are twins of one stream: the first to learn on wins, the others are refused.
+
+Examples
+--------
+>>> from river import compose, datasets, evaluate, metrics
+>>> from reticent.estimators.river import OnlineLogisticRegression
+>>> names = list(next(iter(datasets.Phishing()))[0])
+>>> center = compose.FuncTransformer(lambda x: {name: 2 * value - 1 for name, value in x.items()})
+>>> learner = OnlineLogisticRegression(epsilon=1.0, features=names, feature_norm=3.0, seed=0)
+>>> score = evaluate.progressive_val_score(
+...     datasets.Phishing(), center | learner, metrics.Accuracy()
+... )
+>>> score.get() > 0.75
+True
+>>> print(learner.guarantee)
+0.2368-GDP, so epsilon = 1 at delta = 1e-06; one record is blanked (zero-out), protected for ever; seeded...
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import expit
+
+from reticent.estimators import kernels as k
+from reticent.estimators import parameters
+from reticent.estimators.face import to_unit
+from reticent.estimators.reading import Declared, FloatArray, Hashed, Record
+from reticent.estimators.stream import Plan, Stream
+from reticent.losses import ClipCounts
+from reticent.losses.records import clip_labels
+from reticent.privacy import Guarantee
+
+try:
+    from river import base
+except ImportError as error:  # pragma: no cover
+    raise ImportError(
+        "reticent.estimators.river needs River, which is not installed: pip install river"
+    ) from error
+
+__all__ = ["OnlineLinearRegression", "OnlineLogisticRegression"]
+
+_NO_PREDICTORS = np.zeros(1)
+
+
+class _Online:
+    """What both twins share: a reader of records, and a stream that begins with the first record."""
+
+    _stream: Stream | None = None
+
+    if TYPE_CHECKING:
+
+        def _get_params(self) -> dict[str, Any]: ...
+
+    def _kind(self, values: dict[str, Any]) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _prepare(self) -> None:
+        """Check the parameters, at construction: River's models are ready to predict at once."""
+        values = parameters.checked(self._get_params())
+        parameters.budget(values)
+        features = values["features"]
+        self._reader: Declared | Hashed
+        self._reader = Hashed(values["dimension"]) if features is None else Declared(features)
+        self._stream = None
+
+    def _begin(self, first: FloatArray) -> Stream:
+        """Spend the budget of a new stream, unless the first records would be refused anyway."""
+        if not np.isfinite(first).all():
+            raise ValueError(f"features must be finite, got {first.tolist()}")
+        values = parameters.checked(self._get_params())
+        self._stream = Stream(
+            Plan(
+                columns=self._reader.columns,
+                budget=parameters.budget(values),
+                feature_norm=values["feature_norm"],
+                scaling=values["intercept_scaling"] if values["fit_intercept"] else 0.0,
+                ridge=values["ridge"],
+                coefficient_norm=values["coefficient_norm"],
+                horizon=values["horizon"],
+                seed=values["seed"],
+                **self._kind(values),
+            )
+        )
+        return self._stream
+
+    @property
+    def guarantee(self) -> Guarantee | None:
+        """What is promised about every record, for all predictions together; None before the first."""
+        return None if self._stream is None else self._stream.guarantee
+
+    @property
+    def clipped(self) -> ClipCounts:
+        """How many records were beyond the bounds. Reads private data: do not publish."""
+        return ClipCounts(0, 0, 0) if self._stream is None else self._stream.clipped
+
+    @property
+    def weights(self) -> dict[Any, float] | FloatArray:
+        """Coefficients by feature, of one output; else an array of outputs by columns."""
+        rows = np.zeros((1, self._reader.columns))
+        if self._stream is not None:
+            rows = self._stream.coefficients
+        if len(rows) == 1 and isinstance(self._reader, Declared):
+            return dict(zip(self._reader.features, rows[0].tolist(), strict=True))
+        return rows
+
+    def _frame(self, X: Any) -> FloatArray:
+        rows = self._reader.many(X)
+        bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+        if bad.size:
+            raise ValueError(f"features must be finite; row {bad[0]} is not")
+        return rows
+
+    def _predictors_many(self, X: Any) -> FloatArray:
+        rows, stream = self._frame(X), self._stream
+        if stream is None:
+            return np.zeros((len(rows), 1))
+        return np.array([stream.predictors_one(row) for row in rows]).reshape(len(rows), -1)
+
+
+class OnlineLogisticRegression(_Online, base.MiniBatchClassifier):
+    """Differentially private logistic regression for River.
+
+    Parameters
+    ----------
+    epsilon
+        With ``delta`` and ``neighbours``, the budget for the whole stream; see `reticent.Budget`.
+    delta
+        0 asks for pure privacy.
+    neighbours
+        ``"zero-out"`` or ``"replace"``.
+    features
+        Names of the features; others are ignored, absent ones are 0. Without it names are hashed.
+    dimension
+        How many places names are hashed to, where ``features`` is not given.
+    classes
+        All labels there can be, known without looking at the data.
+    feature_norm
+        Longer feature vectors are scaled down to this Euclidean norm.
+    fit_intercept
+        Whether to learn an intercept, by a constant feature.
+    intercept_scaling
+        The constant feature, as a share of ``feature_norm``.
+    ridge
+        Weight of half the squared coefficients in every record's loss, in units of ``feature_norm``.
+    coefficient_norm
+        The largest Euclidean norm of all coefficients together, in units of ``feature_norm``.
+    horizon
+        How many records there may be; without it the stream is endless, with somewhat more noise.
+    window
+        Protect each record only while this many come in, its own included, with less noise.
+    seed
+        For experiments only; the guarantee says so. None is a cryptographic generator.
+
+    Notes
+    -----
+    More than two classes are one-versus-rest in one release at the whole budget; see
+    `reticent.estimators.OnlineLogisticRegression`.
+
+    Examples
+    --------
+    >>> model = OnlineLogisticRegression(features=["a", "b"], seed=0)
+    >>> for _ in range(3000):
+    ...     model.learn_one({"a": 1.0}, True)
+    ...     model.learn_one({"b": 1.0}, False)
+    >>> model.predict_one({"a": 1.0}), model.predict_one({"b": 0.5})
+    (True, False)
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        neighbours: str = "zero-out",
+        features: Any = None,
+        dimension: int = 64,
+        classes: Any = (False, True),
+        feature_norm: float = 1.0,
+        fit_intercept: bool = True,
+        intercept_scaling: float = 0.3,
+        ridge: float = 1e-3,
+        coefficient_norm: float = 10.0,
+        horizon: int | None = None,
+        window: int | None = None,
+        seed: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.neighbours = neighbours
+        self.features = features
+        self.dimension = dimension
+        self.classes = classes
+        self.feature_norm = feature_norm
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.ridge = ridge
+        self.coefficient_norm = coefficient_norm
+        self.horizon = horizon
+        self.window = window
+        self.seed = seed
+        self._prepare()
+        self._order = parameters.CHECKS["classes"](list(classes), "classes")
+        count = len(self._order)
+        self._several = count > 2
+        codes = (-1.0, 1.0) if count == 2 else tuple(map(float, range(count)))
+        self._codes = dict(zip(self._order, codes, strict=True))
+
+    @property
+    def _multiclass(self) -> bool:
+        return self._several
+
+    def _kind(self, values: dict[str, Any]) -> dict[str, Any]:
+        count = len(self._order)
+        if count == 2:
+            return {"kind": k.LOGISTIC, "outputs": 1}
+        return {"kind": k.STACKED, "outputs": count}
+
+    def _code(self, y: Any) -> float:
+        code = self._codes.get(y)
+        if code is None:
+            raise ValueError(
+                f"y = {y!r} is not one of the classes {self._order}; nothing was learnt from it"
+            )
+        return code
+
+    def learn_one(self, x: Record, y: Any) -> None:
+        code = self._codes.get(y)
+        if code is None:
+            code = self._code(y)
+        values = self._reader.one(x)
+        (self._stream or self._begin(values)).learn_one(values, code)
+
+    def learn_many(self, X: Any, y: Any) -> None:
+        codes = np.array([self._code(label) for label in y.tolist()])
+        rows = self._frame(X)
+        (self._stream or self._begin(rows)).learn(rows, codes)
+
+    def _probabilities(self, z: FloatArray) -> FloatArray:
+        """From linear predictors, one row each, to probabilities of all classes."""
+        count = len(self._order)
+        if self._stream is None:
+            return np.full((len(z), count), 1.0 / count)
+        p = expit(z)
+        if count == 2:
+            return np.hstack([1.0 - p, p])
+        p = np.maximum(p, np.finfo(float).tiny)
+        return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+    def predict_proba_one(self, x: Record, **kwargs: Any) -> dict[Any, float]:
+        values, stream = self._reader.one(x), self._stream
+        if stream is not None and not self._multiclass:
+            p = k.sigmoid(stream.predictor_one(values))
+            return {self._order[0]: 1.0 - p, self._order[1]: p}
+        z = _NO_PREDICTORS if stream is None else stream.predictors_one(values)
+        each = self._probabilities(z[None])[0]
+        return dict(zip(self._order, each.tolist(), strict=True))
+
+    def predict_one(self, x: Record, **kwargs: Any) -> Any:
+        values, stream = self._reader.one(x), self._stream
+        if stream is None:
+            return self._order[0]
+        if not self._multiclass:
+            return self._order[stream.predictor_one(values) > 0.0]
+        return self._choose(stream.predictors_one(values)[None])[0]
+
+    def _choose(self, z: FloatArray) -> list[Any]:
+        places = (z[:, 0] > 0.0).astype(int) if z.shape[1] == 1 else z.argmax(axis=1)
+        return [self._order[place] for place in places]
+
+    def predict_proba_many(self, X: Any) -> Any:
+        import pandas
+
+        p = self._probabilities(self._predictors_many(X))
+        return pandas.DataFrame(p, columns=list(self._order), index=X.index)
+
+    def predict_many(self, X: Any) -> Any:
+        import pandas
+
+        return pandas.Series(self._choose(self._predictors_many(X)), index=X.index)
+
+
+class OnlineLinearRegression(_Online, base.MiniBatchRegressor):
+    """Differentially private linear regression for River.
+
+    Parameters
+    ----------
+    epsilon
+        As are all that are not listed here, as in :class:`OnlineLogisticRegression`.
+    label_bounds
+        Labels beyond these are clipped, and predictions stay within.
+    ridge
+        With ``coefficient_norm``, for labels scaled to [-1, 1].
+    learner
+        Or ``"quadratic-leader"``; see `reticent.estimators.OnlineLinearRegression`.
+
+    Examples
+    --------
+    >>> model = OnlineLinearRegression(features=["a"], label_bounds=(0, 10), seed=0)
+    >>> for step in range(6000):
+    ...     model.learn_one({"a": step % 2}, 4.0 + 2.0 * (step % 2))
+    >>> abs(model.predict_one({"a": 1.0}) - 6.0) < 0.5
+    True
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        neighbours: str = "zero-out",
+        features: Any = None,
+        dimension: int = 64,
+        label_bounds: tuple[float, float] = (-1, 1),
+        feature_norm: float = 1.0,
+        fit_intercept: bool = True,
+        intercept_scaling: float = 0.3,
+        ridge: float = 1e-2,
+        coefficient_norm: float = 3.0,
+        learner: str = "approximate-leader",
+        horizon: int | None = None,
+        window: int | None = None,
+        seed: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.neighbours = neighbours
+        self.features = features
+        self.dimension = dimension
+        self.label_bounds = label_bounds
+        self.feature_norm = feature_norm
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.ridge = ridge
+        self.coefficient_norm = coefficient_norm
+        self.learner = learner
+        self.horizon = horizon
+        self.window = window
+        self.seed = seed
+        self._prepare()
+        self._low, self._high = parameters.CHECKS["label_bounds"](label_bounds, "label_bounds")
+
+    def _kind(self, values: dict[str, Any]) -> dict[str, Any]:
+        quadratic = values["learner"] == "quadratic-leader"
+        return {"kind": k.HUBER, "outputs": 1, "quadratic": quadratic}
+
+    def learn_one(self, x: Record, y: Any) -> None:
+        label = y if type(y) is float and self._low <= y <= self._high else parameters.label(y)
+        values = self._reader.one(x)
+        unit = (label - self._low) / (self._high - self._low) * 2.0 - 1.0
+        beyond = not self._low <= label <= self._high
+        if not -1.0 <= unit <= 1.0:
+            unit = 1.0 if unit > 0.0 else -1.0
+        (self._stream or self._begin(values)).learn_one(values, unit, beyond)
+
+    def learn_many(self, X: Any, y: Any) -> None:
+        labels = np.array([parameters.label(value) for value in y.tolist()])
+        rows = self._frame(X)
+        inside, beyond = clip_labels(labels, self._low, self._high)
+        stream = self._stream or self._begin(rows)
+        stream.learn(rows, to_unit(inside, self._low, self._high), beyond)
+
+    def _predictions(self, z: Any) -> Any:
+        half = 0.5 * (self._high - self._low)
+        return np.clip(self._low + half + half * z, self._low, self._high)
+
+    def predict_one(self, x: Record) -> float:
+        values = self._reader.one(x)
+        z = 0.0 if self._stream is None else self._stream.predictor_one(values)
+        half = 0.5 * (self._high - self._low)
+        return min(self._high, max(self._low, self._low + half + half * z))
+
+    def predict_many(self, X: Any) -> Any:
+        import pandas
+
+        return pandas.Series(self._predictions(self._predictors_many(X)[:, 0]), index=X.index)

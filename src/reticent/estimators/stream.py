@@ -1,0 +1,396 @@
+"""One private stream under an estimator: records clipped, an intercept appended, one learner for all outputs.
+
+The learner is the approximate leader of [window], Algorithm 1, over a ridge
+(docs/algorithms/approximate-leader.md), or for a table with real labels the quadratic leader of
+[online], Algorithm 4 (docs/algorithms/quadratic-leader.md). Several classes are one-versus-rest: the K
+gradients of a record are stacked into one vector, which is clipped to the norm that one class alone
+would have. So the K classifiers are one release at the whole budget, and no class pays for another; K
+learners with a share of the budget each would need sqrt(K) times the noise (K times where delta = 0).
+Which learner, and what was compared: docs/estimators.md.
+
+The one thing a reader would get wrong: the stack is rarely clipped, because every class starts from
+probability 1/K (a constant offset of -log(K - 1)), where the stacked residual is already shorter than 1;
+how often it was is a diagnostic.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from reticent.estimators import kernels as k
+from reticent.estimators.face import ROOM, with_details
+from reticent.losses import ClipCounts, Huber, Logistic, Loss, Squared
+from reticent.losses.records import clip_rows
+from reticent.online import FollowTheApproximateLeader, OnlineLearner, QuadraticLeader
+from reticent.privacy import Budget, Guarantee
+from reticent.sets import L2Ball
+
+FloatArray = NDArray[np.float64]
+
+_ROWS = 4096  # of a sparse matrix that are made dense at a time
+
+
+class StackedLogistic(Loss):
+    """The sum of K logistic losses, one for each class against the rest; the label is a class number.
+
+    Parameters
+    ----------
+    outputs : int
+        K.
+    feature_norm : float
+        The largest norm of a row.
+    ridge : float
+        The weight of (1/2) ||x||^2.
+    offset : float
+        Added to every linear predictor.
+    """
+
+    def __init__(self, outputs: int, feature_norm: float, ridge: float, offset: float) -> None:
+        self.outputs = outputs
+        self.feature_norm = feature_norm
+        self.ridge = ridge
+        self.offset = offset
+
+    def _predictors(self, x: FloatArray, a: FloatArray) -> FloatArray:
+        return np.asarray(x.reshape(self.outputs, -1) @ a + self.offset)
+
+    def value(self, x: FloatArray, a: FloatArray, y: float | None = None) -> float:
+        sign = np.where(np.arange(self.outputs) == y, 1.0, -1.0)
+        losses = np.logaddexp(0.0, -sign * self._predictors(x, a))
+        return float(losses.sum() + 0.5 * self.ridge * x @ x)
+
+    def gradient(self, x: FloatArray, a: FloatArray, y: float | None = None) -> FloatArray:
+        half = 0.5 * np.tanh(0.5 * self._predictors(x, a)) + 0.5
+        return np.outer(half - (np.arange(self.outputs) == y), a).ravel() + self.ridge * x
+
+    def data_lipschitz(self, set: Any = None) -> float:
+        return self.feature_norm * math.sqrt(self.outputs)
+
+    @property
+    def smoothness(self) -> float:
+        return 0.25 * self.feature_norm**2 + self.ridge
+
+    @property
+    def strong_convexity(self) -> float:
+        return self.ridge
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a stream is built from; all of it public."""
+
+    kind: int
+    columns: int
+    outputs: int
+    budget: Budget
+    feature_norm: float
+    scaling: float
+    """Value of the constant feature beside features of norm 1; 0 for no intercept."""
+    ridge: float
+    coefficient_norm: float
+    horizon: int | None
+    seed: int | None
+    quadratic: bool = False
+
+    @property
+    def width(self) -> int:
+        return self.columns + (self.scaling > 0.0)
+
+    @property
+    def norm(self) -> float:
+        """Of a row, divided by ``feature_norm``, with its constant feature."""
+        return math.hypot(1.0, self.scaling) * ROOM
+
+    @property
+    def offset(self) -> float:
+        return -math.log(self.outputs - 1.0) if self.kind == k.STACKED else 0.0
+
+    def loss(self) -> Loss:
+        if self.kind == k.LOGISTIC:
+            return Logistic(feature_norm=self.norm, ridge=self.ridge)
+        if self.quadratic:
+            return Squared(feature_norm=self.norm, ridge=self.ridge)
+        if self.kind == k.HUBER:
+            return Huber(1.0, feature_norm=self.norm, ridge=self.ridge)
+        return StackedLogistic(self.outputs, self.norm, self.ridge, self.offset)
+
+    def learner(self) -> OnlineLearner:
+        ball = L2Ball(self.outputs * self.width, radius=self.coefficient_norm)
+        known = {"budget": self.budget, "horizon": self.horizon, "seed": self.seed}
+        if self.quadratic:
+            return QuadraticLeader(ball, self.loss(), **known)  # type: ignore[arg-type]
+        return FollowTheApproximateLeader(ball, self.loss(), lipschitz=self.norm, **known)  # type: ignore[arg-type]
+
+    def settings(self) -> FloatArray:
+        out = np.zeros(k.SETTINGS)
+        out[k.KIND], out[k.NORM] = self.kind, self.feature_norm
+        out[k.SCALING], out[k.OFFSET] = self.scaling, self.offset
+        out[k.OUTPUTS] = self.outputs
+        return out
+
+    def facts(self) -> tuple[str, ...]:
+        """Lines for the guarantee."""
+        lines = [f"features clipped to norm {self.feature_norm:g}, then divided by it"]
+        if self.scaling:
+            lines[0] += f"; intercept from a constant feature {self.scaling:g}"
+        if self.kind == k.STACKED:
+            lines.append(
+                f"the gradients of {self.outputs} one-versus-rest classifiers are stacked and clipped "
+                f"to norm {self.norm:.6g} together: one release, the budget is not split"
+            )
+        return tuple(lines)
+
+
+class Stream:
+    """A learner, what it has made of its records so far, and how many were clipped.
+
+    A pickled or copied stream is a twin: it can be looked at, and of all twins in a process the
+    first to learn on may do so; the others are refused with a `reticent.privacy.ForkError`.
+
+    Parameters
+    ----------
+    plan : Plan
+    base : array, optional
+        Weights to start from, flat. They were released by an earlier stream of other records.
+    """
+
+    _torn: tuple[int, int] | None = None  # how many of how many records, after an interrupt
+
+    def __init__(self, plan: Plan, base: FloatArray | None = None) -> None:
+        self.plan = plan
+        self.seen = 0
+        self.counts = [0, 0]
+        self._base = base
+        self._saved: tuple[dict[str, Any], dict[str, Any]] | None = None
+        self._learner = plan.learner()
+        self._guarantee = self._learner.guarantee
+        self._settings = plan.settings()
+        self._quadratic = plan.quadratic
+        self._show(self._learner.decision)
+
+    def _show(self, decision: FloatArray) -> None:
+        self._weights = decision if self._base is None else decision + self._base
+
+    @property
+    def weights(self) -> FloatArray:
+        """Outputs by columns, the last of which is the constant feature's."""
+        return self._weights.reshape(self.plan.outputs, self.plan.width)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the horizon is used up."""
+        return self.seen == self.plan.horizon
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The learner's, with a line or two on what was clipped to what."""
+        return with_details(self._guarantee, self.plan.facts())
+
+    @property
+    def clipped(self) -> ClipCounts:
+        """How many records were beyond the stated bounds. Reads private data."""
+        return ClipCounts(self.counts[0], self.counts[1], self.seen)
+
+    @property
+    def gradients_clipped(self) -> int:
+        """How many stacked gradients were too long. Reads private data."""
+        return int(self._learner.clipped if self._saved is None else self._saved[0]["clipped"])
+
+    # Learning -------------------------------------------------------------------------------------
+
+    def learn_one(self, v: FloatArray, label: float, beyond: bool = False) -> None:
+        """Learn from one record: float64 features, and a label as the kernel wants it."""
+        if self._saved is not None or self._torn is not None:
+            self._resume()
+        if self._base is None and not self._quadratic:
+            gradient = np.empty_like(self._weights)
+            code, weights = self._learner._once(k.learn, v, label, self._settings, gradient)  # type: ignore[attr-defined]
+            if code < 0:
+                raise _refusal(v)
+            self._weights, clipped = weights, code >> 1
+        else:
+            clipped = self._learn_apart(v, label)
+        self.seen += 1
+        if clipped or beyond:
+            self.counts[0] += clipped
+            self.counts[1] += beyond
+
+    def _learn_apart(self, v: FloatArray, label: float) -> int:
+        """The same where gradients are taken at other weights than the learner's, or not at all."""
+        gradient = np.empty_like(self._weights)
+        clipped = int(k.see(v, label, self._weights, self._settings, gradient))
+        if clipped < 0:
+            raise _refusal(v)
+        if self._quadratic:
+            self._show(self._learner.observe((self._row(v), label)))
+        else:
+            self._show(self._learner.update(gradient))
+        return clipped
+
+    def _row(self, v: FloatArray) -> FloatArray:
+        row = np.full(self.plan.width, self.plan.scaling)
+        row[: v.size] = v * (k.shrink(v, self.plan.feature_norm) / self.plan.feature_norm)
+        return row
+
+    def learn(self, X: Any, labels: FloatArray, beyond: int = 0) -> None:
+        """Learn from many records, checked already; all of them fit or none is learnt from."""
+        if self._saved is not None or self._torn is not None:
+            self._resume()
+        count = X.shape[0]
+        self._check_room(count)
+        X, scaled = clip_rows(X, self.plan.feature_norm)
+        with self.whole(count):
+            for start, rows in self._dense(X):
+                self._absorb(rows, labels[start : start + len(rows)])
+            self.counts[0] += scaled
+            self.counts[1] += beyond
+            self.seen += count
+
+    @contextlib.contextmanager
+    def whole(self, count: int) -> Iterator[None]:
+        """What is interrupted in here while so many records are learnt cannot be learnt on.
+
+        Whoever was interrupted will try the same records again, and some of them would count twice.
+        """
+        before = self._steps
+        try:
+            yield
+        except BaseException:
+            taken = self._steps - before
+            if taken:
+                self._torn = (taken, count)
+            raise
+
+    @property
+    def _steps(self) -> int:
+        return self._learner.steps if self._saved is None else int(self._saved[0]["total"]["steps"])
+
+    def gap(self) -> None:
+        """Go on one step without a record."""
+        if self._saved is not None or self._torn is not None:
+            self._resume()
+        self._learner.observe(None)
+        self._show(self._learner.decision)
+        self.seen += 1
+
+    def _check_room(self, count: int) -> None:
+        horizon = self.plan.horizon
+        if horizon is not None and self.seen + count > horizon:
+            raise ValueError(
+                f"{count} records do not fit: {horizon - self.seen} of the horizon of "
+                f"{horizon} are left; use a larger horizon, or horizon=None with partial_fit"
+            )
+
+    def _dense(self, X: Any) -> Iterator[tuple[int, FloatArray]]:
+        size = _ROWS if sp.issparse(X) else max(1, X.shape[0])
+        for start in range(0, X.shape[0], size):
+            rows = X[start : start + size]
+            yield start, rows.toarray() if sp.issparse(X) else rows
+
+    def _absorb(self, rows: FloatArray, labels: FloatArray) -> None:
+        if self.plan.kind == k.STACKED or self._base is not None:
+            gradient = np.empty_like(self._weights)
+            for v, label in zip(np.ascontiguousarray(rows), labels.tolist(), strict=True):
+                k.see(v, label, self._weights, self._settings, gradient)
+                self._show(self._learner.update(gradient))
+            return
+        A = np.empty((len(rows), self.plan.width))
+        np.divide(rows, self.plan.feature_norm, out=A[:, : self.plan.columns])
+        A[:, self.plan.columns :] = self.plan.scaling
+        self._learner.run(A, labels, keep=1, keep_records=False)
+        self._show(self._learner.decision)
+
+    # Predicting -----------------------------------------------------------------------------------
+
+    def predictors_one(self, v: FloatArray) -> FloatArray:
+        """The linear predictor of every output for one record."""
+        out = np.empty(self.plan.outputs)
+        if k.predictors(v, self._weights, self._settings, out) < 0:
+            raise _refusal(v)
+        return out
+
+    def predictor_one(self, v: FloatArray) -> float:
+        """The same where there is one output only."""
+        z: float = k.predict_one(v, self._weights, self._settings)
+        if z != z:
+            raise _refusal(v)
+        return z
+
+    @property
+    def coefficients(self) -> FloatArray:
+        return self.weights[:, : self.plan.columns] / self.plan.feature_norm
+
+    @property
+    def intercepts(self) -> FloatArray:
+        if not self.plan.scaling:
+            return np.full(self.plan.outputs, self.plan.offset)
+        return self.weights[:, -1] * self.plan.scaling + self.plan.offset
+
+    # Twins ----------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """All that a stream of the same plan and base needs to go on as if nothing had happened.
+
+        A secret: it holds clean sums and noise to come.
+        """
+        if self._torn is not None:
+            self._resume()  # which refuses: records that were taken are missing in what is counted
+        return {
+            "learner": self._learner.state() if self._saved is None else self._saved[0],
+            "seen": self.seen,
+            "counts": list(self.counts),
+            "weights": np.array(self._weights),
+        }
+
+    @classmethod
+    def from_state(
+        cls, state: dict[str, Any], plan: Plan, base: FloatArray | None = None
+    ) -> Stream:
+        """A twin of the stream that gave this state; plan and base are those that one was made with."""
+        twin = cls(plan, base)
+        # Only its promise was wanted; the state's own is taken up at the first step.
+        del twin._learner
+        twin._saved = (state["learner"], {"loss": plan.loss()})
+        twin.seen, twin.counts = int(state["seen"]), [int(count) for count in state["counts"]]
+        twin._weights = np.array(state["weights"])
+        return twin
+
+    def _resume(self) -> None:
+        """A twin takes the stream up, or is refused because another one already did."""
+        if self._torn is not None:
+            raise RuntimeError(
+                f"learning was interrupted when {self._torn[0]} of {self._torn[1]} records had been "
+                "taken; learning these again would count them twice, which no guarantee covers. Fit "
+                "anew, or let a new stream begin from what was released: release()"
+            )
+        assert self._saved is not None
+        state, given = self._saved
+        kind = QuadraticLeader if self.plan.quadratic else FollowTheApproximateLeader
+        self._learner = kind.from_state(state, **given)
+        self._saved = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        mine = dict(self.__dict__)
+        if self._saved is None:
+            learner = mine.pop("_learner")
+            mine["_saved"] = (learner.state(), {"loss": learner.loss})
+        return mine
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Stream:
+        twin = object.__new__(Stream)
+        twin.__dict__.update(self.__getstate__())
+        twin.counts = list(self.counts)
+        return twin
+
+
+def _refusal(v: FloatArray) -> ValueError:
+    where = int(np.flatnonzero(~np.isfinite(v))[0])
+    return ValueError(f"features must be finite; feature {where} is {v[where]}")

@@ -1,0 +1,45 @@
+"""What decisions cost: value, gradient, constants, and the best fixed decision in hindsight."""
+
+from reticent.losses.base import ClipCounts, Loss
+from reticent.losses.checking import CheckReport, check
+from reticent.losses.comparator import cumulative, regret, regret_curve
+from reticent.losses.custom import CustomLoss
+from reticent.losses.generalized_linear import GeneralizedLinear
+from reticent.losses.glm import (
+    CappedLogistic,
+    Hinge,
+    Huber,
+    Logistic,
+    Poisson,
+    Quantile,
+    SmoothHinge,
+    Squared,
+)
+from reticent.losses.hindsight import BestFixed, GapWarning, best_fixed
+from reticent.losses.linear import Linear
+from reticent.losses.quadratic import Quadratic
+
+__all__ = [
+    "BestFixed",
+    "CappedLogistic",
+    "CheckReport",
+    "ClipCounts",
+    "CustomLoss",
+    "GapWarning",
+    "GeneralizedLinear",
+    "Hinge",
+    "Huber",
+    "Linear",
+    "Logistic",
+    "Loss",
+    "Poisson",
+    "Quadratic",
+    "Quantile",
+    "SmoothHinge",
+    "Squared",
+    "best_fixed",
+    "check",
+    "cumulative",
+    "regret",
+    "regret_curve",
+]

@@ -1,0 +1,262 @@
+"""Does a loss keep its word? Its gradient, convexity and constants are tried on samples.
+
+The inequalities are those of Nesterov 2004 ("Introductory lectures on convex optimization", section
+2.1). The gradient test needs no smoothness: for a convex f and any small h,
+2<g(x - h), h> <= f(x + h) - f(x - h) <= 2<g(x + h), h>, at kinks as well.
+
+The one thing a reader would get wrong: passing is evidence, not proof. A Lipschitz constant is
+tried at the sampled points only; give ``set`` and records that reach the corners you play in.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from reticent import _checks
+from reticent.losses.base import FloatArray, Loss
+from reticent.losses.generalized_linear import GeneralizedLinear
+from reticent.losses.records import features
+from reticent.sets.contract import ContractError
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """The extremes that were seen, beside what is claimed; failures is empty if all is well."""
+
+    lipschitz: tuple[float, float]
+    smoothness: tuple[float, float]
+    strong_convexity: tuple[float, float]
+    failures: tuple[str, ...] = field(default=())
+
+    @property
+    def passed(self) -> bool:
+        return not self.failures
+
+    def __str__(self) -> str:
+        lines = [
+            f"{name:17s} seen {seen:10.4g}   claimed {claimed:10.4g}"
+            for name, (seen, claimed) in (
+                ("lipschitz", self.lipschitz),
+                ("smoothness", self.smoothness),
+                ("strong convexity", self.strong_convexity),
+            )
+        ]
+        return "\n".join(lines + [f"failed: {text}" for text in self.failures])
+
+
+def check(
+    loss: Loss,
+    A: Any = None,
+    y: Any = None,
+    *,
+    set: Any = None,
+    dim: int = 5,
+    radius: float = 10.0,
+    samples: int = 200,
+    seed: int = 0,
+    raise_on_failure: bool = True,
+) -> CheckReport:
+    """Try a loss's gradient, convexity and constants on samples.
+
+    Parameters
+    ----------
+    loss : Loss
+        A `CustomLoss`, or any other.
+    A, y
+        Records to try it on. The built-in losses draw their own; a custom loss needs them.
+    set : optional
+        Decisions are drawn from it; otherwise from balls of radius up to `radius`.
+    dim, radius, samples, seed
+        The dimension of drawn records, the size of drawn decisions, how many, and from which seed.
+    raise_on_failure
+        Raise, or return the report whatever it says.
+
+    Returns
+    -------
+    CheckReport
+        The largest gradient and the extreme curvatures seen, beside the claims.
+
+    Raises
+    ------
+    reticent.sets.ContractError
+        Naming every claim that failed and by how much.
+
+    Examples
+    --------
+    >>> from reticent.losses import Logistic
+    >>> report = check(Logistic(ridge=0.5))
+    >>> report.strong_convexity[1]
+    0.5
+    """
+    samples = _checks.integer(samples, "samples", low=1)
+    rng = np.random.default_rng(seed)
+    if A is None:
+        if not isinstance(loss, GeneralizedLinear):
+            raise ValueError(
+                "A is missing: nothing is known of the records of a custom loss, so give some"
+            )
+        dim = dim if set is None else int(set.dim)
+        A, y = loss.sample_records(rng, samples, _checks.integer(dim, "dim", low=1))
+    else:
+        A, y, _ = loss.prepare(A, y)
+        A = A.toarray() if hasattr(A, "toarray") else A
+        dim = features(A).shape[1] if set is None else int(set.dim)
+
+    trial = _Trial(loss, set)
+    decisions = _decisions(rng, set, dim, radius)
+    for i in range(samples):
+        row = int(rng.integers(len(A))) if i >= len(A) else i
+        trial.record(rng, decisions, A[row], None if y is None else y[row])
+    trial.many(next(decisions), A[: min(len(A), 50)], None if y is None else y[: min(len(A), 50)])
+    report = trial.report()
+    if raise_on_failure and not report.passed:
+        raise ContractError(f"{loss!r} does not keep its word:\n{report}")
+    return report
+
+
+def _decisions(rng: np.random.Generator, set: Any, dim: int, radius: float) -> Iterator[FloatArray]:
+    while True:
+        direction = rng.standard_normal(dim)
+        if set is None:
+            length = radius * 10.0 ** rng.uniform(-3.0, 0.0)
+            yield length * direction / np.linalg.norm(direction)
+        else:
+            # Corners, and points between two of them: extremes are met at corners.
+            corner = np.asarray(set.linear_minimizer(direction), dtype=np.float64).ravel()
+            other = np.asarray(set.linear_minimizer(rng.standard_normal(dim))).ravel()
+            share = rng.random() if rng.random() < 0.5 else 1.0
+            yield share * corner + (1.0 - share) * other
+
+
+class _Trial:
+    def __init__(self, loss: Loss, set: Any) -> None:
+        self.loss = loss
+        self.set = set
+        self.worst: dict[str, tuple[float, str]] = {}
+        self.norm = 0.0
+        self.steepest = 0.0
+        self.flattest = math.inf
+        self.claimed = loss.lipschitz(set)
+        self.claimed_data = loss.data_lipschitz(set)
+
+    def fail(self, name: str, excess: float, text: str) -> None:
+        if not excess <= self.worst.get(name, (0.0, ""))[0]:
+            self.worst[name] = (excess, text)
+
+    def record(
+        self, rng: np.random.Generator, decisions: Iterator[FloatArray], a: FloatArray, y: Any
+    ) -> None:
+        x, other = next(decisions), next(decisions)
+        loss = self.loss
+        before = (x.copy(), np.array(a, copy=True))
+        f, g = loss.value(x, a, y), loss.gradient(x, a, y)
+        if not (np.array_equal(before[0], x) and np.array_equal(before[1], a)):
+            self.fail("inputs", math.inf, "value or gradient changes its arguments")
+        if np.shape(g) != x.shape or not np.isfinite(g).all() or not math.isfinite(f):
+            text = f"value {f!r} and gradient of shape {np.shape(g)} at x of shape {x.shape}"
+            self.fail("finite", math.inf, f"{text}: both must be finite, the shapes equal")
+            return
+        norm = float(np.linalg.norm(g))
+        self.norm = max(self.norm, norm)
+        over = norm / self.claimed - 1.0 if self.claimed > 0.0 else norm
+        if over > 1e-9:
+            self.fail("lipschitz", over, f"a gradient of norm {norm:.6g} > {self.claimed:.6g}")
+        part = float(np.linalg.norm(g - loss.ridge * x))
+        if part > self.claimed_data * (1.0 + 1e-9) + 1e-12 * (1.0 + norm):
+            text = f"a gradient, ridge left out, of norm {part:.6g} > {self.claimed_data:.6g}"
+            self.fail("data_lipschitz", part - self.claimed_data, text)
+
+        self.slope(rng, x, other, a, y)
+        steps = [other - x]
+        if self.set is None and norm > 0.0:
+            steps += [g / norm * 10.0**k for k in (-3.0, -1.0, 0.5)]
+        else:
+            steps.append(1e-3 * (other - x))
+        for step in steps:
+            self.pair(x, f, g, step, a, y)
+
+    def slope(
+        self,
+        rng: np.random.Generator,
+        x: FloatArray,
+        other: FloatArray,
+        a: FloatArray,
+        y: Any,
+    ) -> None:
+        if self.set is None:
+            direction = rng.standard_normal(x.shape)
+            h = 1e-5 * (1.0 + float(np.linalg.norm(x))) * direction / np.linalg.norm(direction)
+        else:
+            # Both ends stay in the set: the loss may not be defined beyond it.
+            x, h = 0.5 * (x + other), 1e-5 * (other - x)
+            if not h.any():
+                return
+        loss = self.loss
+        up, down = loss.value(x + h, a, y), loss.value(x - h, a, y)
+        low = 2.0 * float(loss.gradient(x - h, a, y) @ h)
+        high = 2.0 * float(loss.gradient(x + h, a, y) @ h)
+        size = float(np.linalg.norm(h))
+        rounding = 1e-14 * (abs(up) + abs(down) + 1.0) + 1e-7 * size * abs(high)
+        excess = max(low - (up - down), (up - down) - high)
+        if excess > rounding:
+            text = (
+                f"over a step of {2 * size:.1e} the value moves by {up - down:.8g}, "
+                f"the gradient says between {low:.8g} and {high:.8g}: "
+                "the gradient is wrong or the loss is not convex"
+            )
+            self.fail("gradient", excess / size, text)
+
+    def pair(
+        self, x: FloatArray, f: float, g: FloatArray, step: FloatArray, a: FloatArray, y: Any
+    ) -> None:
+        loss = self.loss
+        square = float(step @ step)
+        if square == 0.0:
+            return
+        end = x + step
+        rise = loss.value(end, a, y) - f - float(g @ step)
+        turn = loss.gradient(end, a, y) - g
+        scale = abs(f) + abs(rise) + float(np.linalg.norm(g)) * math.sqrt(square)
+        rounding = 1e-12 * (scale + 1.0)
+        if rise < -rounding:
+            self.fail("convex", -rise, f"not convex: {-rise:.3g} below its own tangent")
+        bend = float(np.linalg.norm(turn)) / math.sqrt(square)
+        slack = 1e-12 * (float(np.linalg.norm(g)) + 1.0) / math.sqrt(square)
+        self.steepest = max(self.steepest, bend)
+        if bend > loss.smoothness * (1.0 + 1e-7) + slack:
+            text = f"the gradient turns by {bend:.6g} a unit > smoothness {loss.smoothness:.6g}"
+            self.fail("smoothness", bend - loss.smoothness, text)
+        hold = float(turn @ step) / square
+        self.flattest = min(self.flattest, hold)
+        if hold < loss.strong_convexity * (1.0 - 1e-7) - slack:
+            text = f"curvature {hold:.6g} < strong convexity {loss.strong_convexity:.6g}"
+            self.fail("strong_convexity", loss.strong_convexity - hold, text)
+
+    def many(self, x: FloatArray, A: Any, y: Any) -> None:
+        labels = [None] * len(A) if y is None else y
+        alone = np.array([self.loss.value(x, a, b) for a, b in zip(A, labels, strict=True)])
+        slopes = np.mean(
+            [self.loss.gradient(x, a, b) for a, b in zip(A, labels, strict=True)], axis=0
+        )
+        together: list[tuple[str, Callable[[], Any], Any]] = [
+            ("values", lambda: self.loss.values(x, A, y), alone),
+            ("mean_value", lambda: self.loss.mean_value(x, A, y), alone.mean()),
+            ("mean_gradient", lambda: self.loss.mean_gradient(x, A, y), slopes),
+        ]
+        for name, call, expected in together:
+            slack = 1e-12 * (1.0 + float(np.abs(alone).max()))
+            if not np.all(np.abs(call() - expected) <= slack + 1e-9 * np.abs(expected)):
+                self.fail(name, math.inf, f"{name} over many records differs from one at a time")
+
+    def report(self) -> CheckReport:
+        return CheckReport(
+            (self.norm, self.claimed),
+            (self.steepest, self.loss.smoothness),
+            (self.flattest, self.loss.strong_convexity),
+            tuple(text for _, text in self.worst.values()),
+        )

@@ -1,0 +1,293 @@
+"""Eight generalised linear losses, each a choice of phi in phi(<a, x>, y) + (ridge/2) ||x||^2.
+
+The logistic loss and a hinge without its kink are those of private empirical risk minimisation since
+Chaudhuri, Monteleoni and Sarwate 2011; the others are Huber's (1964), the pinball loss of Koenker and
+Bassett (1978), and half the Poisson deviance, continued by its tangent beyond a largest linear
+predictor, or it would have no Lipschitz constant. docs/losses.md has a table of all constants.
+
+The one thing a reader would get wrong: bounds given a set are for decisions in the set, and often
+much smaller (0.73 instead of 1 for a logistic loss in the unit ball); use them only where
+gradients are taken there and nowhere else.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import expit
+
+from reticent import _checks
+from reticent.losses import kernels, records
+from reticent.losses.base import FloatArray
+from reticent.losses.generalized_linear import GeneralizedLinear
+
+
+@dataclass(frozen=True)
+class _Classification(GeneralizedLinear):
+    def _prepare_labels(self, y: Any, A: Any) -> tuple[FloatArray, int]:
+        return records.signs(records.labels(y, A.shape[0])), 0
+
+    def _sample_labels(self, rng: np.random.Generator, A: FloatArray) -> FloatArray:
+        return rng.choice((-1.0, 1.0), size=len(A))
+
+
+@dataclass(frozen=True)
+class _Regression(GeneralizedLinear):
+    _: KW_ONLY
+    label_bounds: tuple[float, float] = (-1.0, 1.0)
+
+    def __post_init__(self) -> None:
+        try:
+            low, high = self.label_bounds
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"label_bounds must be a pair (low, high), got {self.label_bounds!r}"
+            ) from None
+        low = _checks.number(low, "label_bounds[0]")
+        high = _checks.number(high, "label_bounds[1]", low=low)
+        object.__setattr__(self, "label_bounds", (low, high))
+        super().__post_init__()
+
+    @property
+    def _largest_label(self) -> float:
+        return max(abs(bound) for bound in self.label_bounds)
+
+    def _prepare_labels(self, y: Any, A: Any) -> tuple[FloatArray, int]:
+        return records.clip_labels(records.labels(y, A.shape[0]), *self.label_bounds)
+
+    def _sample_labels(self, rng: np.random.Generator, A: FloatArray) -> FloatArray:
+        low, high = self.label_bounds
+        spread = rng.uniform(low, high, size=len(A))
+        return np.where(rng.random(len(A)) < 0.5, spread, rng.choice((low, high), size=len(A)))
+
+
+@dataclass(frozen=True)
+class Logistic(_Classification):
+    """log(1 + exp(-y <a, x>)), labels -1 and 1.
+
+    Examples
+    --------
+    >>> loss = Logistic(ridge=0.1)
+    >>> round(loss.value(np.zeros(3), np.ones(3), 1), 6)
+    0.693147
+    >>> loss.data_lipschitz(), loss.smoothness, loss.strong_convexity
+    (1.0, 0.35, 0.1)
+    """
+
+    kind: ClassVar[int] = kernels.LOGISTIC
+
+    def _slope_bound(self, reach: float) -> float:
+        return 1.0 / (1.0 + math.exp(-reach))
+
+    def _bend_bound(self, reach: float) -> float:
+        return 0.25
+
+
+@dataclass(frozen=True)
+class CappedLogistic(_Classification):
+    """The logistic loss with slopes no steeper than ``cap``, labels -1 and 1.
+
+    It is log(1 + e^-m) for margins m = y <a, x> down to -log(cap / (1 - cap)), and its tangent below.
+    Private learning pays for the largest slope that a record *could* have, and learns from those that
+    records do have, which near the border is 1/2: at ``cap = 1/2`` the noise is half of that of the
+    plain loss at the same signal. It is the clipping of gradients of Abadi et al. 2016 as a convex
+    loss; Huber's device on the side where records are wrong.
+
+    Its minimiser has the sign of the log-odds (the loss is convex and falls at 0: Bartlett, Jordan
+    and McAuliffe 2006), but not always their size: :meth:`probability` is the right link.
+
+    Parameters
+    ----------
+    cap : float
+        In [1/2, 1): the largest pull of a record. Near 1 it is the logistic loss.
+
+    Examples
+    --------
+    >>> loss = CappedLogistic(0.5)
+    >>> loss.data_lipschitz(), float(loss.gradient(np.zeros(1), np.ones(1), 1.0)[0])
+    (0.5, -0.5)
+    >>> loss.probability(np.array([0.0, 30.0])).round(6).tolist()
+    [0.5, 1.0]
+    """
+
+    cap: float = 0.5
+    kind: ClassVar[int] = kernels.CAPPED_LOGISTIC
+
+    def __post_init__(self) -> None:
+        self._store("cap", self.cap, low=0.5, high=1.0, open_high=True)
+        super().__post_init__()
+
+    @property
+    def _border(self) -> float:
+        return math.log(self.cap) - math.log1p(-self.cap)
+
+    def _parameters(self) -> tuple[float, ...]:
+        return (self.cap, self._border)
+
+    def _slope_bound(self, reach: float) -> float:
+        return min(self.cap, 1.0 / (1.0 + math.exp(-reach)))
+
+    def _bend_bound(self, reach: float) -> float:
+        return 0.25
+
+    def probability(self, z: FloatArray) -> FloatArray:
+        """P(y = 1) for which the predictor z minimises the expected loss."""
+        q = expit(-np.abs(z))
+        certain = np.where(np.abs(z) > self._border, self.cap / (self.cap + q), 1.0 - q)
+        return np.where(z >= 0.0, certain, 1.0 - certain)
+
+
+@dataclass(frozen=True)
+class Squared(_Regression):
+    """(1/2) (y - <a, x>)^2.
+
+    Its Lipschitz constant exists on a set only.
+    """
+
+    kind: ClassVar[int] = kernels.SQUARED
+
+    def _slope_bound(self, reach: float) -> float:
+        return reach + self._largest_label
+
+    def _bend_bound(self, reach: float) -> float:
+        return 1.0
+
+
+@dataclass(frozen=True)
+class Hinge(_Classification):
+    """max(0, 1 - y <a, x>), labels -1 and 1."""
+
+    kind: ClassVar[int] = kernels.HINGE
+
+    def _slope_bound(self, reach: float) -> float:
+        return 1.0
+
+    def _bend_bound(self, reach: float) -> float:
+        return math.inf
+
+
+@dataclass(frozen=True)
+class SmoothHinge(_Classification):
+    """The hinge with its kink replaced by a parabola over margins from 1 - width to 1.
+
+    Parameters
+    ----------
+    width : float
+        The narrower, the nearer to the hinge: it is at most width / 2 below it.
+    """
+
+    width: float = 1.0
+    kind: ClassVar[int] = kernels.SMOOTH_HINGE
+
+    def __post_init__(self) -> None:
+        self._store("width", self.width, low=0.0, open_low=True)
+        super().__post_init__()
+
+    def _parameters(self) -> tuple[float, ...]:
+        return (self.width,)
+
+    def _slope_bound(self, reach: float) -> float:
+        return min(1.0, (1.0 + reach) / self.width)
+
+    def _bend_bound(self, reach: float) -> float:
+        return 1.0 / self.width
+
+
+@dataclass(frozen=True)
+class Huber(_Regression):
+    """r^2 / 2 for a residual |r| up to the threshold, then linear.
+
+    Parameters
+    ----------
+    threshold : float
+        The largest |phi'|.
+    """
+
+    threshold: float = 1.0
+    kind: ClassVar[int] = kernels.HUBER
+
+    def __post_init__(self) -> None:
+        self._store("threshold", self.threshold, low=0.0, open_low=True)
+        super().__post_init__()
+
+    def _parameters(self) -> tuple[float, ...]:
+        return (self.threshold,)
+
+    def _slope_bound(self, reach: float) -> float:
+        return min(self.threshold, reach + self._largest_label)
+
+    def _bend_bound(self, reach: float) -> float:
+        return 1.0
+
+
+@dataclass(frozen=True)
+class Quantile(_Regression):
+    """The pinball loss: level times the shortfall, or (1 - level) times the excess.
+
+    Parameters
+    ----------
+    level : float
+        The quantile wanted, in (0, 1); 0.5 is half the absolute error.
+    """
+
+    level: float = 0.5
+    kind: ClassVar[int] = kernels.QUANTILE
+
+    def __post_init__(self) -> None:
+        self._store("level", self.level, low=0.0, high=1.0, open_low=True, open_high=True)
+        super().__post_init__()
+
+    def _parameters(self) -> tuple[float, ...]:
+        return (self.level,)
+
+    def _slope_bound(self, reach: float) -> float:
+        return max(self.level, 1.0 - self.level)
+
+    def _bend_bound(self, reach: float) -> float:
+        return math.inf
+
+
+@dataclass(frozen=True)
+class Poisson(_Regression):
+    """Half the Poisson deviance of the count y when its mean is exp(<a, x>): never negative.
+
+    Parameters
+    ----------
+    predictor_bound : float
+        Beyond this linear predictor exp is continued by its tangent, which keeps the loss convex
+        and gives it a Lipschitz constant. exp(predictor_bound) must reach the largest label.
+    label_bounds : (low, high)
+        The counts; low is at least 0.
+    """
+
+    predictor_bound: float = 3.0
+    _: KW_ONLY
+    label_bounds: tuple[float, float] = (0.0, 10.0)
+    kind: ClassVar[int] = kernels.POISSON
+
+    def __post_init__(self) -> None:
+        self._store("predictor_bound", self.predictor_bound, low=-50.0, high=50.0)
+        super().__post_init__()
+        low, high = self.label_bounds
+        if low < 0.0:
+            raise ValueError(f"label_bounds of counts must start at 0 or above, got {low:g}")
+        if high > math.exp(self.predictor_bound):
+            raise ValueError(
+                f"predictor_bound={self.predictor_bound:g} allows means up to "
+                f"{math.exp(self.predictor_bound):g}, below the largest label {high:g}: the loss would "
+                f"have no minimum; use predictor_bound >= {math.log(high):.4g} or smaller label_bounds"
+            )
+
+    def _parameters(self) -> tuple[float, ...]:
+        return (self.predictor_bound,)
+
+    def _slope_bound(self, reach: float) -> float:
+        low, high = self.label_bounds
+        largest = math.exp(min(reach, self.predictor_bound)) - low
+        return max(largest, high - math.exp(-reach))
+
+    def _bend_bound(self, reach: float) -> float:
+        return math.exp(min(reach, self.predictor_bound))

@@ -1,0 +1,266 @@
+"""The best fixed decision in hindsight: the comparator of the regret, to a certified duality gap.
+
+For every x and s of the set, f(s) >= f(x) + <grad f(x), s - x>, so the linear minimiser bounds how far
+x is from the best (Jaggi 2013, section 2). What is returned carries such a certificate, whichever
+method found it: the Gram matrix and one quadratic programme for squared, linear and distance losses,
+projected Newton for smooth ones, smoothing with a dual bound for those with kinks, accelerated
+gradients or cutting planes for a loss of the user's own.
+
+The one thing a reader would get wrong: the comparator is computed on the records as they were clipped
+for the learner, and it is not private.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from reticent import _checks
+from reticent.losses import kernels
+from reticent.losses._barrier import central_path
+from reticent.losses._bundle import bundle
+from reticent.losses._corrective import corrective
+from reticent.losses._first_order import accelerated
+from reticent.losses._newton import Search, newton
+from reticent.losses._objective import Objective
+from reticent.losses._quadratic_program import QuadraticSolver
+from reticent.losses._region import Region
+from reticent.losses.base import ClipCounts, FloatArray, Loss
+from reticent.losses.generalized_linear import GeneralizedLinear
+from reticent.losses.glm import Squared
+
+_MATRIX_COLUMNS = 2000
+_MATRIX_WORK = 2e12
+
+
+class GapWarning(UserWarning):
+    """The best fixed decision was not found to the gap that was asked for."""
+
+
+@dataclass(frozen=True)
+class BestFixed:
+    """The best fixed decision found, and the proof of how good it is. Not private.
+
+    Attributes
+    ----------
+    point : array
+        The decision, a flat vector.
+    value : float
+        Its mean loss.
+    lower_bound : float
+        No decision of the set has a smaller mean loss than this.
+    gap, relative_gap : float
+        value - lower_bound, and the same divided by |value|; where the best loss is all but nothing,
+        by a thousandth of the mean loss at the start (if that is 0, a millionth of its span).
+    losses : array
+        Its loss on each record, in order.
+    count, total : int, float
+        The number of records, and the sum of the losses.
+    iterations, seconds, method
+        What it took, and how.
+    converged : bool
+        Whether the gap asked for was reached.
+    clipped : ClipCounts
+        How many records were beyond the loss's bounds.
+    """
+
+    point: FloatArray = field(repr=False)
+    value: float
+    lower_bound: float
+    gap: float
+    relative_gap: float
+    losses: FloatArray = field(repr=False)
+    count: int
+    total: float
+    iterations: int
+    seconds: float
+    method: str
+    converged: bool
+    clipped: ClipCounts = field(repr=False)
+
+
+def best_fixed(
+    set: Any,
+    loss: Loss,
+    A: Any,
+    y: Any = None,
+    *,
+    gap: float = 1e-6,
+    time_limit: float | None = None,
+    iteration_limit: int = 10_000,
+    start: Any = None,
+    progress: bool = False,
+) -> BestFixed:
+    """The decision of the set with the least mean loss over all records.
+
+    Parameters
+    ----------
+    set : set or None
+        Any set with a linear minimiser. None is the whole space, which needs a strongly convex loss
+        (a ridge) for a certificate.
+    loss : Loss
+        Any loss; a custom one is run through its Python callables.
+    A, y
+        The records: an array or sparse matrix, one row each, and the labels. They are clipped to
+        the loss's bounds, as a learner does.
+    gap : float
+        The relative duality gap to reach.
+    time_limit : float, optional
+        Seconds after which the best so far is returned, with a `GapWarning`.
+    iteration_limit : int
+        The same, in steps of the method.
+    start : array, optional
+        A decision of the set to start from.
+    progress : bool
+        Print a line for each step on standard error.
+
+    Returns
+    -------
+    BestFixed
+
+    Examples
+    --------
+    >>> from reticent.losses import Quadratic
+    >>> best = best_fixed(None, Quadratic(), [[1.0, 0.0], [0.0, 0.0]])
+    >>> best.point.tolist(), best.value
+    ([0.5, 0.0], 0.125)
+    """
+    gap = _checks.number(gap, "gap", low=0.0, open_low=True)
+    limit = (
+        math.inf
+        if time_limit is None
+        else _checks.number(time_limit, "time_limit", low=0.0, open_low=True)
+    )
+    steps = _checks.integer(iteration_limit, "iteration_limit", low=1)
+    if not isinstance(loss, Loss):
+        raise TypeError(
+            f"loss must be a reticent.losses.Loss, got {loss!r}; wrap callables in CustomLoss"
+        )
+    search = Search(gap, limit, steps, progress)
+    A, y, clipped = loss.prepare(A, y)
+    region = Region(set, A.shape[1])
+    gram_certifies = isinstance(loss, Squared) and A.shape[1] <= _MATRIX_COLUMNS
+    if not region.bounded and loss.strong_convexity == 0.0 and not gram_certifies:
+        raise ValueError(
+            f"set=None needs a loss with a certificate on the whole space, and {loss!r} is not "
+            "strongly convex; give the loss a ridge, or a set that bounds the decisions"
+        )
+    x = region.start if start is None else _checks.vector(np.ravel(start), "start", region.dim)
+    if start is not None and not region.contains(x):
+        raise ValueError("start must lie in the set; project it first, or leave it out")
+    search.floor = max(search.floor, _least_scale(region, loss, abs(loss.mean_value(x, A, y))))
+    method = _solve(loss, A, y, region, search, x)
+    assert search.point is not None
+    losses = loss.values(search.point, A, y)
+    if progress:
+        search.show()
+    if not search.reached:
+        warnings.warn(
+            f"best_fixed reached a relative gap of {search.relative_gap:.2e}, not {gap:g}, in "
+            f"{search.iterations} steps and {search.seconds:.1f} s ({method}); the loss of the best "
+            f"decision lies between {search.lower:.10g} and {search.value:.10g} (not private). "
+            "Allow more time or steps, or ask for a larger gap",
+            GapWarning,
+            stacklevel=2,
+        )
+    return BestFixed(
+        point=search.point,
+        value=search.value,
+        lower_bound=search.lower,
+        gap=search.absolute_gap,
+        relative_gap=search.relative_gap,
+        losses=losses,
+        count=len(losses),
+        total=search.value * len(losses),
+        iterations=search.iterations,
+        seconds=search.seconds,
+        method=method,
+        converged=search.reached,
+        clipped=clipped,
+    )
+
+
+def _least_scale(region: Region, loss: Loss, first: float) -> float:
+    """What a gap is relative to where the best loss is all but nothing, or it could not be reached."""
+    if first > 0.0 or not region.bounded:
+        return 1e-3 * first
+    span = loss.lipschitz(region.set) * float(region.set.diameter)
+    return 1e-6 * span if math.isfinite(span) else 0.0
+
+
+def _solve(loss: Loss, A: Any, y: Any, region: Region, search: Search, x: FloatArray) -> str:
+    if not isinstance(loss, GeneralizedLinear):
+        value, gradient = _means(loss, A, y)
+        if math.isfinite(loss.smoothness):
+            accelerated(value, gradient, region, search, x, loss.smoothness, loss.strong_convexity)
+            return "accelerated gradient"
+        bundle(value, gradient, region, search, x, loss.strong_convexity)
+        return "cutting planes"
+
+    kind, params = loss.kernel
+    objective = Objective(kind, params, A, y, loss.ridge)
+    kinked = kind in (kernels.HINGE, kernels.QUANTILE)
+    count, dim = A.shape
+    if dim <= _MATRIX_COLUMNS and count * dim * dim <= _MATRIX_WORK:
+        solver: Callable[..., FloatArray] = partial(newton, quadratics=QuadraticSolver(region))
+        name = "quadratic programme" if objective.is_quadratic else "projected Newton"
+    elif region.bounded and (region.project is None or region.few_vertices):
+        solver, name = corrective, "corrective Frank-Wolfe"
+    else:
+        solver, name = _accelerated_on, "accelerated gradient"
+    if kinked:
+        central_path(objective, region, search, x, loss.ridge, solver)
+        return f"central path, {name}"
+    strong = loss.ridge
+    if not region.bounded and strong == 0.0:
+        strong = _least_curvature(objective)
+    solver(objective, region, search, x, strong)
+    return name
+
+
+def _least_curvature(objective: Objective) -> float:
+    """The strong convexity that the records give a squared loss, if they span the space."""
+    eigenvalues = np.linalg.eigvalsh(objective.hessian(np.zeros(objective.count)))
+    if eigenvalues[0] <= 1e-10 * eigenvalues[-1]:
+        raise ValueError(
+            "set=None without a ridge needs records that span the space, and these do not; "
+            "give the loss a ridge, or a set that bounds the decisions"
+        )
+    # Eigenvalues are good to a rounding of the largest; stay on the safe side of it.
+    return float(eigenvalues[0] - 1e-13 * eigenvalues[-1])
+
+
+def _accelerated_on(
+    objective: Objective,
+    region: Region,
+    search: Search,
+    x: FloatArray,
+    ridge: float,
+    enough: Callable[[FloatArray, FloatArray, FloatArray], bool] | None = None,
+) -> FloatArray:
+    def value(s: FloatArray) -> float:
+        return objective.value(s, objective.predictors(s))
+
+    def gradient(s: FloatArray) -> FloatArray:
+        return objective.gradient(s, objective.predictors(s))
+
+    def done(s: FloatArray, g: FloatArray) -> bool:
+        return enough is not None and enough(s, objective.predictors(s), g)
+
+    return accelerated(value, gradient, region, search, x, 1.0, ridge, done)
+
+
+def _means(loss: Loss, A: Any, y: Any) -> Any:
+    def value(x: FloatArray) -> float:
+        return loss.mean_value(x, A, y)
+
+    def gradient(x: FloatArray) -> FloatArray:
+        return loss.mean_gradient(x, A, y)
+
+    return value, gradient

@@ -1,0 +1,6 @@
+"""Where randomness comes from: the generator, the exact lattice samplers, noisy selection."""
+
+from reticent.noise.selection import Selection, exponential_mechanism, report_noisy_max, select
+from reticent.noise.source import Source
+
+__all__ = ["Selection", "Source", "exponential_mechanism", "report_noisy_max", "select"]

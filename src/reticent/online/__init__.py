@@ -1,0 +1,24 @@
+"""Learners that see each loss once."""
+
+from reticent.online.approximate_leader import FollowTheApproximateLeader
+from reticent.online.base import OnlineLearner
+from reticent.online.frame import Learner
+from reticent.online.ftrl import FollowTheRegularizedLeader
+from reticent.online.inner import GradientDescent, ImplicitGradient
+from reticent.online.perturbed_iterates import PerturbedIterates
+from reticent.online.quadratic_leader import QuadraticLeader
+from reticent.online.rules import Moment, Problem, Rule
+
+__all__ = [
+    "FollowTheApproximateLeader",
+    "FollowTheRegularizedLeader",
+    "GradientDescent",
+    "ImplicitGradient",
+    "Learner",
+    "Moment",
+    "OnlineLearner",
+    "PerturbedIterates",
+    "Problem",
+    "QuadraticLeader",
+    "Rule",
+]

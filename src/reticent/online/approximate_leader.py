@@ -1,0 +1,254 @@
+"""Follow the approximate leader: for strongly convex losses, with projections or without, with a window or not.
+
+[window], Algorithms 1 (WDP-COCOP) and 2 (WDP-COCOL): each loss is replaced by the parabola that
+touches it from below, and the sum of these is minimised, exactly by a projection or by one step of a
+local linear minimiser. With a full window and Gamma noise the former is PFTAL (Thakurta and Smith
+2013). What is wrong in the printed algorithms, the self-certified radius and its proof:
+docs/algorithms/approximate-leader.md.
+
+The one thing a reader would get wrong: the strong convexity of a ridge need not be put through noise.
+Where it is all there is, this learner is FTRL with a regulariser that grows by the ridge at each record.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from reticent import _checks
+from reticent.losses import Loss
+from reticent.online import ftrl, totals
+from reticent.online.frame import Learner, _Restored
+from reticent.online.ftrl import needs_projection
+from reticent.online.rules import (
+    Leader,
+    LocalLinearLeader,
+    Problem,
+    ProjectedLeader,
+    PublishedLocalLinearLeader,
+)
+from reticent.privacy import Budget
+from reticent.sets import ConvexSet
+from reticent.sets.base import LocalLinearMinimizerUnavailable
+from reticent.sums import RunningTotal
+
+STEPS = ("projection", "local-linear")
+CONSTANTS = ("certified", "published")
+
+
+class FollowTheApproximateLeader(Learner):
+    """WDP-COCOP, WDP-COCOL and PFTAL.
+
+    Parameters
+    ----------
+    set, loss, budget, horizon, lipschitz, total, seed, noise_precision
+        As in :class:`Learner`. With a window in the budget the learner is endless and its noise
+        bounded.
+    step : {"projection", "local-linear"}
+        ``"local-linear"`` needs one call of the set's local linear minimiser instead of a projection.
+    constants : {"certified", "published"}
+        Radius and length of a local linear step: certified from what was released, or as printed.
+    strong_convexity : float, optional
+        The m of (m/2) ||x - x_t||^2; by default the loss's own. A value above the loss's own makes
+        the bound on the regret void, not the privacy.
+    anchor : float, optional
+        Weight of (1/2) ||x - center||^2 from the start (the C_0 of [window], (17), times m). By
+        default it balances the noise of the first decisions; 0 is the plain algorithm.
+    added_regularizer : {None, "auto"} or float
+        For losses without strong convexity: the alpha of a term (alpha/sqrt(t)) ||x - center||^2
+        that is added to the t-th loss ([online], section 6.1). ``"auto"`` balances it as FTRL does.
+    failure : float
+        The beta of the published constants.
+    calibration : {"exact", "published"}
+        ``"published"``: the paper's noise for the window tree; the guarantee reports what it gives.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import reticent
+    >>> from reticent import losses, online, sets
+    >>> rng = np.random.default_rng(0)
+    >>> X = 0.5 * rng.dirichlet(np.ones(4), size=5000)
+    >>> learner = online.FollowTheApproximateLeader(
+    ...     sets.Simplex(4),
+    ...     losses.Quadratic(),
+    ...     step="local-linear",
+    ...     budget=reticent.Budget(1.0, 1e-6, window=64),
+    ...     seed=0,
+    ... )
+    >>> play = learner.run(X)
+    >>> bool(np.abs(learner.decision - 0.25).max() < 0.01)
+    True
+    >>> print(learner.guarantee.window)
+    64
+    """
+
+    def __init__(
+        self,
+        set: ConvexSet,
+        loss: Loss | None = None,
+        *,
+        budget: Budget,
+        step: str = "projection",
+        constants: str = "certified",
+        horizon: int | None = None,
+        lipschitz: float | None = None,
+        strong_convexity: float | None = None,
+        anchor: float | None = None,
+        added_regularizer: str | float | None = None,
+        failure: float = 0.05,
+        total: Any = "auto",
+        seed: int | None = None,
+        noise_precision: str = "lattice",
+        calibration: str = "exact",
+    ) -> None:
+        self.step = _checks.choice(step, "step", STEPS)
+        self.constants = _checks.choice(constants, "constants", CONSTANTS)
+        self.calibration = _checks.choice(calibration, "calibration", totals.CALIBRATIONS)
+        self.failure = _checks.number(failure, "failure", low=0.0, high=1.0, open_low=True)
+        self.anchor = None if anchor is None else _checks.number(anchor, "anchor", low=0.0)
+        self.added_regularizer = _added(added_regularizer)
+        self.strong_convexity = _convexity(strong_convexity, loss, self.added_regularizer)
+        if step == "projection":
+            needs_projection(set)
+        elif isinstance(set, ConvexSet) and set.rho is None:
+            raise LocalLinearMinimizerUnavailable(
+                f"{set!r} has no local linear minimiser with a proved constant, which "
+                'step="local-linear" needs; use step="projection" where it has a projection'
+            )
+        super().__init__(
+            set,
+            self._make_rule(budget, horizon, getattr(set, "dim", 1)),
+            loss,
+            budget=budget,
+            horizon=horizon,
+            lipschitz=lipschitz,
+            total=total,
+            seed=seed,
+            noise_precision=noise_precision,
+        )
+
+    def _make_rule(self, budget: Budget, horizon: int | None, dim: int) -> Leader:
+        m = self.strong_convexity
+        if self.step == "local-linear" and self.constants == "published":
+            if m == 0.0 or self.added_regularizer is not None:
+                raise ValueError("the published constants need a strongly convex loss")
+            return PublishedLocalLinearLeader(
+                m, _noise_constant(budget, horizon, dim, self.failure)
+            )
+        kind = _Projected if self.step == "projection" else _LocalLinear
+        return kind(m, self.anchor, self.added_regularizer)
+
+    def _make_total(self, total: Any, seed: int | None) -> RunningTotal:
+        if self.calibration == "exact" or isinstance(total, _Restored):
+            return super()._make_total(total, seed)
+        if total not in ("auto", "window-tree") or self.budget.window is None:
+            raise ValueError(
+                "calibration='published' is the paper's window tree: leave total out and give a "
+                "budget with a window (for protection for ever, a window as long as the horizon)"
+            )
+        return totals.choose(
+            totals.ExpiringTree,
+            noise="gamma" if self.budget.delta == 0 else "gaussian",
+            calibration="published",
+            strong_convexity=self.strong_convexity,
+            diameter=self.set.diameter,
+            **self._for_total(seed),
+        )
+
+    def _arguments(self) -> dict[str, Any]:
+        return super()._arguments() | {
+            "step": self.step,
+            "constants": self.constants,
+            "strong_convexity": self.strong_convexity,
+            "anchor": self.anchor,
+            "added_regularizer": self.added_regularizer,
+            "failure": self.failure,
+            "calibration": self.calibration,
+        }
+
+    @classmethod
+    def _parts(cls, state: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+        return given
+
+
+class _Balanced(Leader):
+    """A leader whose anchor is filled in once the noise is known."""
+
+    def __init__(self, m: float, anchor: float | None, added: str | float | None) -> None:
+        super().__init__(m, 0.0 if anchor is None else anchor)
+        self._given = anchor
+        self._added = added
+
+    def prepare(self, problem: Problem) -> None:
+        super().prepare(problem)
+        if self._given is None and self.curvature > 0.0:
+            self.anchor = balanced(problem, self.curvature)
+        if isinstance(self._added, float):
+            # the derivative in x of (alpha/sqrt(t)) ||x - center||^2, added up over t
+            self.growth = 4.0 * self._added
+        elif self._added == "auto":
+            weight, self.growth, self.power = ftrl.balanced(problem, endless=True)
+            self.anchor = max(self.anchor, weight)
+
+
+class _Projected(_Balanced, ProjectedLeader):
+    pass
+
+
+class _LocalLinear(_Balanced, LocalLinearLeader):
+    pass
+
+
+def balanced(problem: Problem, m: float) -> float:
+    """The anchor A that balances its own pull with the movement and the noise of early decisions.
+
+    In the terms of `reticent.online.ftrl.balanced`: A R^2/2 + sum over t of L^2/(2 (m t + A)) and of
+    (b + m d) s^2/(2 (m t + A)^2), d being the dimension in which the parabolas themselves bend. What
+    is best without any strong convexity is always enough.
+    """
+    L, s = problem.lipschitz, problem.noise
+    # The best decision of losses with a ridge m around the center is no farther from it than L/m.
+    R = min(problem.reach, L / m)
+    bend = min(problem.smoothness, L / R) + m * problem.dim
+    movement = L**2 / m
+    best = (movement + math.sqrt(movement**2 + 4.0 * bend * (R * s) ** 2 / m)) / (2.0 * R**2)
+    if problem.horizon is None or not math.isfinite(problem.reach):
+        return best
+    return min(best, ftrl.balanced(problem)[0])
+
+
+def _added(value: Any) -> str | float | None:
+    if value is None or value == "auto":
+        return value
+    if isinstance(value, str):
+        raise ValueError(f"added_regularizer must be None, 'auto' or a number, got {value!r}")
+    return _checks.number(value, "added_regularizer", low=0.0, open_low=True)
+
+
+def _convexity(given: float | None, loss: Any, added: str | float | None) -> float:
+    if given is None:
+        given = 0.0 if loss is None else getattr(loss, "strong_convexity", 0.0)
+    m = _checks.number(given, "strong_convexity", low=0.0)
+    if m == 0.0 and added is None:
+        what = (
+            "there is no loss to read it from"
+            if loss is None
+            else f"{loss!r} is not strongly convex"
+        )
+        raise ValueError(
+            f"strong_convexity must be above 0, but {what}; give the loss a ridge, or "
+            "strong_convexity=, or added_regularizer='auto', or use FollowTheRegularizedLeader"
+        )
+    return m
+
+
+def _noise_constant(budget: Budget, horizon: int | None, dim: int, failure: float) -> float:
+    """What [window], Algorithm 2, step 2, multiplies 2 alpha / (1 - alpha) by."""
+    window = budget.window if budget.window is not None else horizon
+    if window is None:
+        raise ValueError("the published constants need a window in the budget, or a horizon")
+    depth = math.log2(window) ** 1.5
+    if budget.delta == 0.0:
+        return dim * depth * math.log(dim / failure) / budget.epsilon
+    return math.sqrt(dim) * depth * math.log(1.0 / failure) / budget.epsilon

@@ -1,0 +1,423 @@
+"""The frame that the leaders share: see the loss, add to a private running total, turn it into a decision.
+
+This is NOISYOCO of [bandit], section 3, with its three parts visible: a loss of `reticent.losses` (or the
+user's own gradients), a running total of `reticent.sums`, and a rule of `reticent.online.rules`. Privacy is
+spent by the total alone, when the learner is built; the rule reads released totals only.
+
+The one thing a reader would get wrong: one compiled loop and one Python loop do the same arithmetic in
+the same order, so a part of the user's own changes how fast a learner is, never what it plays.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from reticent import _checks
+from reticent.losses import GeneralizedLinear, Loss
+from reticent.losses.kernels import LINEAR
+from reticent.online import kernels as k
+from reticent.online import records, totals
+from reticent.online.base import FloatArray, OnlineLearner, check_horizon
+from reticent.online.rules import Moment, Problem, Rule
+from reticent.privacy import Budget, Guarantee
+from reticent.sets import ConvexSet
+from reticent.sets.kernels import LOCAL_KINDS
+from reticent.sums import RunningTotal
+from reticent.trace.play import pages_of
+
+_FLOAT = np.dtype(np.float64)
+_LINEAR = np.array([1.0])
+_NOTHING = np.zeros(0)
+
+
+class TotalLearner(OnlineLearner):
+    """What all learners share that spend their privacy on one running total."""
+
+    total: RunningTotal
+
+    @property
+    def steps(self) -> int:
+        return self.total.steps
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return self.total.guarantee
+
+    @property
+    def _lock(self) -> Any:
+        return self.total._lock
+
+    def _check_room(self, count: int) -> None:
+        total = self.total
+        if total.horizon is not None and total.steps + count > total.horizon:
+            raise ValueError(
+                f"{count} records do not fit: {total.horizon - total.steps} of the horizon of "
+                f"{total.horizon} are left; build the learner with a larger horizon, or with none"
+            )
+
+    def _given(self) -> dict[str, Any]:
+        return super()._given() | {"total": type(self.total)}
+
+
+class Learner(TotalLearner):
+    """A learner with a rule of your own over a private running total.
+
+    Parameters
+    ----------
+    set : ConvexSet
+        Where decisions live.
+    rule : Rule
+        Turns the noisy total into the next decision.
+    loss : Loss, optional
+        What records cost; without it the learner takes gradients only.
+    budget : Budget
+        What may be spent, for the learner's whole life; it is spent at once.
+    horizon : int, optional
+        How many records there may be. Without one the running total decides how long it lasts: for
+        ever with a window, by epochs of doubling length without.
+    lipschitz : float, optional
+        Gradients of the part that depends on the record are clipped to this norm; by default the
+        loss's own constant on the set, which they never exceed.
+    total : str, class, callable or RunningTotal
+        ``"auto"``, ``"correlated"``, ``"tree"``, ``"window-tree"``, ``"independent"``; or a class of
+        `reticent.sums`, or anything called like one; or a fresh total that fits.
+    seed : int, optional
+        For experiments only; the guarantee says so.
+    noise_precision : {"lattice", "float"}
+        ``"float"`` is the fast path for simulations; the guarantee says so.
+
+    Examples
+    --------
+    See `reticent.online.Rule`.
+    """
+
+    def __init__(
+        self,
+        set: ConvexSet,
+        rule: Rule,
+        loss: Loss | None = None,
+        *,
+        budget: Budget,
+        horizon: int | None = None,
+        lipschitz: float | None = None,
+        total: Any = "auto",
+        seed: int | None = None,
+        noise_precision: str = "lattice",
+    ) -> None:
+        super().__init__(set, loss, budget)
+        if not isinstance(rule, Rule):
+            raise TypeError(f"rule must be a reticent.online.Rule, got {rule!r}")
+        self.rule = rule
+        self.horizon = check_horizon(horizon)
+        self.lipschitz = _lipschitz(lipschitz, loss, set)
+        self.noise_precision = noise_precision
+        self.total = self._make_total(total, seed)
+        self._begin()
+
+    def _make_total(self, total: Any, seed: int | None) -> RunningTotal:
+        if isinstance(total, _Restored):
+            return total.total
+        return totals.choose(total, **self._for_total(seed))
+
+    def _for_total(self, seed: int | None) -> dict[str, Any]:
+        """What any running total of this learner is built with."""
+        return {
+            "dim": self.dim,
+            "horizon": self.horizon,
+            "budget": self.budget,
+            "norm": self.lipschitz,
+            "seed": seed,
+            "noise_precision": self.noise_precision,
+        }
+
+    def _begin(self) -> None:
+        ridge = 0.0 if self.loss is None else self.loss.ridge
+        problem = Problem(
+            self.set, self.lipschitz, ridge, _smoothness(self.loss), self.horizon, self.total.error
+        )
+        self.rule.prepare(problem)
+        self._memory = np.zeros((k.MEMORY_ROWS, self.dim))
+        self._memory[k.CENTER] = problem.center
+        self._memory[k.DECISION] = self.rule.start()
+        self._x = self._memory[k.DECISION]
+        kernel = self._kernel_of_set()
+        self._compiled = kernel is not None and self.rule.kernel is not None
+        self._set_kind: int
+        self._set_kind, params = kernel if self._compiled else (-1, ())
+        self._knobs = np.zeros(k.KNOBS + len(params))
+        self._set_params = self._knobs[k.KNOBS :]
+        self._set_params[:] = params
+        self._knobs[k.ONE] = 1.0
+        self._knobs[k.RULE] = -1 if self.rule.kernel is None else self.rule.kernel
+        self._knobs[k.SET_KIND] = self._set_kind
+        self._knobs[k.RIDGE] = ridge
+        for place, value in self.rule.knobs().items():
+            self._knobs[place] = value
+        glm = isinstance(self.loss, GeneralizedLinear)
+        self._knobs[k.FEATURE_NORM] = self.loss.feature_norm if glm else math.inf  # type: ignore[union-attr]
+        self._tuned_to: Any = None
+        self._loss_kernel: Any = None if self.loss is None else self.loss.kernel
+        self._quick = self._compiled and self._loss_kernel is not None and self._label is not None
+        if self._loss_kernel is not None:
+            self._knobs[k.LOSS_KIND], self._loss_params = self._loss_kernel
+
+    def _kernel_of_set(self) -> Any:
+        kernel = self.set.kernel
+        if kernel is not None and self.rule.kernel != k.PROJECTION and kernel[0] not in LOCAL_KINDS:
+            return None
+        return kernel
+
+    # ------------------------------------------------------------------ one step at a time
+
+    @property
+    def _point(self) -> FloatArray:
+        return self._x
+
+    def _once(self, kernel: Any, *what: Any) -> tuple[int, FloatArray]:
+        """One step by a compiled kernel: what it returned, and the decision.
+
+        It returns how many gradients were clipped in its lowest bit, or a negative number if it
+        refused, and then nothing was changed.
+        """
+        total = self.total
+        with total._lock:
+            total._ready()
+            if total._block is not self._tuned_to:
+                self._tune()
+            row = total._row
+            total._advance(1)
+            code = kernel(*what, self._knobs, total._total, total._block, row, self._memory)
+            if code < 0:
+                total._advance(-1)
+            elif code & 1:
+                total.clipped += 1
+                self.clipped += 1
+            return code, self._x.copy()
+
+    def _plain(self, vector: Any) -> bool:
+        """Whether this is a vector that a kernel can take as it is."""
+        return (
+            type(vector) is np.ndarray
+            and vector.dtype is _FLOAT
+            and vector.shape == (self.dim,)
+            and vector.flags.carray
+        )
+
+    def update(self, gradient: ArrayLike | None) -> FloatArray:
+        if gradient is None:
+            return self.observe(None)
+        g: Any = gradient
+        if not self._plain(g):
+            array = _checks.real_array(gradient, "gradient")
+            if array.shape == self.set.shape:
+                array = array.reshape(-1)
+            g = np.require(
+                _checks.vector(array, "gradient", self.dim), requirements=("C", "A", "W")
+            )
+        if self._compiled:
+            code, decision = self._once(k.update, g)
+            if code < 0:
+                _checks.vector(g, "gradient", self.dim)
+            return decision if self._flat else decision.reshape(self.set.shape)
+        _checks.vector(g, "gradient", self.dim)
+        with self._lock:
+            self._python_step(g)
+            return self.decision
+
+    def observe(self, loss: Any) -> FloatArray:
+        # Most records come as a pair that needs no change: one compiled call, and done.
+        if type(loss) is tuple and len(loss) == 2 and self._quick:
+            a, y = loss
+            if self._plain(a):
+                label = self._label(y, a)
+                if label is not None:
+                    code, decision = self._once(k.observe, a, label, self._loss_params)
+                    if code >= 0:
+                        return decision if self._flat else decision.reshape(self.set.shape)
+        return super().observe(loss)
+
+    observe.__doc__ = OnlineLearner.observe.__doc__
+
+    def _observe_gap(self) -> None:
+        if self._compiled:
+            self._play_compiled(records.gap(self.dim), 1, 1, self._memory[:0], _NOTHING)
+        else:
+            self._python_step(None)
+
+    def _observe_record(self, a: FloatArray, label: float | None) -> None:
+        if self._compiled and self._loss_kernel is not None:
+            self._play_compiled(records.one(a, label), 1, 1, self._memory[:0], _NOTHING)
+        else:
+            self._python_step(self._see(a, label))
+
+    def _see(self, a: FloatArray, label: float | None) -> FloatArray:
+        """The gradient of what depends on the record."""
+        x = self._point
+        if isinstance(self.loss, GeneralizedLinear):
+            loss_kind, loss_params = self._loss_kernel
+            return k.gradient(loss_kind, loss_params, a, label, x)
+        assert self.loss is not None
+        gradient = self.loss.gradient(x.copy(), a, label)
+        if self.loss.ridge:
+            gradient = gradient - self.loss.ridge * x
+        return _checks.vector(np.reshape(gradient, -1), "the gradient of the loss", self.dim)
+
+    def _python_step(self, gradient: FloatArray | None) -> None:
+        """The frame in plain sight: the total takes the gradient in, the rule takes the total out."""
+        before = self.total.clipped
+        noisy = self.total._add(gradient)
+        memory = self._memory
+        memory[k.PLAYED] += memory[k.DECISION]
+        moment = Moment(
+            self.total.steps,
+            noisy,
+            memory[k.NOISY].copy(),
+            memory[k.DECISION].copy(),
+            memory[k.PLAYED].copy(),
+        )
+        memory[k.NOISY] = noisy
+        self.clipped += self.total.clipped - before
+        point = np.reshape(self.rule.step(moment), -1)
+        memory[k.DECISION] = _checks.vector(point, "the rule's decision", self.dim)
+
+    # ------------------------------------------------------------------ many steps, compiled
+
+    def _tune(self) -> None:
+        """Make the loop's constants agree with the total, whose noise has come to a new block."""
+        total = self.total
+        self._memory[k.BASE] = total._base
+        self._knobs[k.LIMIT] = total._limit
+        self._knobs[k.PER_STEP] = total._per_step
+        self._knobs[k.STEP] = total._noise.step
+        self._tuned_to = total._block
+
+    def _play_compiled(
+        self, chunk: records.Chunk, wait: int, every: int, pages: FloatArray, losses: FloatArray
+    ) -> None:
+        total, count = self.total, len(chunk)
+        loss_kind, loss_params = self._loss_kernel or (LINEAR, _LINEAR)
+        done = written = 0
+        while done < count:
+            end = min(count, done + total._ready())
+            if total._block is not self._tuned_to:
+                self._tune()
+            row = total._row
+            total._advance(end - done)
+            k.play(
+                chunk.A[done:end], chunk.labels[done:end], chunk.gaps[done:end], loss_kind,
+                loss_params, self.rule.kernel, self._knobs, self._set_kind, self._set_params,
+                total._total, total._block[row:], self._memory, wait, every, pages[written:],
+                losses[done:end],
+            )  # fmt: skip
+            clipped = int(self._knobs[k.CLIPPED])
+            self._knobs[k.CLIPPED] = 0.0
+            total.clipped += clipped
+            self.clipped += clipped
+            turned, wait = pages_of(end - done, wait, every)
+            written, done = written + turned, end
+
+    def _play(self, chunk: records.Chunk, wait: int, every: int, pages: FloatArray) -> FloatArray:
+        losses = np.empty(len(chunk))
+        if self._compiled and self._loss_kernel is not None:
+            self._play_compiled(chunk, wait, every, pages, losses)
+            return losses
+        assert self.loss is not None
+        written = 0
+        for r in range(len(chunk)):
+            if wait == 0:
+                pages[written] = self._point
+                written, wait = written + 1, every
+            wait -= 1
+            if chunk.gaps.size and chunk.gaps[r]:
+                losses[r] = 0.0
+                self._python_step(None)
+                continue
+            a, label = chunk.A[r], None if chunk.labels is None else chunk.labels[r]
+            losses[r] = self.loss.value(self._point.copy(), a, label)
+            self._python_step(self._see(a, label))
+        return losses
+
+    # ------------------------------------------------------------------ saved states
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "arguments": self._arguments(),
+            "memory": self._memory.copy(),
+            "knobs": self._knobs[: k.KNOBS].copy(),
+            "rule": self.rule.state(),
+            "total": self.total._facts(),
+        }
+
+    def _arguments(self) -> dict[str, Any]:
+        """What the learner is built with again, beyond its set, loss and total."""
+        return {
+            "horizon": self.horizon,
+            "lipschitz": self.lipschitz,
+            "noise_precision": self.noise_precision,
+        }
+
+    @classmethod
+    def _from_facts(
+        cls, state: dict[str, Any], set: Any, loss: Any, total: Any = None, **given: Any
+    ) -> Self:
+        kind = totals.of_kind(state["total"]["kind"], total)
+        restored = kind.from_state(state["total"])
+        learner = cls(
+            set=set,
+            loss=loss,
+            budget=restored.budget,
+            total=_Restored(restored),
+            **state["arguments"],
+            **cls._parts(state, given),
+        )
+        learner._memory[...] = state["memory"]
+        # What records are clipped to is the loss's own word: a short one here would let long ones by.
+        longest = learner._knobs[k.FEATURE_NORM]
+        learner._knobs[: k.KNOBS] = state["knobs"]
+        learner._knobs[k.FEATURE_NORM] = longest
+        learner.rule.restore(state["rule"])
+        return learner
+
+    @classmethod
+    def _parts(cls, state: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+        if "rule" not in given:
+            raise ValueError("a rule is code: give it again, from_state(state, rule=...)")
+        return given
+
+    def _given(self) -> dict[str, Any]:
+        return super()._given() | ({"rule": self.rule} if type(self) is Learner else {})
+
+
+class _Restored:
+    """A total that goes on from a state, on its way into a learner that is built again."""
+
+    def __init__(self, total: RunningTotal) -> None:
+        self.total = total
+
+
+def _lipschitz(given: float | None, loss: Loss | None, set: ConvexSet) -> float:
+    if given is not None:
+        return _checks.number(given, "lipschitz", low=0.0, open_low=True)
+    if loss is None:
+        raise ValueError(
+            "lipschitz must be given where there is no loss: gradients are clipped to it, and the "
+            "noise is calibrated to it"
+        )
+    bound = loss.data_lipschitz(set)
+    if not 0.0 < bound < math.inf:
+        raise ValueError(
+            f"the gradients of {loss!r} on {set!r} have no usable bound ({bound:g}); give lipschitz=, "
+            "to which they are then clipped, or a bounded set"
+        )
+    return bound
+
+
+def _smoothness(loss: Loss | None) -> float:
+    """Of the part that depends on the record."""
+    if loss is None:
+        return math.inf
+    return loss.data_smoothness if isinstance(loss, GeneralizedLinear) else loss.smoothness

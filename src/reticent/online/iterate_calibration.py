@@ -1,0 +1,166 @@
+"""From a set, a loss and a budget to the noise of perturbed iterates, and to what it promises.
+
+[online], Theorem 1 with corrected sensitivities and without its composition, and section 6.1 for
+losses without strong convexity. Derivations: docs/algorithms/perturbed-iterates.md.
+
+The one thing a reader would get wrong: all of it is public, so nothing here may read a record. How far
+one can move an iterate follows from bounds that hold for every record there could be.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from reticent import _checks
+from reticent.losses import GeneralizedLinear
+from reticent.online import iterate_kernels as k
+from reticent.online import schedules
+from reticent.online.inner import FloatArray, balanced_addition, drift
+from reticent.privacy import Budget, Guarantee, Release, curves
+from reticent.sets import ConvexSet
+
+_NAMES = {
+    k.IMPLICIT: "implicit gradient steps",
+    k.PROJECTED_IMPLICIT: "projected implicit gradient steps",
+    k.GRADIENT: "gradient steps",
+}
+
+
+@dataclass(frozen=True)
+class Constants:
+    """What is fixed before the first record.
+
+    Attributes
+    ----------
+    inner : int
+        The inner algorithm's number in the compiled loop.
+    lipschitz, slope : float
+        The bound on the gradient of what depends on the record, and on its slope.
+    added : float
+        The weight of the added regulariser.
+    reach : Reach
+        How far one record moves each iterate.
+    plan : Schedule
+        The noise of each iterate.
+    """
+
+    inner: int
+    lipschitz: float
+    slope: float
+    added: float
+    reach: schedules.Reach
+    plan: schedules.Schedule
+
+
+def calibrate(
+    set: ConvexSet,
+    loss: GeneralizedLinear,
+    inner: int,
+    budget: Budget,
+    *,
+    horizon: int | None,
+    schedule: str,
+    precision: str,
+    lipschitz: float | None,
+    added: str | float | None,
+) -> Constants:
+    """The constants that meet a budget; ``lipschitz`` and ``added`` as the user gave them."""
+    slope = (
+        loss.scalar_bounds(set)[0]
+        if lipschitz is None
+        else _checks.number(lipschitz, "lipschitz", low=0.0, open_low=True) / loss.feature_norm
+    )
+    if not math.isfinite(slope):
+        raise ValueError(
+            f"the gradients of {loss!r} on {set!r} have no bound; give lipschitz=, or a bounded set"
+        )
+    bound = slope * loss.feature_norm
+    if added is None:
+        weight = 0.0
+    elif added == "auto":
+        weight = balanced_addition(set, loss, bound, budget.mu, horizon)
+    else:
+        weight = _checks.number(added, "added_regularizer", low=0.0, open_low=True)
+    if loss.ridge == 0.0 and (weight == 0.0 or not math.isfinite(set.norm_bound)):
+        raise ValueError(
+            f"{loss!r} is not strongly convex, so its iterates are not stable; give the loss a "
+            "ridge, or added_regularizer='auto', or use FollowTheRegularizedLeader"
+        )
+    rounding = drift(set, loss, bound, weight) if precision == "lattice" else 0.0
+    # a hair more, for records as long as their bound
+    moved = budget.sensitivity(bound) * (1.0 + (set.dim + 16) * 2.0**-50)
+    reach = schedules.Reach(inner, loss.ridge, weight, moved, rounding)
+    printed = {
+        "norm": bound,
+        "strong_convexity": loss.ridge or weight,
+        "radius": set.norm_bound if math.isfinite(set.norm_bound) else 0.0,
+        "inner": "gradient" if inner == k.GRADIENT else "implicit",
+    }
+    plan = schedules.build(schedule, reach, budget, horizon, set.dim, precision, printed)
+    return Constants(inner, bound, slope, weight, reach, plan)
+
+
+def needs_exact_projection(set: ConvexSet) -> None:
+    """Refuse a projection whose error nobody knows: it would be one more way in which worlds drift apart."""
+    if set.kernel is None:
+        raise ValueError(
+            f"PerturbedIterates needs a set whose projection is exact up to rounding (a ball, a box, a "
+            f"simplex, a product of these, or the whole space), got {set!r}: how far one record moves "
+            "the iterates rests on it; use FollowTheRegularizedLeader or FollowTheApproximateLeader, "
+            "whose promise does not"
+        )
+
+
+# Where a state of a learner that wrote no bounds has some of them.
+_PLACES = {"ridge": k.RIDGE, "added": k.ADDED, "slope": k.SLOPE, "smoothness": k.SMOOTHNESS}
+# Another machine's exponential may differ in its last places, which is less than what is added to
+# `moved` for rounding.
+_SAME = 2.0**-48
+
+
+def bounds(known: Constants, knobs: FloatArray) -> dict[str, float]:
+    """What the promise rests on, for a state: who goes on from it must have the same."""
+    mine = {name: float(knobs[place]) for name, place in _PLACES.items()}
+    return mine | {"lipschitz": known.lipschitz, "drift": known.reach.drift}
+
+
+def check_bounds(state: dict[str, Any], mine: dict[str, float]) -> None:
+    """Refuse a set or a loss of the user's own, known by name only, that has other bounds."""
+    before = {name: float(state["knobs"][place]) for name, place in _PLACES.items()}
+    before |= state.get("bounds", {})
+    for name, value in before.items():
+        if not math.isclose(mine[name], value, rel_tol=_SAME):
+            raise ValueError(
+                f"set and loss must have the bounds that the state was saved with, but {name} was "
+                f"{value:g} and is now {mine[name]:g}; what was promised rests on them"
+            )
+
+
+def promise(known: Constants, budget: Budget, *, seeded: bool, lattice: bool) -> Guarantee:
+    """What all noisy iterates together guarantee."""
+    plan, reach = known.plan, known.reach
+    protected = "for ever" if budget.window is None else f"in {budget.window} outputs"
+    release = Release(
+        f"perturbed iterates, {_NAMES[known.inner]}",
+        curves.Gaussian(plan.mu),
+        float(reach.of(0, 1, reach.start)[0][0]),
+        f"Gaussian, {plan.word} schedule",
+        1,
+        (
+            f"a record is protected {protected}; it moves the first iterate by the sensitivity stated, "
+            "later ones by less",
+        ),
+    )
+    caveats: tuple[str, ...] = ()
+    if plan.formula is not None:
+        true = curves.Gaussian(plan.mu).epsilon(budget.delta)
+        if true > budget.epsilon * (1 + 1e-9):
+            caveats = (
+                f"published noise ({plan.formula.where}): claimed epsilon = {budget.epsilon:g} at "
+                f"delta = {budget.delta:g}, but it gives {true:.4g}",
+            )
+    return Guarantee(
+        [release], budget.neighbours, budget.window, seeded=seeded, lattice=lattice, caveats=caveats
+    )

@@ -1,0 +1,267 @@
+"""The compiled loop of perturbed iterates: a clean iterate moves, a noisy copy of it is played.
+
+[online], Algorithms 2 and 3. The noise does not depend on the data, so it is drawn before the loop.
+
+The one thing a reader would get wrong: the loss is paid at the noisy decision, but the gradient is
+taken at the clean iterate, which never leaves the loop.
+
+Letters: a record, x clean iterate, p where the regularisers alone would take it, t the slope.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from reticent.losses.kernels import dphi, implicit_scalar, phi
+from reticent.online.kernels import dot, project
+
+IMPLICIT = 0  # the minimum over the set
+PROJECTED_IMPLICIT = 1  # the minimum over the space, then a projection
+GRADIENT = 2
+
+# Rows of ``memory``.
+DECISION = 0
+ITERATE = 1
+CENTER = 2
+PRIOR = 3
+WORK = 4  # and the two rows after it
+MEMORY_ROWS = 7
+
+# Places in ``knobs``.
+T = 0
+STRENGTH = 1  # A_t: all the strong convexity so far, and that of the first loss once more
+RIDGE = 2
+ADDED = 3  # the added regulariser of the t-th loss is (ADDED/sqrt(t)) ||x - center||^2
+SLOPE = 4  # the largest |phi'|: slopes are clipped to it, which keeps them monotone
+SMOOTHNESS = 5  # of the part that depends on the record
+KNOBS = 6
+
+_ROUNDS = 200
+
+
+@njit(cache=True, nogil=True)
+def added_weight(added, t):  # type: ignore[no-untyped-def]
+    """Strong convexity that the added regulariser gives the t-th loss."""
+    return 2.0 * added / math.sqrt(t) if added > 0.0 else 0.0
+
+
+@njit(cache=True, nogil=True)
+def _clip(value, bound):  # type: ignore[no-untyped-def]
+    return min(bound, max(-bound, value))
+
+
+@njit(cache=True, nogil=True)
+def _shift(p, t, a, weight, set_kind, set_params, out, work):  # type: ignore[no-untyped-def]
+    """The projection of p - (t / weight) a."""
+    share = t / weight
+    for i in range(p.size):
+        out[i] = p[i] - share * a[i]
+    project(set_kind, set_params, out, work)
+
+
+@njit(cache=True, nogil=True)
+def _implicit_on_set(  # type: ignore[no-untyped-def]
+    loss_kind, loss_params, bound, a, label, p, weight, set_kind, set_params, out, work
+):
+    """The t with t = phi'(<a, project(p - (t/weight) a)>): the right side falls as t grows."""
+    low = 0.0
+    _shift(p, 0.0, a, weight, set_kind, set_params, out, work)
+    below = _clip(dphi(loss_kind, loss_params, dot(a, out), label), bound)
+    high = below
+    if high == 0.0:
+        return
+    _shift(p, high, a, weight, set_kind, set_params, out, work)
+    above = _clip(dphi(loss_kind, loss_params, dot(a, out), label), bound) - high
+    for round in range(_ROUNDS):
+        if above == 0.0 or abs(high - low) <= 4e-16 * abs(high):
+            break
+        # a secant step with the stale end's value halved, and every third time a bisection
+        t = 0.5 * (low + high)
+        if round % 3 != 2 and below != above:
+            guess = high - above * (high - low) / (above - below)
+            if min(low, high) < guess < max(low, high):
+                t = guess
+        _shift(p, t, a, weight, set_kind, set_params, out, work)
+        excess = _clip(dphi(loss_kind, loss_params, dot(a, out), label), bound) - t
+        if (excess > 0.0) == (above > 0.0):
+            below *= 0.5
+        else:
+            low, below = high, above
+        high, above = t, excess
+    _shift(p, high, a, weight, set_kind, set_params, out, work)
+
+
+@njit(cache=True, nogil=True)
+def advance(  # type: ignore[no-untyped-def]
+    inner, loss_kind, loss_params, a, label, gap, knobs, memory, set_kind, set_params, work
+):
+    """One step of the clean iterate; a gap keeps the regularisers, or the sensitivity would not hold."""
+    t = knobs[T] + 1.0
+    x, center, prior = memory[ITERATE], memory[CENTER], memory[PRIOR]
+    out = memory[WORK]
+    added = added_weight(knobs[ADDED], t)
+    alpha = knobs[RIDGE] + added
+    bound = knobs[SLOPE]
+    if inner == GRADIENT:
+        step = min(1.0 / knobs[STRENGTH], 2.0 / (2.0 * alpha + knobs[SMOOTHNESS]))
+        slope = 0.0
+        if not gap:
+            slope = _clip(dphi(loss_kind, loss_params, dot(a, x), label), bound)
+        for i in range(x.size):
+            x[i] -= step * (slope * a[i] + knobs[RIDGE] * x[i] + added * (x[i] - center[i]))
+        project(set_kind, set_params, x, work)
+    else:
+        before = knobs[STRENGTH]
+        weight = before + alpha
+        for i in range(x.size):
+            prior[i] = (before * x[i] + added * center[i]) / weight
+        if gap:
+            x[:] = prior
+            project(set_kind, set_params, x, work)
+        else:
+            slope = _clip(
+                implicit_scalar(loss_kind, loss_params, dot(a, prior), label, dot(a, a) / weight),
+                bound,
+            )
+            share = slope / weight
+            for i in range(x.size):
+                x[i] = prior[i] - share * a[i]
+                out[i] = x[i]
+            project(set_kind, set_params, x, work)
+            if inner == IMPLICIT:
+                outside = False
+                for i in range(x.size):
+                    if x[i] != out[i]:
+                        outside = True
+                if outside:
+                    _implicit_on_set(
+                        loss_kind,
+                        loss_params,
+                        bound,
+                        a,
+                        label,
+                        prior,
+                        weight,
+                        set_kind,
+                        set_params,
+                        out,
+                        work,
+                    )
+                    x[:] = out
+    knobs[T] = t
+    knobs[STRENGTH] = next_strength(inner, knobs[STRENGTH], knobs[RIDGE], knobs[ADDED], t)
+
+
+@njit(cache=True, nogil=True)
+def next_strength(inner, strength, ridge, added, t):  # type: ignore[no-untyped-def]
+    """From A_{t-1} to A_t (implicit), or from A_t to A_{t+1} (gradient)."""
+    return strength + ridge + added_weight(added, t if inner != GRADIENT else t + 1.0)
+
+
+@njit(cache=True, nogil=True)
+def release(memory, noise, step, set_kind, set_params, work):  # type: ignore[no-untyped-def]
+    """Play the iterate with noise: in whole lattice steps, or in floating point (step 0)."""
+    x, decision = memory[ITERATE], memory[DECISION]
+    if step > 0.0:
+        per_step = 1.0 / step  # exact: the step is a power of two
+        for i in range(x.size):
+            decision[i] = step * (np.rint(x[i] * per_step) + noise[i])
+    else:
+        for i in range(x.size):
+            decision[i] = x[i] + noise[i]
+    project(set_kind, set_params, decision, work)
+
+
+@njit(cache=True, nogil=True)
+def play(  # type: ignore[no-untyped-def]
+    A, labels, gaps, loss_kind, loss_params, inner, knobs, set_kind, set_params, noise, steps,
+    memory, wait, every, decisions, losses,
+):  # fmt: skip
+    """Play one record after another; decisions are written down every so many records."""
+    decision = memory[DECISION]
+    work = memory[WORK + 1 :].reshape(-1)
+    written = 0
+    for r in range(A.shape[0]):
+        a = A[r]
+        if wait == 0:
+            decisions[written] = decision
+            written += 1
+            wait = every
+        wait -= 1
+        gap = gaps.size > 0 and gaps[r] != 0
+        if losses.size:
+            losses[r] = 0.0
+            if not gap:
+                losses[r] = phi(loss_kind, loss_params, dot(a, decision), labels[r])
+                losses[r] += 0.5 * knobs[RIDGE] * dot(decision, decision)
+        advance(
+            inner, loss_kind, loss_params, a, labels[r], gap, knobs, memory, set_kind, set_params,
+            work,
+        )  # fmt: skip
+        release(memory, noise[r], steps[r], set_kind, set_params, work)
+
+
+@njit(cache=True, nogil=True)
+def reaches(inner, start, strength, ridge, added, moved, drift, out):  # type: ignore[no-untyped-def]
+    """How far one record moves the iterates start+1, start+2, ..., rounding included; the next A."""
+    for r in range(out.size):
+        t = start + r + 1.0
+        if inner == GRADIENT:
+            out[r] = moved / strength + drift * t
+            strength = next_strength(inner, strength, ridge, added, t)
+        else:
+            strength = next_strength(inner, strength, ridge, added, t)
+            out[r] = moved / strength + drift * t
+    return strength
+
+
+@njit(cache=True, nogil=True)
+def power_sums(inner, horizon, ridge, added, moved, drift, first, second):  # type: ignore[no-untyped-def]
+    """The sums over all steps of the reaches to two powers, in constant memory."""
+    one = np.empty(1)
+    strength = ridge + added_weight(added, 1.0)
+    sums = np.zeros(2)
+    part = np.zeros(2)
+    for t in range(horizon):
+        strength = reaches(inner, float(t), strength, ridge, added, moved, drift, one)
+        part[0] += one[0] ** first
+        part[1] += one[0] ** second
+        if t % 1024 == 1023 or t == horizon - 1:
+            sums += part
+            part[:] = 0.0
+    return sums
+
+
+@njit(cache=True, nogil=True)
+def weighted_sum(inner, horizon, ridge, added, moved, drift, beta, grain):  # type: ignore[no-untyped-def]
+    """The sum of (reach_t t/beta + grain)^2: mu^2 of the published noise beta/t."""
+    one = np.empty(1)
+    strength = ridge + added_weight(added, 1.0)
+    total = 0.0
+    part = 0.0
+    for t in range(horizon):
+        strength = reaches(inner, float(t), strength, ridge, added, moved, drift, one)
+        part += (one[0] * (t + 1.0) / beta + grain) ** 2
+        if t % 1024 == 1023 or t == horizon - 1:
+            total += part
+            part = 0.0
+    return total
+
+
+@njit(cache=True, nogil=True)
+def observe(  # type: ignore[no-untyped-def]
+    a, label, longest, loss_kind, loss_params, inner, knobs, set_kind, set_params, noise, steps, row,
+    memory,
+):  # fmt: skip
+    """One record that is already as it should be; False, and nothing is changed, if it is not."""
+    if not dot(a, a) <= longest:
+        return False
+    work = memory[WORK + 1 :].reshape(-1)
+    advance(
+        inner, loss_kind, loss_params, a, label, False, knobs, memory, set_kind, set_params, work
+    )
+    release(memory, noise[row], steps[row], set_kind, set_params, work)
+    return True

@@ -1,0 +1,323 @@
+"""Perturbed iterates: a stable online algorithm runs on clean data, and every iterate is played with noise.
+
+[online], Algorithms 2 (PIGD) and 3 (PGIGA) with corrected steps. The inner algorithms, with what
+makes them stable, are in :mod:`reticent.online.inner`; sensitivities, calibration and the promise in
+:mod:`reticent.online.iterate_calibration`. Derivations: docs/algorithms/perturbed-iterates.md.
+
+The one thing a reader would get wrong: privacy rests on the stability of the inner algorithm, which
+needs every loss to be strongly convex, the null record's too. So a gap in the stream keeps the
+regulariser's step; a step that is left out moves later iterates more than a record may.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from reticent import _checks, _state
+from reticent.losses import GeneralizedLinear, Loss
+from reticent.noise.source import Source, generation
+from reticent.online import iterate_calibration, records, schedules
+from reticent.online import iterate_kernels as k
+from reticent.online.base import FloatArray, OnlineLearner, check_horizon
+from reticent.online.ftrl import needs_projection
+from reticent.online.inner import GradientDescent, ImplicitGradient, kind_of
+from reticent.online.totals import warn_of
+from reticent.privacy import Budget, Guarantee, charge
+from reticent.sets import ConvexSet
+from reticent.trace.play import pages_of
+
+_NOTHING = np.zeros(0)
+
+
+class PerturbedIterates(OnlineLearner):
+    """PIGD and PGIGA, for generalised linear losses with a ridge.
+
+    Parameters
+    ----------
+    set : ConvexSet
+        Where decisions live; its projection must be exact up to rounding, which that of a ball, a
+        box, a simplex, a product of these and the whole space is.
+    loss : Loss
+        A generalised linear loss of `reticent.losses`: privacy rests on its slope being monotone, which
+        a loss of the user's own could only promise.
+    inner : ImplicitGradient or GradientDescent
+        The algorithm whose iterates are perturbed.
+    schedule : {"optimal", "proportional", "published", "horizon-free"}, optional
+        How the noise is spread over time. ``"optimal"`` has the least noise in total,
+        ``"proportional"`` follows the sensitivity (the only one for a window), ``"published"`` is the
+        paper's, ``"horizon-free"`` needs no horizon. By default the first that the budget and the
+        horizon allow.
+    horizon : int, optional
+        How many records there may be.
+    added_regularizer : {None, "auto"} or float
+        For losses without a ridge: the alpha of a term (alpha/sqrt(t)) ||x - center||^2 that is added to
+        the t-th loss ([online], section 6.1).
+    lipschitz : float, optional
+        The bound on the gradient of what depends on the record; by default the loss's own on the set.
+    budget, seed, noise_precision
+        As in :class:`Learner`. There is no pure version.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import reticent
+    >>> from reticent import losses, online, sets
+    >>> learner = online.PerturbedIterates(
+    ...     sets.L2Ball(3),
+    ...     losses.Logistic(ridge=0.5),
+    ...     inner=online.ImplicitGradient(),
+    ...     budget=reticent.Budget(1.0, 1e-6),
+    ...     horizon=1000,
+    ...     seed=0,
+    ... )
+    >>> play = learner.run(np.tile([0.6, 0.0, 0.0], (1000, 1)), np.ones(1000))
+    >>> round(learner.guarantee.gdp, 6)
+    0.236704
+    """
+
+    def __init__(
+        self,
+        set: ConvexSet,
+        loss: Loss,
+        *,
+        inner: ImplicitGradient | GradientDescent | None = None,
+        budget: Budget,
+        horizon: int | None = None,
+        schedule: str | None = None,
+        added_regularizer: str | float | None = None,
+        lipschitz: float | None = None,
+        seed: int | None = None,
+        noise_precision: str = "lattice",
+    ) -> None:
+        super().__init__(set, loss, budget)
+        needs_projection(set)
+        iterate_calibration.needs_exact_projection(set)
+        self.horizon = check_horizon(horizon)
+        self.inner = ImplicitGradient() if inner is None else inner
+        self.noise_precision = _checks.choice(
+            noise_precision, "noise_precision", ("lattice", "float")
+        )
+        self.schedule = schedules.choose(schedule, budget, self.horizon)
+        self._given_lipschitz = lipschitz
+        self._inner = kind_of(self.inner, loss)
+        assert isinstance(loss, GeneralizedLinear)  # kind_of refuses others
+        known = self._constants = iterate_calibration.calibrate(
+            set, loss, self._inner, budget, horizon=self.horizon, schedule=self.schedule,
+            precision=self.noise_precision, lipschitz=lipschitz, added=added_regularizer,
+        )  # fmt: skip
+        self.lipschitz, self.added_regularizer = known.lipschitz, known.added
+        self._reach, self._plan = known.reach, known.plan
+        self._noise = schedules.IterateNoise(
+            Source(seed), self._plan, self._reach, self.horizon, self.dim, noise_precision
+        )
+        self._guarantee = self._promise()
+        warn_of(self._guarantee)
+        charge(self._guarantee, f"PerturbedIterates of dimension {self.dim}")
+        self._begin()
+
+    # ------------------------------------------------------------------ the life of a learner
+
+    def _promise(self) -> Guarantee:
+        return iterate_calibration.promise(
+            self._constants,
+            self.budget,
+            seeded=self._noise.source.seeded,
+            lattice=self.noise_precision == "lattice",
+        )
+
+    def _begin(self) -> None:
+        assert isinstance(self.loss, GeneralizedLinear)
+        self._steps = 0
+        self._lease = _state.Lease()
+        self._generation = generation()
+        self._memory = np.zeros((k.MEMORY_ROWS, self.dim))
+        center = np.asarray(self.set.center, dtype=np.float64).reshape(-1)
+        for row in (k.DECISION, k.ITERATE, k.CENTER):
+            self._memory[row] = center
+        self._knobs = np.zeros(k.KNOBS)
+        self._knobs[k.STRENGTH] = self._reach.start
+        self._knobs[k.RIDGE] = self.loss.ridge
+        self._knobs[k.ADDED] = self.added_regularizer
+        self._knobs[k.SLOPE] = self._constants.slope
+        self._knobs[k.SMOOTHNESS] = self.loss.data_smoothness
+        self._loss_kernel = self.loss.kernel
+        self._longest = self.loss.feature_norm**2 * (1.0 - 1e-12)
+        kernel = self.set.kernel
+        assert kernel is not None  # needs_exact_projection refuses others
+        self._set_kernel = (kernel[0], np.array(kernel[1]))
+
+    def _ready(self) -> int:
+        """Check that this object may go on, and return how many records there is noise for."""
+        if self._generation != generation():
+            raise _state.copied("learner")
+        if self._knobs[k.T] != self._steps:
+            self._settle()
+        if self._lease.furthest != self._steps:
+            raise _state.overtaken("learner", self._lease, self._steps)
+        return self._noise.ready(self._steps, float(self._knobs[k.STRENGTH]))
+
+    def _settle(self) -> None:
+        """Count the steps that were taken, also by a piece that an interrupt or an error cut short.
+
+        The clean iterate's own clock moves together with it: noise up to there has been played.
+        """
+        t = int(self._knobs[k.T])
+        furthest = max(t, self._lease.furthest)
+        self._noise.row += t - self._steps
+        self._steps, self._lease.furthest = t, furthest
+
+    # ------------------------------------------------------------------ the learner's face
+
+    @property
+    def steps(self) -> int:
+        return int(self._knobs[k.T])
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return self._guarantee
+
+    @property
+    def _lock(self) -> Any:
+        return self._lease.lock
+
+    @property
+    def _point(self) -> FloatArray:
+        return self._memory[k.DECISION]
+
+    def deviation(self, t: int) -> float:
+        """Standard deviation of one coordinate of the noise of the decision after t records."""
+        t = _checks.integer(t, "t", low=1, high=self.horizon or schedules.LONGEST)
+        strength, done = self._reach.start, 0
+        while done < t:
+            rows = min(t - done, 2**16)
+            reaches, strength = self._reach.of(done, rows, strength)
+            done += rows
+        return float(self._plan.deviations(done - rows, reaches)[-1])
+
+    def update(self, gradient: ArrayLike | None) -> FloatArray:
+        if gradient is not None:
+            raise TypeError(
+                "PerturbedIterates takes its gradients at an iterate that must stay secret, so it cannot "
+                "be handed one; give it the record: observe((a, y)). update(None) is a gap"
+            )
+        return self.observe(None)
+
+    def _check_room(self, count: int) -> None:
+        most = schedules.LONGEST if self.horizon is None else self.horizon
+        if self._steps + count > most:
+            raise ValueError(
+                f"{count} records do not fit: {most - self._steps} of the horizon of {most} are left; "
+                "build the learner with a larger horizon"
+            )
+
+    def observe(self, loss: Any) -> FloatArray:
+        # Most records come as a pair that needs no change: one compiled call, and done.
+        if type(loss) is tuple and len(loss) == 2:
+            a, y = loss
+            if (
+                type(a) is np.ndarray
+                and a.dtype == np.float64
+                and a.shape == (self.dim,)
+                and a.flags.c_contiguous
+                and a.flags.writeable
+            ):
+                label = None if self._label is None else self._label(y, a)
+                if label is not None:
+                    with self._lease.lock:
+                        self._check_room(1)
+                        self._ready()
+                        try:
+                            taken = k.observe(
+                                a, label, self._longest, *self._loss_kernel, self._inner,
+                                self._knobs, *self._set_kernel, self._noise.rows, self._noise.grid,
+                                self._noise.row, self._memory,
+                            )  # fmt: skip
+                        finally:
+                            self._settle()
+                        if taken:
+                            return self.decision
+        return super().observe(loss)
+
+    observe.__doc__ = OnlineLearner.observe.__doc__
+
+    def _observe_record(self, a: FloatArray, label: float | None) -> None:
+        self._play(records.one(a, label), 1, 1, self._memory[:0], losses=_NOTHING)
+
+    def _observe_gap(self) -> None:
+        self._play(records.gap(self.dim), 1, 1, self._memory[:0], losses=_NOTHING)
+
+    def _play(
+        self,
+        chunk: records.Chunk,
+        wait: int,
+        every: int,
+        pages: FloatArray,
+        losses: FloatArray | None = None,
+    ) -> FloatArray:
+        losses = np.empty(len(chunk)) if losses is None else losses
+        done = written = 0
+        while done < len(chunk):
+            end = min(len(chunk), done + self._ready())
+            some = chunk.rows(done, end)
+            noise, grid = self._noise.rows[self._noise.row :], self._noise.grid[self._noise.row :]
+            try:
+                k.play(
+                    some.A, some.labels, some.gaps, *self._loss_kernel, self._inner,
+                    self._knobs, *self._set_kernel, noise, grid, self._memory, wait, every,
+                    pages[written:], losses[done:end],
+                )  # fmt: skip
+            finally:
+                self._settle()
+            turned, wait = pages_of(end - done, wait, every)
+            written, done = written + turned, end
+        return losses
+
+    # ------------------------------------------------------------------ saved states
+
+    def _facts(self) -> dict[str, Any]:
+        if self._generation != generation():
+            # else a copy in the child, made of this state, would go on
+            raise _state.copied("learner")
+        if self._knobs[k.T] != self._steps:
+            self._settle()
+        self._lease.publish()
+        return {
+            "id": self._lease.id,
+            "steps": self._steps,
+            "arguments": {
+                "horizon": self.horizon,
+                "schedule": self.schedule,
+                "added_regularizer": self.added_regularizer or None,
+                "lipschitz": self._given_lipschitz,
+                "noise_precision": self.noise_precision,
+            },
+            "inner": [type(self.inner).__name__, getattr(self.inner, "projected", None)],
+            "budget": dataclasses.asdict(self.budget),
+            "memory": self._memory.copy(),
+            "knobs": self._knobs.copy(),
+            "bounds": iterate_calibration.bounds(self._constants, self._knobs),
+            "noise": self._noise.state(),
+        }
+
+    @classmethod
+    def _from_facts(cls, state: dict[str, Any], set: Any, loss: Any, **given: Any) -> Self:
+        lease = _state.claim(state["id"], state["steps"])
+        name, projected = state["inner"]
+        inner: Any = GradientDescent() if name == "GradientDescent" else ImplicitGradient(projected)
+        learner = cls(
+            set, loss, inner=inner, budget=Budget(**state["budget"]), **state["arguments"], **given
+        )
+        iterate_calibration.check_bounds(
+            state, iterate_calibration.bounds(learner._constants, learner._knobs)
+        )
+        learner._lease = lease
+        learner._noise.restore(state["noise"])
+        learner._guarantee = learner._promise()
+        learner._steps = int(state["steps"])
+        learner._memory[...] = state["memory"]
+        learner._knobs[...] = state["knobs"]
+        return learner

@@ -1,0 +1,161 @@
+"""The compiled loop of the quadratic leader: one running total holds a matrix and a vector.
+
+[online], Algorithm 4. The total is the upper triangle of V = sum of v v', row by row, its off-diagonal
+entries times sqrt(2), and then u = sum of y v times a weight. So its Euclidean norm is the Frobenius
+norm of V together with the weighted norm of u, and noise that is the same in every entry is
+symmetric noise on V: standard deviation s on the diagonal and s/sqrt(2) beside it.
+
+The one thing a reader would get wrong: V with noise may have negative eigenvalues. Early on, where the
+regularisers do not outweigh the noise, they are cut at 0; later a Cholesky factorisation does.
+
+Considered: LAPACK's dposv through SciPy, which cannot be called from compiled code that is cached;
+np.linalg.cholesky inside Numba is the same LAPACK and was faster at every size.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from reticent.losses.kernels import phi
+from reticent.online.kernels import dot
+from reticent.sets.kernels import project_inplace
+
+# Places in ``knobs``.
+T = 0
+CLIPPED = 1
+LIMIT = 2
+PER_STEP = 3
+STEP = 4
+RIDGE = 5
+DAMPING = 6
+WEIGHT = 7  # of u beside V
+RADIUS = 8  # decisions are scaled down to this norm before they are projected
+SAFE = 9  # a regulariser above this outweighs the noise: Cholesky
+REFRESH = 10
+KNOBS = 11
+
+_ROOT = math.sqrt(2.0)
+
+
+@njit(cache=True, nogil=True)
+def absorb(v, y, knobs, total):  # type: ignore[no-untyped-def]
+    """Add one record to the exact total, in whole steps."""
+    d = v.size
+    square = dot(v, v)
+    weighted = knobs[WEIGHT] * y
+    size = math.sqrt(square * square + weighted * weighted * square)
+    factor = knobs[PER_STEP]
+    if size > knobs[LIMIT]:
+        factor *= knobs[LIMIT] / size
+    at = 0
+    for i in range(d):
+        head = v[i] * factor
+        total[at] += total.dtype.type(head * v[i])
+        at += 1
+        head *= _ROOT
+        for j in range(i + 1, d):
+            total[at] += total.dtype.type(head * v[j])
+            at += 1
+    tail = weighted * factor
+    for i in range(d):
+        total[at + i] += total.dtype.type(tail * v[i])
+
+
+@njit(cache=True, nogil=True)
+def unpack(noisy, weight, M, u):  # type: ignore[no-untyped-def]
+    """The matrix and the vector that a noisy total stands for."""
+    d = u.size
+    at = 0
+    for i in range(d):
+        M[i, i] = noisy[at]
+        at += 1
+        for j in range(i + 1, d):
+            M[i, j] = noisy[at] / _ROOT
+            M[j, i] = M[i, j]
+            at += 1
+    for i in range(d):
+        u[i] = noisy[at + i] / weight
+
+
+@njit(cache=True, nogil=True)
+def _factor(M):  # type: ignore[no-untyped-def]
+    try:
+        return True, np.linalg.cholesky(M)
+    except Exception:
+        return False, M
+
+
+@njit(cache=True, nogil=True)
+def solve(M, u, ridge, definite, x):  # type: ignore[no-untyped-def]
+    """x = (M + ridge I)^-1 u, with negative eigenvalues of M cut at 0 unless it is safely definite."""
+    d = u.size
+    if definite:
+        for i in range(d):
+            M[i, i] += ridge
+        fine, L = _factor(M)
+        if fine:
+            for i in range(d):
+                x[i] = (u[i] - dot(L[i, :i], x[:i])) / L[i, i]
+            for i in range(d - 1, -1, -1):
+                x[i] /= L[i, i]
+                for j in range(i):
+                    x[j] -= L[i, j] * x[i]
+            return
+        for i in range(d):
+            M[i, i] -= ridge
+    values, vectors = np.linalg.eigh(M)
+    x[:] = 0.0
+    for k in range(d):
+        along = 0.0
+        for i in range(d):
+            along += vectors[i, k] * u[i]
+        along /= max(values[k], 0.0) + ridge
+        for i in range(d):
+            x[i] += along * vectors[i, k]
+
+
+@njit(cache=True, nogil=True)
+def decide(noisy, knobs, M, u, x):  # type: ignore[no-untyped-def]
+    """The leader of a noisy total, not farther out than the leader of any clean one."""
+    unpack(noisy, knobs[WEIGHT], M, u)
+    ridge = knobs[T] * knobs[RIDGE] + knobs[DAMPING]
+    solve(M, u, ridge, ridge >= knobs[SAFE], x)
+    size = math.sqrt(dot(x, x))
+    if size > knobs[RADIUS]:
+        for i in range(x.size):
+            x[i] *= knobs[RADIUS] / size
+
+
+@njit(cache=True, nogil=True)
+def play(  # type: ignore[no-untyped-def]
+    A, labels, gaps, loss_kind, loss_params, knobs, set_kind, set_params, total, noise, base, noisy,
+    x, M, u, work, wait, every, decisions, losses,
+):  # fmt: skip
+    """Play one record after another; set_kind < 0 leaves the projection to the caller."""
+    step = knobs[STEP]
+    refresh = int(knobs[REFRESH])
+    written = 0
+    for r in range(A.shape[0]):
+        if wait == 0:
+            decisions[written] = x
+            written += 1
+            wait = every
+        wait -= 1
+        gap = gaps.size > 0 and gaps[r] != 0
+        if losses.size:
+            losses[r] = 0.0
+            if not gap:
+                losses[r] = phi(loss_kind, loss_params, dot(A[r], x), labels[r])
+                losses[r] += 0.5 * knobs[RIDGE] * dot(x, x)
+        if not gap:
+            absorb(A[r], labels[r], knobs, total)
+        knobs[T] += 1.0
+        if int(knobs[T]) % refresh == 0:
+            for i in range(noisy.size):
+                noisy[i] = base[i] + step * (total[i] + noise[r, i])
+            decide(noisy, knobs, M, u, x)
+            if set_kind >= 0:
+                project_inplace(set_kind, set_params, x, work)

@@ -1,0 +1,395 @@
+"""The quadratic leader: online linear regression by private sufficient statistics.
+
+[online], Algorithm 4 (PQFTL): x = (t alpha I + V)^-1 u from noisy running totals of v v' and y v, with the
+corrected bounds, one joint account for both totals, symmetric noise and a safe solve. Derivation:
+docs/algorithms/quadratic-leader.md.
+
+The one thing a reader would get wrong: V and u are one total, not two with half the budget each. A record
+moves them together, and under replacement by less than twice what it can be.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from reticent import _checks, sums
+from reticent.losses import Loss, Squared
+from reticent.noise import lattice
+from reticent.online import quadratic_kernels as k
+from reticent.online import records, totals
+from reticent.online.base import FloatArray, check_horizon
+from reticent.online.frame import TotalLearner, _Restored
+from reticent.online.ftrl import needs_projection
+from reticent.privacy import Budget, published
+from reticent.sets import ConvexSet, WholeSpace
+from reticent.sums import RunningTotal
+from reticent.trace.play import pages_of
+
+_NOTHING = np.zeros(0)
+_LARGEST_RATIO = (
+    64.0  # of a node's noise to (one record's move) / mu, in any total, with room to spare
+)
+
+
+class QuadraticLeader(TotalLearner):
+    """PQFTL: for squared losses; regret grows with the logarithm of the horizon.
+
+    Parameters
+    ----------
+    set : ConvexSet or int
+        Where decisions live (they are projected onto it), or just the dimension for the whole space.
+    loss : Squared
+        With its bounds on features and labels, and its ridge. Without a ridge the set must be
+        bounded.
+    budget, horizon, total, seed, noise_precision
+        As in :class:`Learner`.
+    weight : float, optional
+        Of y v beside v v' in the joint total; by default what makes the error of a decision least
+        that takes the longest features to the largest label.
+    damping : float, optional
+        A regulariser (damping/2) ||x||^2 from the start, against the noise of early totals; by
+        default it balances that noise with its own pull. 0 is the plain algorithm.
+    refresh : int
+        Solve every so many records; between, the decision stays.
+    calibration : {"exact", "published"}
+        ``"published"``: the noise of the paper's two trees; the guarantee reports what it gives.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import reticent
+    >>> from reticent import losses, online
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, size=(20_000, 2)) / np.sqrt(2)
+    >>> y = X @ [0.5, -0.25] + 0.01 * rng.standard_normal(20_000)
+    >>> learner = online.QuadraticLeader(
+    ...     2,
+    ...     losses.Squared(ridge=1e-3),
+    ...     budget=reticent.Budget(1.0, 1e-6),
+    ...     horizon=20_000,
+    ...     seed=0,
+    ... )
+    >>> play = learner.run(X, y)
+    >>> bool(np.abs(learner.decision - [0.5, -0.25]).max() < 0.1)
+    True
+    """
+
+    def __init__(
+        self,
+        set: ConvexSet | int,
+        loss: Loss | None = None,
+        *,
+        budget: Budget,
+        horizon: int | None = None,
+        weight: float | None = None,
+        damping: float | None = None,
+        refresh: int = 1,
+        total: Any = "auto",
+        seed: int | None = None,
+        noise_precision: str = "lattice",
+        calibration: str = "exact",
+    ) -> None:
+        if not isinstance(set, ConvexSet):
+            set = WholeSpace(_checks.integer(set, "set", low=1))
+        super().__init__(set, Squared() if loss is None else loss, budget)
+        if not isinstance(self.loss, Squared):
+            raise TypeError(
+                f"loss must be a losses.Squared, got {loss!r}: this learner is for squared losses; for "
+                "others use FollowTheApproximateLeader"
+            )
+        needs_projection(set)
+        self.horizon = check_horizon(horizon)
+        self.refresh = _checks.integer(refresh, "refresh", low=1)
+        self.calibration = _checks.choice(calibration, "calibration", totals.CALIBRATIONS)
+        self.noise_precision = noise_precision
+        F, Y, ridge = self.loss.feature_norm, self.loss._largest_label, self.loss.ridge
+        if not Y > 0.0:
+            raise ValueError("label_bounds of the loss must allow labels other than 0")
+        # The leader of clean totals is never farther out: ||(t a + V)^-1 u|| <= F Y / a, and
+        # <= Y/(2 sqrt(a)), since the sum of squares bounds both V and u.
+        self.radius = float(set.norm_bound)
+        if ridge > 0.0:
+            self.radius = min(self.radius, F * Y / ridge, Y / (2.0 * math.sqrt(ridge)))
+        if not math.isfinite(self.radius):
+            raise ValueError(
+                "without a ridge the set must be bounded: give Squared(ridge=...) or a set"
+            )
+        # What to tune for: a decision that takes the longest features to the largest label.
+        self._typical = min(self.radius, Y / F)
+        self.weight = self._weight(weight, F, Y)
+        self.damping = None if damping is None else _checks.number(damping, "damping", low=0.0)
+        self.total = self._make_total(total, seed, F, Y)
+        self._begin()
+
+    def _weight(self, given: float | None, F: float, Y: float) -> float:
+        if self.calibration == "published":
+            if given is not None:
+                raise ValueError("calibration='published' fixes the weight: leave it out")
+            return self._printed_sigmas()[0] / self._printed_sigmas()[1]
+        if given is not None:
+            return _checks.number(given, "weight", low=0.0, open_low=True)
+        # Least (F^4 + w^2 F^2 Y^2) (r^2/2 + 1/w^2): the noise of V x and of u, at ||x|| = r.
+        return math.sqrt(math.sqrt(2.0) * F / (self._typical * Y))
+
+    def _printed_sigmas(self) -> FloatArray:
+        assert isinstance(self.loss, Squared)
+        if self.horizon is None or self.horizon < 2 or self.budget.delta == 0.0:
+            raise ValueError(
+                "calibration='published' is the paper's pair of trees with Gaussian noise: give a "
+                "horizon of 2 or more and a budget with delta > 0"
+            )
+        largest = max(self.loss.feature_norm, self.loss._largest_label)
+        return np.asarray(
+            published.quadratic_leader(
+                self.budget.epsilon, self.budget.delta, horizon=self.horizon, norm=largest
+            ).scale
+        )
+
+    def _make_total(self, total: Any, seed: int | None, F: float, Y: float) -> RunningTotal:
+        if isinstance(total, _Restored):
+            return total.total
+        d = self.dim
+        dim = d * (d + 1) // 2 + d
+        norm = self._norm(F, Y)
+        known: dict[str, Any] = {
+            "norm": norm,
+            "seed": seed,
+            "noise_precision": self.noise_precision,
+        }
+        moved = None
+        if self.budget.neighbours == "replace":
+            moved = self._moved(F, Y, dim, norm)
+        if self.calibration == "published":
+            if total not in ("auto", "tree"):
+                raise ValueError(
+                    "calibration='published' is the paper's pair of trees: leave total out"
+                )
+            return totals.choose(
+                PublishedPair, dim, self.horizon, budget=self.budget, estimator="plain", moved=moved,
+                calibration="published", largest=max(F, Y), **known,
+            )  # fmt: skip
+        if moved is None or not isinstance(total, str):
+            return totals.choose(total, dim, self.horizon, budget=self.budget, **known)
+        return totals.choose(
+            total, dim, self.horizon, budget=self.budget, classes=JOINT, moved=moved, **known
+        )
+
+    def _norm(self, F: float, Y: float) -> float:
+        """The longest that the joint vector of one record can be."""
+        return F * math.hypot(F, self.weight * Y)
+
+    def _moved(self, F: float, Y: float, dim: int, norm: float) -> float:
+        """How far replacing one record by another moves the joint total.
+
+        Two records at an angle with cosine c move it by F^4 (2 (1 - c^2) + 2 q (1 + c)) squared, where q
+        weighs u beside V; the worst angle has c = q/2. Truncation to the lattice adds at most one
+        step in each coordinate.
+        """
+        q = (self.weight * Y / F) ** 2
+        square = 2.0 + 2.0 * q + 0.5 * q * q if q <= 2.0 else 4.0 * q
+        moved = F * F * math.sqrt(square) * (1.0 + 1e-12)
+        if self.noise_precision == "float":
+            return moved
+        pure = self.budget.delta == 0.0
+        level = self.budget.epsilon if pure else self.budget.mu
+        fine = _LARGEST_RATIO * moved / level / (lattice.GAMMA_STEPS if pure else lattice.STEPS)
+        longest = max(self.horizon or 2**40, 2 * (self.budget.window or 1), 2**17)
+        return moved + math.sqrt(dim) * (fine + norm * longest * 2.0**-59)
+
+    def _begin(self) -> None:
+        assert isinstance(self.loss, Squared)
+        d, total = self.dim, self.total
+        noise = total.error(2**20 if self.horizon is None else self.horizon)
+        if self.damping is None:
+            self.damping = self._balanced(noise)
+        self._knobs = np.zeros(k.KNOBS)
+        self._knobs[k.RIDGE] = self.loss.ridge
+        self._knobs[k.DAMPING] = self.damping
+        self._knobs[k.WEIGHT] = self.weight
+        self._knobs[k.RADIUS] = self.radius
+        # The largest eigenvalue of the noise is about sqrt(2 d) standard deviations.
+        self._knobs[k.SAFE] = 3.0 * noise * math.sqrt(2.0 * d)
+        self._knobs[k.REFRESH] = self.refresh
+        self._noisy = np.zeros(total.dim)
+        self._matrix = np.zeros((d, d))
+        self._vector = np.zeros(d)
+        self._work = np.zeros(2 * d)
+        self._decision = np.array(self.set.project(np.zeros(d)), dtype=np.float64)
+        self._loss_kernel = self.loss.kernel
+        kernel = self.set.kernel
+        self._set_kernel = (-1, np.zeros(0)) if kernel is None else (kernel[0], np.array(kernel[1]))
+
+    def _balanced(self, noise: float) -> float:
+        """The damping A that balances its pull A r^2/2 with the noise of all decisions.
+
+        A decision is off by noise of variance v = s^2 (r^2/2 + 1/w^2) in each coordinate, divided by
+        (a t + A)^2, and pays the curvature b = a d + F^2 of one loss for it: b v/(2 a A) in all, and
+        not more than T b v/(2 A^2). Each has its best A, and the smaller is enough.
+        """
+        assert isinstance(self.loss, Squared)
+        a, F, r = self.loss.ridge, self.loss.feature_norm, self._typical
+        v = noise**2 * (0.5 * r * r + 1.0 / self.weight**2)
+        b = a * self.dim + F * F
+        T = float(self.horizon or 2**20)
+        flat = (2.0 * T * b * v / r**2) ** (1.0 / 3.0)
+        return flat if a == 0.0 else min(flat, math.sqrt(b * v / a) / r)
+
+    # ------------------------------------------------------------------ the learner's face
+
+    @property
+    def _point(self) -> FloatArray:
+        return self._decision
+
+    def update(self, gradient: ArrayLike | None) -> FloatArray:
+        if gradient is not None:
+            raise TypeError(
+                "QuadraticLeader learns from records, not from gradients; give it one: observe((a, y)). "
+                "update(None) is a gap"
+            )
+        return self.observe(None)
+
+    def _observe_record(self, a: FloatArray, label: float | None) -> None:
+        self._play(records.one(a, label), 1, 1, self._vector[:0].reshape(0, 1), losses=_NOTHING)
+
+    def _observe_gap(self) -> None:
+        self._play(records.gap(self.dim), 1, 1, self._vector[:0].reshape(0, 1), losses=_NOTHING)
+
+    def _play(
+        self,
+        chunk: records.Chunk,
+        wait: int,
+        every: int,
+        pages: FloatArray,
+        losses: FloatArray | None = None,
+    ) -> FloatArray:
+        loss_kind, loss_params = self._loss_kernel
+        losses = np.empty(len(chunk)) if losses is None else losses
+        total, knobs = self.total, self._knobs
+        one_by_one = self._set_kernel[0] < 0
+        done = written = 0
+        while done < len(chunk):
+            total._ready()
+            knobs[k.LIMIT], knobs[k.PER_STEP] = total._limit, total._per_step
+            knobs[k.STEP] = total._noise.step
+            end = min(len(chunk), done + len(total._block) - total._row)
+            if one_by_one:
+                end = done + 1
+            row = total._row
+            total._advance(end - done)
+            k.play(
+                chunk.A[done:end], chunk.labels[done:end], chunk.gaps[done:end],
+                loss_kind, loss_params, knobs, *self._set_kernel, total._total,
+                total._block[row:], total._base, self._noisy, self._decision,
+                self._matrix, self._vector, self._work, wait, every, pages[written:],
+                losses[done:end],
+            )  # fmt: skip
+            if one_by_one:
+                self._decision[:] = self.set.project(self._decision)
+            turned, wait = pages_of(end - done, wait, every)
+            written, done = written + turned, end
+        return losses
+
+    # ------------------------------------------------------------------ saved states
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "arguments": {
+                "horizon": self.horizon,
+                "weight": self.weight if self.calibration == "exact" else None,
+                "damping": self.damping,
+                "refresh": self.refresh,
+                "noise_precision": self.noise_precision,
+                "calibration": self.calibration,
+            },
+            "decision": self._decision.copy(),
+            "knobs": self._knobs.copy(),
+            "total": self.total._facts(),
+        }
+
+    @classmethod
+    def _from_facts(
+        cls, state: dict[str, Any], set: Any, loss: Any, total: Any = None, **given: Any
+    ) -> Self:
+        restored = totals.of_kind(state["total"]["kind"], total).from_state(state["total"])
+        learner = cls(
+            set,
+            loss,
+            budget=restored.budget,
+            total=_Restored(restored),
+            **state["arguments"],
+            **given,
+        )
+        # A loss of the user's own is known by name only: its bounds are those of the total, or not its.
+        known = learner.loss
+        assert isinstance(known, Squared)
+        if learner._norm(known.feature_norm, known._largest_label) != restored.norm:
+            raise ValueError(
+                f"loss must have the bounds that the state was saved with, got {loss!r}; what was "
+                "promised rests on them"
+            )
+        learner._decision[...] = state["decision"]
+        learner._knobs[...] = state["knobs"]
+        return learner
+
+
+class _Joint(RunningTotal):
+    """A total that knows how far one record moves it, where that is less than twice its norm."""
+
+    def __init__(self, *arguments: Any, moved: float | None = None, **more: Any) -> None:
+        self.moved = moved
+        super().__init__(*arguments, **more)
+
+    def _reach(self) -> float:
+        return super()._reach() if self.moved is None else min(self.moved, super()._reach())
+
+    def _arguments(self) -> dict[str, Any]:
+        return super()._arguments() | {"moved": self.moved}
+
+
+class JointCorrelated(_Joint, sums.Correlated):
+    pass
+
+
+class JointTree(_Joint, sums.Tree):
+    pass
+
+
+class JointWindowTree(_Joint, sums.WindowTree):
+    pass
+
+
+class JointIndependent(_Joint, sums.Independent):
+    pass
+
+
+class PublishedPair(_Joint, sums.Tree):
+    """The paper's two trees as one: the weight makes their two scales equal."""
+
+    def __init__(self, *arguments: Any, largest: float, **more: Any) -> None:
+        self.largest = largest
+        super().__init__(*arguments, **more)
+
+    def _formula(self, steps: int) -> published.Published:
+        budget = self.budget
+        return published.quadratic_leader(
+            budget.epsilon, budget.delta, horizon=steps, norm=self.largest
+        )
+
+    def _scale(self, steps: int) -> float:
+        return float(np.ravel(self._formula(steps).scale)[0])
+
+    def _arguments(self) -> dict[str, Any]:
+        return super()._arguments() | {"largest": self.largest}
+
+
+JOINT: dict[str, type[RunningTotal]] = {
+    "correlated": JointCorrelated,
+    "tree": JointTree,
+    "window-tree": JointWindowTree,
+    "independent": JointIndependent,
+}
+totals.KNOWN |= {cls.__name__: cls for cls in JOINT.values()} | {"PublishedPair": PublishedPair}

@@ -1,0 +1,278 @@
+"""Rules: how a noisy total of gradients becomes the next decision.
+
+The last part of the frame of [bandit], section 3. A rule sees released numbers only, so whatever it
+does is post-processing and costs no privacy. The leaders here minimise, over the set,
+
+    <total, x> + (ridge/2) t ||x||^2 + (m - ridge)/2 sum_tau ||x - x_tau||^2 + (anchor_t/2) ||x - center||^2
+
+where m is the strong convexity that is made use of. Exactly, by a projection, it is follow the
+regularised leader (m = ridge; [chapter], Algorithm 4) or the approximate leader ([window], (9));
+with one step of a local linear minimiser it is [window], Algorithm 2. See docs/algorithms/ftrl.md
+and docs/algorithms/approximate-leader.md.
+
+The one thing a reader would get wrong: the total holds the part of the gradients that depends on the
+records. The ridge is the same for everyone, so it is not put through the noise but added here, exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent.online import kernels
+from reticent.sets import ConvexSet
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a rule may base its constants on: nothing here was read off the data."""
+
+    set: ConvexSet
+    lipschitz: float
+    ridge: float
+    smoothness: float
+    horizon: int | None
+    error: Callable[[int], float]
+    """Standard deviation of one coordinate of the noise in the t-th total."""
+
+    @property
+    def dim(self) -> int:
+        return self.set.dim
+
+    @property
+    def center(self) -> FloatArray:
+        return np.asarray(self.set.center, dtype=np.float64).reshape(-1)
+
+    @property
+    def reach(self) -> float:
+        """No decision is farther than this from the center."""
+        bound = self.set.norm_bound + float(np.linalg.norm(self.center))
+        return min(float(self.set.diameter), bound)
+
+    @property
+    def bend(self) -> float:
+        """Curvature along a record; a kink counts as if it were spread over the whole set."""
+        return min(self.smoothness, self.lipschitz / self.reach)
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation of one coordinate of the noise at the end, or far out."""
+        return self.error(2**20 if self.horizon is None else self.horizon)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What has been released when a rule is asked: t records, their noisy total, the decisions."""
+
+    t: int
+    total: FloatArray
+    previous: FloatArray
+    decision: FloatArray
+    played: FloatArray
+    """The sum of all decisions so far, the current one included."""
+
+
+class Rule:
+    """Subclass this for a learner of your own: ``step`` is all it needs.
+
+    Examples
+    --------
+    Exponentiated gradients on the simplex, over a private total:
+
+    >>> import numpy as np
+    >>> import reticent
+    >>> from reticent import losses, online, sets
+    >>> class Exponentiated(online.Rule):
+    ...     def step(self, moment):
+    ...         weights = np.exp(-0.1 * (moment.total - moment.total.min()))
+    ...         return weights / weights.sum()
+    >>> learner = online.Learner(
+    ...     sets.Simplex(3),
+    ...     Exponentiated(),
+    ...     budget=reticent.Budget(1.0, 1e-6),
+    ...     lipschitz=1.0,
+    ...     horizon=100,
+    ...     seed=0,
+    ... )
+    >>> learner.update([0.0, 0.0, 1.0]).sum().round(12)
+    np.float64(1.0)
+    """
+
+    kernel: int | None = None
+    """The number that the compiled loop knows the rule by; None runs ``step`` in a Python loop."""
+
+    problem: Problem
+
+    def prepare(self, problem: Problem) -> None:
+        """Called once, before the first decision."""
+        self.problem = problem
+
+    def start(self) -> FloatArray:
+        """The first decision, which no data may enter."""
+        return self.problem.center.copy()
+
+    def step(self, moment: Moment) -> FloatArray:
+        """The next decision, a flat vector."""
+        raise NotImplementedError
+
+    def knobs(self) -> dict[int, float]:
+        """Constants for the compiled loop."""
+        return {}
+
+    def state(self) -> dict[str, Any]:
+        """Whatever a rule remembers beyond the moment: numbers and arrays."""
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up what :meth:`state` returned."""
+
+
+class Leader(Rule):
+    """What both leaders share: the problem that they minimise."""
+
+    def __init__(
+        self, curvature: float, anchor: float, growth: float = 0.0, power: float = 0.5
+    ) -> None:
+        self.curvature = curvature
+        self.anchor = anchor
+        self.growth = growth
+        self.power = power
+
+    def anchor_weight(self, t: int) -> float:
+        return self.anchor + (self.growth * float(t) ** self.power if self.growth != 0.0 else 0.0)
+
+    def knobs(self) -> dict[int, float]:
+        return {
+            kernels.CURVATURE: self.curvature,
+            kernels.ANCHOR: self.anchor,
+            kernels.ANCHOR_GROWTH: self.growth,
+            kernels.ANCHOR_POWER: self.power,
+        }
+
+
+class ProjectedLeader(Leader):
+    """The minimiser itself, by one projection."""
+
+    kernel = kernels.PROJECTION
+
+    def step(self, moment: Moment) -> FloatArray:
+        weight = self.anchor_weight(moment.t)
+        pull = weight * self.problem.center + (self.curvature - self.problem.ridge) * moment.played
+        share = 1.0 / (self.curvature * moment.t + weight)
+        point = (pull - moment.total) * share
+        if self.problem.set.kernel is None:
+            return self.problem.set.project(point)
+        kind, params = self.problem.set.kernel
+        kernels.project(kind, np.array(params), point, np.empty(2 * point.size))
+        return point
+
+
+class LocalLinearLeader(Leader):
+    """One step toward the minimiser by the local linear minimiser, with a radius it certifies itself.
+
+    ``certified`` bounds how far the last decision's value was from the minimum. Adding one loss
+    moves the minimum by a known amount, so the new distance is bounded (h), the minimiser lies
+    within ``radius``, and a step of exact length brings the value down again; the proof is in
+    docs/algorithms/approximate-leader.md.
+    """
+
+    kernel = kernels.LOCAL_LINEAR
+
+    def prepare(self, problem: Problem) -> None:
+        super().prepare(problem)
+        rho = problem.set.rho
+        assert rho is not None
+        self.rho = rho
+        self.certified = 0.0
+
+    def knobs(self) -> dict[int, float]:
+        return super().knobs() | {kernels.RHO: self.rho, kernels.CERTIFIED: self.certified}
+
+    def state(self) -> dict[str, Any]:
+        return {"certified": self.certified}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.certified = float(state["certified"])
+
+    def _gradient(self, moment: Moment) -> FloatArray:
+        m, ridge = self.curvature, self.problem.ridge
+        weight = self.anchor_weight(moment.t)
+        return (
+            moment.total
+            + (m * moment.t + weight) * moment.decision
+            - (m - ridge) * moment.played
+            - weight * self.problem.center
+        )
+
+    def step(self, moment: Moment) -> FloatArray:
+        x, center = moment.decision, self.problem.center
+        weight = self.anchor_weight(moment.t)
+        strength = self.curvature * moment.t + weight
+        grown = weight - self.anchor_weight(moment.t - 1)
+        change = moment.total - moment.previous + self.problem.ridge * x
+        moved = math.sqrt(kernels.dot(change, change))
+        if grown != 0.0:
+            away = x - center
+            moved += grown * math.sqrt(kernels.dot(away, away))
+        a = moved / math.sqrt(2.0 * strength)
+        h = (a + math.sqrt(self.certified + a * a)) ** 2
+        radius = math.sqrt(2.0 * h / strength)
+        gradient = self._gradient(moment)
+        toward = self.problem.set.local_linear_minimizer(x, radius, gradient) - x
+        slope, square = kernels.dot(gradient, toward), kernels.dot(toward, toward)
+        share, gain = kernels.line_search(slope, square, strength)
+        self.certified = max(0.0, min((1.0 - 0.25 / self.rho**2) * h, h - gain))
+        return x + share * toward
+
+
+class PublishedLocalLinearLeader(LocalLinearLeader):
+    """The same step with the constants that [window], Algorithm 2, prints.
+
+    They are printed with slips: the direction has the wrong sign and unit, and under the root of the
+    radius a length is added to its square. Here the direction is the gradient and the radius the
+    sum of the two lengths; the numbers are the paper's.
+
+    Parameters
+    ----------
+    curvature : float
+        The strong convexity, mu.
+    noise_constant : float
+        C_W of the paper's step 2 divided by 2 alpha / (1 - alpha).
+    """
+
+    kernel = kernels.LOCAL_LINEAR_PUBLISHED
+
+    def __init__(self, curvature: float, noise_constant: float) -> None:
+        super().__init__(curvature, 0.0)
+        self.noise_constant = noise_constant
+
+    def prepare(self, problem: Problem) -> None:
+        super().prepare(problem)
+        square = self.rho**2
+        self.share = 1.0 / (5.0 * square)
+        self.anchor = self.curvature * (25.0 * square) ** 2
+        steep = (
+            problem.lipschitz
+            + problem.ridge * problem.set.norm_bound
+            + self.curvature * problem.set.diameter
+        )
+        noise = 2.0 * self.share / (1.0 - self.share) * self.noise_constant
+        # r_t = 2 (C_1 + L + mu D) / (mu (t + C_0))
+        self.radius = 2.0 * steep * (26.0 * square * (1.0 + noise) + 1.0)
+
+    def knobs(self) -> dict[int, float]:
+        return super().knobs() | {kernels.RADIUS: self.radius, kernels.SHARE: self.share}
+
+    def step(self, moment: Moment) -> FloatArray:
+        x = moment.decision
+        strength = self.curvature * moment.t + self.anchor
+        radius = self.radius / strength
+        point = self.problem.set.local_linear_minimizer(x, radius, self._gradient(moment))
+        return x + self.share * (point - x)

@@ -1,0 +1,230 @@
+"""How the noise of perturbed iterates is spread over time, so that all iterates together cost what was asked.
+
+The clean iterates do not use the noise, so all the noisy ones together are one Gaussian mechanism:
+if one record moves the t-th iterate by at most r_t and its noise has standard deviation s_t, then
+mu^2 = sum over t of (r_t/s_t)^2, exactly ([online], Theorem 1, without its composition theorem).
+Which s_t to take is free; docs/algorithms/perturbed-iterates.md derives each of these.
+
+The one thing a reader would get wrong: rounding to the lattice adds to every r_t. A rounded iterate
+moves by up to sqrt(dim) steps more, a step being at most 2^-30 of s_t; ``grain`` is that share.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expi
+
+from reticent import _checks
+from reticent.noise import lattice
+from reticent.noise.source import Source
+from reticent.online import iterate_kernels as k
+from reticent.privacy import Budget, published
+
+FloatArray = NDArray[np.float64]
+
+SCHEDULES = ("optimal", "proportional", "published", "horizon-free")
+_BLOCK = 32768  # numbers of noise drawn at a time
+LONGEST = 2**40  # steps of a stream without a horizon that are accounted for
+
+_LOGARITHMIC = 2.109744
+"""Just above the sum over n >= 2 of 1/(n ln(n)^2) = 2.1097428..."""
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How far one record moves the t-th iterate: moved / A_t, and drift * t for rounding."""
+
+    inner: int
+    ridge: float
+    added: float
+    moved: float
+    drift: float
+
+    @property
+    def start(self) -> float:
+        """The A that the first step uses."""
+        return self.ridge + 2.0 * self.added
+
+    def of(self, t: int, rows: int, strength: float) -> tuple[FloatArray, float]:
+        """Of the iterates t+1, ..., t+rows, where A stands before them; and A after them."""
+        out = np.empty(rows)
+        after = k.reaches(
+            self.inner, float(t), strength, self.ridge, self.added, self.moved, self.drift, out
+        )
+        return out, float(after)
+
+    def sums(self, horizon: int, first: float, second: float) -> tuple[float, float]:
+        sums = k.power_sums(
+            self.inner, horizon, self.ridge, self.added, self.moved, self.drift, first, second
+        )
+        # summed in floating point: a hair above
+        return float(sums[0]) * (1 + 1e-12), float(sums[1]) * (1 + 1e-12)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Standard deviations factor * reach^power * g(t), and the mu that they give together."""
+
+    word: str
+    factor: float
+    mu: float
+    formula: published.Published | None = None
+
+    def deviations(self, t: int, reaches: FloatArray) -> FloatArray:
+        if self.word == "optimal":
+            return self.factor * reaches ** (2.0 / 3.0)
+        if self.word == "proportional":
+            return self.factor * reaches
+        number = np.arange(t + 1, t + 1 + len(reaches), dtype=np.float64)
+        if self.word == "published":
+            return self.factor / number
+        return self.factor * reaches * np.sqrt(number + 1.0) * np.log(number + 1.0)
+
+
+def choose(schedule: Any, budget: Budget, horizon: int | None) -> str:
+    """The schedule that was asked for, or the first that the budget and the horizon allow."""
+    if budget.delta == 0.0:
+        raise ValueError(
+            "PerturbedIterates adds Gaussian noise and needs delta > 0, got delta=0; for pure privacy "
+            "use FollowTheApproximateLeader or FollowTheRegularizedLeader"
+        )
+    if schedule is None:
+        if budget.window is not None:
+            return "proportional"
+        return "horizon-free" if horizon is None else "optimal"
+    word = _checks.choice(schedule, "schedule", SCHEDULES)
+    if budget.window is not None and word != "proportional":
+        raise ValueError(
+            f"schedule={word!r} cannot use a window; leave it out, or use 'proportional'"
+        )
+    if horizon is None and budget.window is None and word != "horizon-free":
+        raise ValueError(f"schedule={word!r} needs a horizon; give one, or use 'horizon-free'")
+    return word
+
+
+def build(
+    word: str, reach: Reach, budget: Budget, horizon: int | None, dim: int, precision: str,
+    printed: dict[str, Any],
+) -> Schedule:  # fmt: skip
+    """The schedule of a word, calibrated to a budget (or as printed)."""
+    grain = math.sqrt(dim) / lattice.STEPS if precision == "lattice" else 0.0
+    if word == "horizon-free":
+        return _horizon_free(budget.mu, grain)
+    if word == "proportional":
+        count = min(n for n in (horizon, budget.window) if n is not None)
+        share = budget.mu / math.sqrt(count) - grain
+        if share <= 0.0:
+            raise _too_fine(budget.mu)
+        factor = _up(1.0 / share)
+        return Schedule(word, factor, math.sqrt(count) * (1.0 / factor + grain))
+    assert horizon is not None
+    if word == "optimal":
+        squares, roots = reach.sums(horizon, 2.0 / 3.0, 1.0 / 3.0)
+        factor = _solve(budget.mu, squares, roots, horizon, grain)
+        return Schedule(word, factor, _mu(squares, roots, horizon, factor, grain))
+    # Stated for (3 epsilon, 2 delta), so a third and a half of what is asked for.
+    formula = published.perturbed_iterates(
+        budget.epsilon / 3.0, budget.delta / 2.0, horizon=max(horizon, 2), **printed
+    )
+    beta = float(np.ravel(formula.scale)[0])
+    squares = k.weighted_sum(
+        reach.inner, horizon, reach.ridge, reach.added, reach.moved, reach.drift, beta, grain
+    )
+    return Schedule(word, beta, math.sqrt(squares * (1 + 1e-12)), formula)
+
+
+def _mu(squares: float, roots: float, count: float, factor: float, grain: float) -> float:
+    """The sum over t of (q_t/factor + grain)^2, from the sums of q_t^2 and of q_t."""
+    return math.sqrt(squares / factor**2 + 2.0 * grain * roots / factor + count * grain**2)
+
+
+def _solve(mu: float, squares: float, roots: float, count: float, grain: float) -> float:
+    """The smallest factor that gives this mu: the root of a quadratic."""
+    room = mu**2 - count * grain**2
+    if room <= 0.0:
+        raise _too_fine(mu)
+    half = grain * roots
+    return _up((half + math.sqrt(half**2 + room * squares)) / room)
+
+
+def _horizon_free(mu: float, grain: float) -> Schedule:
+    """Reaches times sqrt(t+1) ln(t+1): the squares of their ratios have a finite sum."""
+    reach = 1.0 / (math.sqrt(2.0) * math.log(2.0))
+    roots = reach + float(expi(0.5 * math.log(LONGEST + 1.0)) - expi(0.5 * math.log(2.0)))
+    factor = _solve(mu, _LOGARITHMIC, roots, LONGEST, grain)
+    return Schedule("horizon-free", factor, _mu(_LOGARITHMIC, roots, LONGEST, factor, grain))
+
+
+def _up(value: float) -> float:
+    return value * (1.0 + 2.0**-50)
+
+
+def _too_fine(mu: float) -> ValueError:
+    return ValueError(
+        f"a privacy level of mu = {mu:g} over so many steps in so many dimensions is finer than the "
+        "lattice of the noise; ask for a larger epsilon, or a shorter horizon"
+    )
+
+
+class IterateNoise:
+    """The noise of the iterates, drawn in blocks ahead of its use.
+
+    Row r of ``rows`` belongs to the r-th iterate from the last draw on: whole steps of the lattice
+    whose step is ``grid[r]``, or numbers in floating point where that is 0.
+    """
+
+    def __init__(
+        self, source: Source, plan: Schedule, reach: Reach, horizon: int | None, dim: int,
+        precision: str,
+    ) -> None:  # fmt: skip
+        self.source = source
+        self.row = 0
+        self.rows: NDArray[Any] = np.empty(
+            (0, dim), np.int64 if precision == "lattice" else np.float64
+        )
+        self.grid = np.empty(0)
+        self._plan, self._reach, self._horizon = plan, reach, horizon
+        self._strength = reach.start  # as far as noise has been drawn
+
+    def ready(self, t: int, strength: float) -> int:
+        """How many iterates after the t-th, where A stands at ``strength``, there is noise for; at least one."""
+        if self.row == len(self.rows):
+            self._draw(t, strength)
+        return len(self.rows) - self.row
+
+    def _draw(self, t: int, strength: float) -> None:
+        dim = self.rows.shape[1]
+        count = max(1, _BLOCK // dim)
+        if self._horizon is not None:
+            count = min(count, self._horizon - t)
+        reaches, strength = self._reach.of(t, count, strength)
+        deviations = self._plan.deviations(t, reaches)
+        rows = np.empty((count, dim), self.rows.dtype)
+        if rows.dtype == np.float64:
+            self.source.normals(rows)
+            rows *= deviations[:, None]
+            grid = np.zeros(count)
+        else:
+            # the largest power of two that is not above a 2^-30 of the deviation
+            grid = np.ldexp(1.0, np.frexp(deviations / lattice.STEPS)[1] - 1)
+            lattice.gaussian(self.source, deviations / grid, rows)
+        # From here on nothing is called, so that an interrupt finds the old noise or the new.
+        self.rows, self.grid, self.row, self._strength = rows, grid, 0, strength
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "strength": self._strength,
+            "rows": self.rows[self.row :].copy(),
+            "grid": self.grid[self.row :].copy(),
+            "source": self.source.state(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.source = Source.from_state(state["source"])
+        self._strength = float(state["strength"])
+        self.rows, self.grid, self.row = state["rows"].copy(), state["grid"].copy(), 0

@@ -1,0 +1,18 @@
+"""Arrays in, figures out; knows nothing of learners."""
+
+from reticent.plots.errors import error_over_time
+from reticent.plots.over_time import over_time
+from reticent.plots.sparsity import sparsity_path
+from reticent.plots.style import COLOURS, axes
+from reticent.plots.tradeoff import trade_off
+from reticent.plots.utility import privacy_utility
+
+__all__ = [
+    "COLOURS",
+    "axes",
+    "error_over_time",
+    "over_time",
+    "privacy_utility",
+    "sparsity_path",
+    "trade_off",
+]

@@ -1,0 +1,73 @@
+"""A measure of several runs over time, each as a line with a band: regret, accuracy, loss.
+
+The one thing a reader would get wrong: the band is what the repeats did, from the smallest quantile to
+the largest, not a confidence interval of their mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from reticent.plots import bands
+from reticent.plots.style import axes
+
+_BAND = (0.1, 0.9)
+_DASHES = ("-", "--", "-.", (0, (1, 1.2)), (0, (5, 1, 1, 1, 1, 1)))
+
+
+def over_time(
+    steps: ArrayLike,
+    runs: Mapping[str, ArrayLike],
+    *,
+    measure: str,
+    title: str = "",
+    unit: str = "records",
+    log: bool = True,
+    quantiles: tuple[float, float] = _BAND,
+    ax: Any = None,
+) -> Any:
+    """Draw one line a name, with a band where there are repeats.
+
+    Parameters
+    ----------
+    steps
+        Numbers of records, increasing.
+    runs
+        For each name either one value a step, or repeats by steps; the line is their median.
+    measure
+        What is on the vertical axis.
+    unit
+        What is counted on the horizontal axis, which is logarithmic where ``log`` says so.
+    quantiles
+        Where the band begins and ends.
+
+    Returns
+    -------
+    The matplotlib axes; ``ax.figure.savefig(path)`` writes them to a file.
+
+    Examples
+    --------
+    >>> ax = over_time([1, 10, 100], {"ours": [[3, 2, 1], [5, 4, 3]]}, measure="regret")
+    >>> ax.lines[0].get_ydata().tolist()
+    [4.0, 3.0, 2.0]
+    """
+    ax = axes() if ax is None else ax
+    t = np.asarray(steps, dtype=float)
+    bands.draw(
+        ax, t, runs, quantiles, alpha=0.18, what=("runs", "value", "steps"),
+        # dashes as well as colours: a print in grey must be readable too
+        style=lambda n: {"linewidth": 1.6, "linestyle": _DASHES[n % len(_DASHES)]},
+    )  # fmt: skip
+    if log:
+        ax.set_xscale("log")
+        ax.xaxis.set_major_formatter("{x:,.0f}")
+    ax.set_xlabel(unit)
+    ax.set_ylabel(measure)
+    ax.set_title(title, fontsize=10)
+    if len(runs) > 1:
+        ax.legend(frameon=False, fontsize=8, loc="best")
+    return ax

@@ -1,0 +1,32 @@
+"""How every figure looks: colours that colour-blind readers tell apart, thin grid, room around the lines.
+
+The one thing a reader would get wrong: matplotlib is imported when a figure is made, not before, so that the library
+works without it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+# Okabe and Ito's palette without its yellow, which is too pale for lines
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#555555")
+
+
+def axes(width: float = 7.0, height: float = 4.2) -> Any:
+    """One pair of axes in the house style."""
+    return row(1, width, height)[0]
+
+
+def row(count: int, width: float = 3.4, height: float = 3.2) -> list[Any]:
+    """Several pairs of axes side by side in one figure, each of this size."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("plots need matplotlib: pip install matplotlib") from error
+    figure = Figure(figsize=(count * width, height), dpi=150, layout="constrained")
+    made = [figure.add_subplot(1, count, k + 1) for k in range(count)]
+    for ax in made:
+        ax.grid(alpha=0.25, linewidth=0.6)
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.set_prop_cycle(color=COLOURS)
+    return made

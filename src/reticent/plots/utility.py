@@ -1,0 +1,73 @@
+"""What privacy costs: a score against epsilon, one line a learner, beside what needs no privacy.
+
+The one thing a reader would get wrong: scores are measured on records, so the whole picture is a
+diagnostic, however private the models in it are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from reticent.plots import bands
+from reticent.plots.style import axes
+
+_MARKS = ("o", "s", "^", "D", "v", "P", "X")
+
+
+def privacy_utility(
+    epsilons: ArrayLike,
+    scores: Mapping[str, ArrayLike],
+    *,
+    measure: str,
+    references: Mapping[str, float] | None = None,
+    quantiles: tuple[float, float] = (0.1, 0.9),
+    title: str = "",
+    ax: Any = None,
+) -> Any:
+    """Draw the privacy-utility curve.
+
+    Parameters
+    ----------
+    epsilons
+        Budgets, increasing.
+    scores
+        For each name either one score an epsilon, or repeats by epsilons; the line is their median.
+    measure
+        What is on the vertical axis.
+    references
+        Horizontal lines: what is reached without privacy, or by a constant.
+    quantiles
+        Where the bars of the repeats begin and end.
+
+    Returns
+    -------
+    The matplotlib axes; ``ax.figure.savefig(path)`` writes them to a file.
+
+    Examples
+    --------
+    >>> ax = privacy_utility([0.1, 1], {"ours": [0.6, 0.9]}, measure="accuracy")
+    >>> ax.get_xscale()
+    'log'
+    """
+    ax = axes() if ax is None else ax
+    x = np.asarray(epsilons, dtype=float)
+    bands.draw(
+        ax, x, scores, quantiles, alpha=0.15, what=("scores", "score", "epsilons"),
+        style=lambda n: {"linewidth": 1.5, "marker": _MARKS[n % len(_MARKS)], "markersize": 5},
+    )  # fmt: skip
+    for place, (name, value) in enumerate((references or {}).items()):
+        style = (":", "--")[place % 2]
+        ax.axhline(value, color="#999999", linewidth=1.0, linestyle=style, label=name)
+    ax.set_xscale("log")
+    ax.set_xticks(x, [f"{value:g}" for value in x])
+    ax.minorticks_off()
+    ax.set_xlabel("epsilon: more privacy to the left")
+    ax.set_ylabel(measure)
+    ax.set_title(title, fontsize=10)
+    if len(scores) + len(references or {}) > 1:
+        ax.legend(frameon=False, fontsize=8, loc="best")
+    return ax

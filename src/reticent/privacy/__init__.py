@@ -1,0 +1,53 @@
+"""Budget (what is asked), Guarantee (what is delivered), Ledger (what is spent)."""
+
+from reticent.privacy import calibration, curves, gaussian
+from reticent.privacy.budget import Budget
+from reticent.privacy.compose import Composed, Worst, compose, parallel
+from reticent.privacy.curves import (
+    BoundedRange,
+    Curve,
+    Gaussian,
+    Laplace,
+    NoPrivacy,
+    Profile,
+    Pure,
+    Renyi,
+    ZeroConcentrated,
+)
+from reticent.privacy.errors import BudgetExceeded, ForkError, PrivacyLeakWarning
+from reticent.privacy.guarantee import Guarantee, Release
+from reticent.privacy.ledger import Entry, Ledger, charge, remarked, with_remarks
+from reticent.privacy.objective import ObjectivePerturbation
+from reticent.privacy.subsampled import SubsampledGaussian
+
+__all__ = [
+    "BoundedRange",
+    "Budget",
+    "BudgetExceeded",
+    "Composed",
+    "Curve",
+    "Entry",
+    "ForkError",
+    "Gaussian",
+    "Guarantee",
+    "Laplace",
+    "Ledger",
+    "NoPrivacy",
+    "ObjectivePerturbation",
+    "PrivacyLeakWarning",
+    "Profile",
+    "Pure",
+    "Release",
+    "Renyi",
+    "SubsampledGaussian",
+    "Worst",
+    "ZeroConcentrated",
+    "calibration",
+    "charge",
+    "compose",
+    "curves",
+    "gaussian",
+    "parallel",
+    "remarked",
+    "with_remarks",
+]

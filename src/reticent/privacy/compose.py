@@ -1,0 +1,309 @@
+"""What several releases cost together: on the same records, or on disjoint ones.
+
+Gaussian releases compose exactly (Dong, Roth and Su, Corollary 3.3), and so do pure ones, alone or
+with Gaussian ones (:mod:`reticent.privacy.two_point`). Everything else is the least of the bounds that
+apply: the sum of pure epsilons, the sum of Rényi divergences at the best order, the root of the sum
+of squared mu, and the privacy loss distribution where sampling is involved.
+
+The one thing a reader would get wrong: each release may depend on the outputs of earlier ones, but
+*how private* each one is must be fixed beforehand. Where that too is chosen on the way, count with
+a :class:`reticent.privacy.Ledger`, whose rule allows it.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.optimize import brentq
+
+from reticent._checks import integer
+from reticent.privacy import gaussian, renyi, subsampled, two_point
+from reticent.privacy.curve import Curve, from_dict
+from reticent.privacy.curves import Gaussian, NoPrivacy, Profile, Pure
+from reticent.privacy.objective import ObjectivePerturbation
+from reticent.privacy.subsampled import SubsampledGaussian
+
+Parts = tuple[tuple[Curve, int], ...]
+
+
+def compose(curves: Iterable[Curve | tuple[Curve, int]]) -> Curve:
+    """The cost of all of these releases on the same records; ``(curve, count)`` repeats one.
+
+    Examples
+    --------
+    >>> compose([Gaussian(3.0), Gaussian(4.0)])
+    Gaussian(mu=5.0)
+    >>> hundred = compose([(Pure(0.01), 100)])
+    >>> round(hundred.pure, 6), round(hundred.epsilon(1e-6), 3)
+    (1.0, 0.392)
+    """
+    parts = _merge(_pairs(curves))
+    if not parts:
+        return Pure(0.0)
+    if any(isinstance(curve, NoPrivacy) for curve, _ in parts):
+        return NoPrivacy()
+    if len(parts) == 1 and parts[0][1] == 1:
+        return parts[0][0]
+    return Composed(parts)
+
+
+def parallel(*curves: Curve) -> Curve:
+    """The cost of releases of which each record enters one only: that of the worst.
+
+    Examples
+    --------
+    >>> parallel(Gaussian(3.0), Gaussian(4.0))
+    Gaussian(mu=4.0)
+    """
+    options: list[Curve] = []
+    for curve in curves:
+        if not isinstance(curve, Curve):
+            raise TypeError(f"parallel takes curves, got {curve!r}")
+        options.extend(curve.options if isinstance(curve, Worst) else [curve])
+    kept = [
+        curve
+        for k, curve in enumerate(options)
+        if not any(
+            _dominates(other, curve) and (j < k or not _dominates(curve, other))
+            for j, other in enumerate(options)
+            if j != k
+        )
+    ]
+    if not kept:
+        return Pure(0.0)
+    return kept[0] if len(kept) == 1 else Worst(tuple(kept))
+
+
+def _dominates(worse: Curve, better: Curve) -> bool:
+    """Whether one curve certainly costs at least as much as the other, in every respect."""
+    if worse == better or isinstance(worse, NoPrivacy):
+        return True
+    if type(worse) is not type(better):
+        return False
+    if isinstance(worse, Gaussian) and isinstance(better, Gaussian):
+        return worse.mu >= better.mu
+    if isinstance(worse, Pure) and isinstance(better, Pure):
+        return worse.pure >= better.pure
+    return False
+
+
+def _pairs(curves: Iterable[Curve | tuple[Curve, int]]) -> Iterable[tuple[Curve, int]]:
+    for item in curves:
+        curve, count = item if isinstance(item, tuple) else (item, 1)
+        if not isinstance(curve, Curve):
+            raise TypeError(f"compose takes curves or (curve, count), got {item!r}")
+        count = integer(count, "count", low=0)
+        inner: Parts = curve.parts if isinstance(curve, Composed) else ((curve, 1),)
+        yield from ((part, times * count) for part, times in inner if times * count > 0)
+
+
+def _merge(pairs: Iterable[tuple[Curve, int]]) -> Parts:
+    """Equal curves counted together, Gaussian ones as one, and what costs nothing left out."""
+    gaussians: list[tuple[float, int]] = []
+    counts: dict[Curve, int] = {}
+    for curve, count in pairs:
+        if isinstance(curve, Gaussian):
+            gaussians.append((curve.mu, count))
+        elif curve.pure != 0.0:
+            counts[curve] = counts.get(curve, 0) + count
+    together = _root_of_squares(gaussians)
+    if together > 0.0:
+        counts = {Gaussian(together): 1, **counts}
+    return tuple(counts.items())
+
+
+def _root_of_squares(parts: Iterable[tuple[float, int]]) -> float:
+    """The root of the sum of ``count mu^2``; scaled, for the square of a small mu vanishes."""
+    kept = list(parts)
+    largest = max((mu for mu, _ in kept), default=0.0)
+    if largest == 0.0 or math.isinf(largest):
+        return largest
+    return largest * math.sqrt(math.fsum(count * (mu / largest) ** 2 for mu, count in kept))
+
+
+def _added(parts: Iterable[tuple[float | None, int]]) -> float | None:
+    """The sum of numbers that occur so often; None where one of them is not known."""
+    total = 0.0
+    for value, count in parts:
+        if value is None:
+            return None
+        total += count * value
+    return total
+
+
+@dataclass(frozen=True)
+class Composed(Curve):
+    """Several releases on the same records; made by :func:`compose`."""
+
+    parts: Parts
+    kind: ClassVar[str] = "composed"
+
+    @functools.cached_property
+    def pure(self) -> float | None:  # type: ignore[override]
+        return _added((curve.pure, count) for curve, count in self.parts)
+
+    @functools.cached_property
+    def zcdp(self) -> float | None:  # type: ignore[override]
+        return _added((curve.zcdp, count) for curve, count in self.parts)
+
+    @functools.cached_property
+    def gdp_bound(self) -> float:  # type: ignore[override]
+        return _root_of_squares((curve.gdp_bound, count) for curve, count in self.parts)
+
+    def _rdp(self, alpha: float) -> float:
+        return math.fsum(count * curve._rdp(alpha) for curve, count in self.parts)
+
+    @functools.cached_property
+    def _exact(self) -> Callable[[float], float] | None:
+        """Logarithm of the exact delta, where only pure and Gaussian releases are involved."""
+        mu, groups = 0.0, []
+        for curve, count in self.parts:
+            if curve.pure is not None:
+                groups.append((curve.pure, count))
+            elif isinstance(curve, Gaussian):
+                mu = curve.mu
+            else:
+                return None
+        loss = two_point.losses(tuple(groups))
+        return None if loss is None else functools.partial(two_point.log_delta, loss, mu)
+
+    @functools.cached_property
+    def _is_sampled(self) -> bool:
+        """Whether sampling is involved, and all parts have a privacy loss distribution."""
+        sampled = [isinstance(curve, SubsampledGaussian) for curve, _ in self.parts]
+        known = [
+            is_sampled or curve.pure is not None or isinstance(curve, Gaussian)
+            for (curve, _), is_sampled in zip(self.parts, sampled, strict=True)
+        ]
+        return any(sampled) and all(known)
+
+    def _delta(self, epsilon: float) -> float:
+        bounds = [renyi.delta_from(self._rdp, epsilon)]
+        if math.isfinite(self.gdp_bound):
+            bounds.append(gaussian.delta(epsilon, self.gdp_bound))
+        if self._exact is not None:
+            bounds.append(math.exp(min(0.0, self._exact(epsilon))))
+        if self._is_sampled:
+            bounds.append(subsampled.delta_of(self.parts, epsilon))
+        if any(_is_profile(curve) for curve, _ in self.parts):
+            bounds.append(_inverse(self._by_addition, epsilon))
+        return min(bounds)
+
+    def _epsilon(self, delta: float) -> float:
+        bounds = [renyi.epsilon_from(self._rdp, delta)]
+        if self.pure is not None:
+            bounds.append(self.pure)
+        if math.isfinite(self.gdp_bound):
+            bounds.append(gaussian.epsilon(delta, self.gdp_bound))
+        if self._exact is not None:
+            bounds.append(_root(self._exact, math.log(delta), min(bounds)))
+        if self._is_sampled:
+            bounds.append(subsampled.epsilon_of(self.parts, delta))
+        if any(_is_profile(curve) for curve, _ in self.parts):
+            bounds.append(self._by_addition(delta))
+        return min(bounds)
+
+    def _by_addition(self, delta: float) -> float:
+        """Epsilons and deltas added, for parts that are best known by their own profile."""
+        loose = [(c, n) for c, n in self.parts if _is_profile(c)]
+        tight = [(c, n) for c, n in self.parts if not _is_profile(c)]
+        times = sum(count for _, count in loose)
+        shares = [1.0] if not tight else [0.1, 0.25, 0.5, 0.75, 0.9, 0.99]
+        rest = compose(tight)
+        return min(
+            math.fsum(count * curve.epsilon(share * delta / times) for curve, count in loose)
+            + (rest.epsilon((1.0 - share) * delta) if tight else 0.0)
+            for share in shares
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "parts": [[c.to_dict(), n] for c, n in self.parts]}
+
+    @classmethod
+    def _from_dict(cls, data: dict[str, Any]) -> Curve:
+        return compose((from_dict(curve), count) for curve, count in data["parts"])
+
+
+@dataclass(frozen=True)
+class Worst(Curve):
+    """Releases on disjoint records; made by :func:`parallel`."""
+
+    options: tuple[Curve, ...]
+    kind: ClassVar[str] = "worst"
+
+    @property
+    def pure(self) -> float | None:
+        return _largest([curve.pure for curve in self.options])
+
+    @property
+    def gdp(self) -> float | None:
+        return _largest([curve.gdp for curve in self.options])
+
+    @property
+    def zcdp(self) -> float | None:
+        return _largest([curve.zcdp for curve in self.options])
+
+    @property
+    def gdp_bound(self) -> float:
+        return max(curve.gdp_bound for curve in self.options)
+
+    def _rdp(self, alpha: float) -> float:
+        return max(curve._rdp(alpha) for curve in self.options)
+
+    def _delta(self, epsilon: float) -> float:
+        return max(curve.delta(epsilon) for curve in self.options)
+
+    def _epsilon(self, delta: float) -> float:
+        return max(curve.epsilon(delta) for curve in self.options)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "options": [curve.to_dict() for curve in self.options]}
+
+    @classmethod
+    def _from_dict(cls, data: dict[str, Any]) -> Curve:
+        return parallel(*(from_dict(curve) for curve in data["options"]))
+
+
+def _is_profile(curve: Curve) -> bool:
+    return isinstance(curve, Profile | ObjectivePerturbation | Worst)
+
+
+def _largest(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return max(known) if len(known) == len(values) else None
+
+
+def _root(log_delta: Callable[[float], float], target: float, high: float) -> float:
+    """The smallest epsilon in [0, high] with ``log_delta <= target``, rounded up."""
+
+    def excess(epsilon: float) -> float:
+        return float(np.clip(log_delta(epsilon) - target, -1e6, 1e6))
+
+    if excess(0.0) <= 0.0:
+        return 0.0
+    if not math.isfinite(high) or excess(high) > 0.0:
+        return high
+    root = float(brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-13))
+    shift = 2.0**-50
+    while excess(root) > 0.0 and root < high:
+        root, shift = root * (1.0 + shift), 2.0 * shift
+    return min(root, high)
+
+
+def _inverse(epsilon_of: Callable[[float], float], epsilon: float) -> float:
+    """A delta at which the non-increasing ``epsilon_of`` is at most epsilon, within 1 %."""
+    if epsilon_of(0.5) > epsilon:
+        return 1.0
+    low, high = math.log(1e-300), math.log(0.5)
+    while high - low > 0.01:
+        middle = 0.5 * (low + high)
+        if epsilon_of(math.exp(middle)) <= epsilon:
+            high = middle
+        else:
+            low = middle
+    return math.exp(high)

@@ -1,0 +1,169 @@
+"""The exact trade-off of the Gaussian mechanism: epsilon, delta and mu, each from the other two.
+
+A release with noise of standard deviation ``sigma`` on a value that one record moves by at most
+``sensitivity`` is mu-GDP with ``mu = sensitivity / sigma`` (Dong, Roth and Su, *Gaussian
+differential privacy*, Corollary 2.13; Balle and Wang, *Improving the Gaussian mechanism*,
+Theorem 8):
+
+    delta(epsilon) = Phi(-a) - e^epsilon Phi(-b),   a = epsilon/mu - mu/2,   b = epsilon/mu + mu/2.
+
+The one thing a reader would get wrong: the two terms agree to many digits wherever delta is small,
+so neither ``Phi`` nor its logarithm may be subtracted. Since ``b^2 - a^2 = 2 epsilon``, the common
+factor ``exp(-a^2/2)`` can be taken out exactly, and what is left is the integral of a positive
+function over ``[a, b]``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import erfcx, erfinv, ndtr
+
+from reticent._checks import FloatArray, number
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
+_ASYMPTOTIC = 8.0
+"""From here on the asymptotic series of the integrand is good to the last digit."""
+_TINY = 5e-324
+
+
+def _slope(u: FloatArray) -> FloatArray:
+    """``-erfcx'(u) = 2/sqrt(pi) - 2 u erfcx(u)``, positive, without cancellation at large u."""
+    near = np.minimum(u, _ASYMPTOTIC)
+    direct = 2.0 / math.sqrt(math.pi) - 2.0 * near * erfcx(near)
+    far = np.maximum(u, _ASYMPTOTIC)
+    v = 0.5 / (far * far)
+    series = np.zeros_like(far)
+    for k in range(21, -1, -1):  # sum of (-1)^k (2k+1)!! v^k by Horner
+        series = 1.0 - (2 * k + 3) * v * series
+    return np.where(u < _ASYMPTOTIC, direct, 2.0 * v / math.sqrt(math.pi) * series)
+
+
+def log_delta_at(a: FloatArray, mu: float) -> FloatArray:
+    """Logarithms of delta at points ``a = epsilon/mu - mu/2``, for one mu above 0, unchecked."""
+    x, h = a / math.sqrt(2.0), mu / math.sqrt(2.0)
+    result = np.empty_like(a)
+    close = h <= np.maximum(1.0, x)
+    if close.any():
+        u = x[close, None] + h * (0.5 + 0.5 * _NODES)
+        # h apart, for a product with a tiny h could underflow
+        mean = 0.5 * (_slope(u) @ _WEIGHTS)
+        result[close] = np.log(mean) + math.log(0.5 * h) - 0.5 * a[close] ** 2
+    if not close.all():
+        far = ~close
+        point, start = a[far], x[far]
+        second = erfcx(start + h)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            above = np.log(0.5 * (erfcx(start) - second)) - 0.5 * point**2
+            below = np.log1p(-ndtr(point) - 0.5 * np.exp(-0.5 * point**2) * second)
+        result[far] = np.where(point < 0.0, below, above)
+    return result
+
+
+def _log_delta(epsilon: float, mu: float) -> float:
+    if mu == 0.0:
+        return -math.inf
+    # epsilon - mu^2/2 must be exact: at epsilon = 1e7 its rounding alone would cost six digits.
+    a = float(Fraction(epsilon) - Fraction(mu) ** 2 / 2) / mu
+    return float(log_delta_at(np.array([a]), mu)[0])
+
+
+def _margin(log_delta: float) -> float:
+    """More than the error of ``_log_delta`` (tested against 80 digits): roots step back by it."""
+    return 1e-14 + 5e-15 * abs(log_delta)
+
+
+def _safe_root(excess: Callable[[float], float], low: float, high: float, step: float) -> float:
+    """A point next to the root of ``excess`` on the side where it is not positive.
+
+    ``step`` is -1 where smaller arguments are safe, +1 where larger ones are.
+    """
+    root = float(brentq(excess, low, high, xtol=1e-320, rtol=1e-15, maxiter=500))
+    shift = 2.0**-53
+    while excess(root) > 0.0:
+        root *= 1.0 + step * shift
+        shift *= 2.0
+    return root
+
+
+def log_delta(epsilon: float, mu: float) -> float:
+    """Logarithm of :func:`delta`, for where delta itself is too small for a float.
+
+    Examples
+    --------
+    >>> round(log_delta(1e6, 1.0) / 1e6**2, 6)
+    -0.5
+    """
+    epsilon = number(epsilon, "epsilon", low=0.0)
+    return _log_delta(epsilon, number(mu, "mu", low=0.0))
+
+
+def delta(epsilon: float, mu: float) -> float:
+    """The smallest delta such that a mu-GDP release is (epsilon, delta)-private.
+
+    Never rounded down to 0: a Gaussian release is private with delta = 0 only if ``mu = 0``.
+
+    Examples
+    --------
+    >>> print(f"{delta(1.0, 0.236704):.4g}")
+    1e-06
+    """
+    logarithm = log_delta(epsilon, mu)
+    return 0.0 if mu == 0.0 else max(math.exp(logarithm), _TINY)
+
+
+def epsilon(delta: float, mu: float) -> float:
+    """The smallest epsilon >= 0 such that a mu-GDP release is (epsilon, delta)-private.
+
+    Rounded up, never down; infinite for ``delta = 0`` unless ``mu = 0``.
+
+    Examples
+    --------
+    >>> round(epsilon(1e-6, 0.236704), 5)
+    1.0
+    """
+    delta = number(delta, "delta", low=0.0, high=1.0)
+    mu = number(mu, "mu", low=0.0)
+    if mu == 0.0 or delta == 1.0:
+        return 0.0
+    if delta == 0.0:
+        return math.inf
+    target = math.log(delta) - _margin(math.log(delta))
+    if _log_delta(0.0, mu) <= target:
+        return 0.0
+    # Phi(-a) < exp(-a^2/2), so this epsilon is enough, with room for the margin
+    high = 0.5 * mu * mu + mu * math.sqrt(2.0 * (1.0 - target))
+    return _safe_root(lambda e: _log_delta(e, mu) - target, 0.0, high, +1.0)
+
+
+def mu(epsilon: float, delta: float) -> float:
+    """The largest mu such that a mu-GDP release is (epsilon, delta)-private.
+
+    Rounded down, never up: noise of standard deviation ``sensitivity / mu`` is always enough.
+
+    Examples
+    --------
+    >>> print(f"{mu(1.0, 1e-6):.6f} {mu(8.0, 1e-6):.6f}")
+    0.236704 1.531545
+    """
+    epsilon = number(epsilon, "epsilon", low=0.0)
+    delta = number(delta, "delta", low=0.0, high=1.0, open_high=True)
+    if delta == 0.0:
+        raise ValueError(
+            "delta must be above 0 for Gaussian noise, got 0.0: no amount of it is private with "
+            "delta = 0; choose delta > 0 (say 1e-6), or pure noise such as gamma or laplace"
+        )
+    target = math.log(delta) - _margin(math.log(delta))
+    # Two values that are certainly private: one makes Phi(-a) < delta, one is exact at epsilon = 0.
+    z = math.sqrt(2.0 * (1.0 - target))
+    low = max(2.0 * epsilon / (z + math.sqrt(z * z + 2.0 * epsilon)),
+              2.0 * math.sqrt(2.0) * float(erfinv(math.exp(target))))  # fmt: skip
+    low *= 1.0 - 1e-9
+    high = 2.0 * low
+    while _log_delta(epsilon, high) <= target:
+        low, high = high, 2.0 * high
+    return _safe_root(lambda m: _log_delta(epsilon, m) - target, low, high, -1.0)

@@ -1,0 +1,338 @@
+"""What privacy was delivered: a list of releases, what they cost together, and what to beware of.
+
+The one thing a reader would get wrong: a guarantee without its neighbouring relation and window
+means nothing, so two that differ in either refuse to be added, and every sentence printed here says
+both.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from reticent._checks import integer, number
+from reticent.privacy.budget import Budget, check_scope, relation
+from reticent.privacy.compose import Composed, Worst, compose, parallel
+from reticent.privacy.curve import Curve, from_dict
+from reticent.privacy.curves import NoPrivacy
+from reticent.privacy.tally import meets
+
+SEEDED = "seeded: for experiments, not a release"
+FLOATING = "floating-point noise: for simulations, not a release"
+
+_REFERENCE = 1e-6
+"""The delta at which a guarantee is printed when nobody asked for one."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """One mechanism, and how often it ran on the same records.
+
+    Parameters
+    ----------
+    mechanism
+        What was released, in a few words.
+    curve
+        What one run of it costs.
+    sensitivity
+        How far one record moves what was released, if that is one number.
+    noise
+        The noise that was added, in a few words.
+    count
+        How many runs.
+    details
+        Further lines for :meth:`Guarantee.explain`.
+    """
+
+    mechanism: str
+    curve: Curve
+    sensitivity: float | None
+    noise: str
+    count: int = 1
+    details: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("mechanism", "noise"):
+            if not isinstance(getattr(self, name), str):
+                raise TypeError(f"{name} must be text, got {getattr(self, name)!r}")
+        if not isinstance(self.curve, Curve):
+            raise TypeError(
+                f"curve must be a privacy curve such as Gaussian(mu), got {self.curve!r}"
+            )
+        if self.sensitivity is not None:
+            value = number(self.sensitivity, "sensitivity", low=0.0)
+            object.__setattr__(self, "sensitivity", value)
+        object.__setattr__(self, "count", integer(self.count, "count", low=0))
+        object.__setattr__(self, "details", _lines(self.details, "details"))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return {"mechanism": self.mechanism, "curve": self.curve.to_dict(),
+                "sensitivity": self.sensitivity, "noise": self.noise, "count": self.count,
+                "details": list(self.details)}  # fmt: skip
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Release:
+        """The release that :meth:`to_dict` wrote."""
+        return cls(**{**data, "curve": from_dict(data["curve"])})
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What is promised to each record, with the reasons.
+
+    Parameters
+    ----------
+    releases
+        All that was, or will be, computed from the records and published.
+    neighbours, window
+        As in :class:`Budget`.
+    seeded
+        Whether the noise came from a given seed, which anyone who knows it can subtract.
+    lattice
+        Whether the noise landed on a lattice; otherwise the last bits of a float may leak.
+    caveats
+        Sentences that a reader must see.
+
+    Examples
+    --------
+    >>> from reticent.privacy import Gaussian, Pure
+    >>> g = Guarantee([Release("sum of gradients", Gaussian(0.2367), 1.0, "gaussian, sd 4.225")])
+    >>> print(g)
+    0.2367-GDP, so epsilon = 1 at delta = 1e-06; one record is blanked (zero-out), protected ...
+    >>> print(round((g + g).gdp, 4), (g + g).pure)
+    0.3347 None
+    """
+
+    releases: tuple[Release, ...]
+    neighbours: str = "zero-out"
+    window: int | None = None
+    seeded: bool = False
+    lattice: bool = True
+    caveats: tuple[str, ...] = ()
+
+    def __init__(self, releases: Iterable[Release], neighbours: str = "zero-out",
+                 window: int | None = None, seeded: bool = False, lattice: bool = True,
+                 caveats: Iterable[str] = ()) -> None:  # fmt: skip
+        kept = tuple([releases] if isinstance(releases, Release) else releases)
+        for release in kept:
+            if not isinstance(release, Release):
+                raise TypeError(f"releases must hold Release records, got {release!r}")
+        neighbours, window = check_scope(neighbours, window)
+        for curve in _walk(release.curve for release in kept):
+            declared = getattr(curve, "neighbours", neighbours)
+            if declared != neighbours:
+                raise ValueError(
+                    f"a release was accounted for neighbours={declared!r} in a guarantee for "
+                    f"neighbours={neighbours!r}; build its curve with the guarantee's relation"
+                )
+        object.__setattr__(self, "releases", kept)
+        object.__setattr__(self, "neighbours", neighbours)
+        object.__setattr__(self, "window", window)
+        object.__setattr__(self, "seeded", bool(seeded))
+        object.__setattr__(self, "lattice", bool(lattice))
+        object.__setattr__(self, "caveats", _lines(caveats, "caveats"))
+
+    @classmethod
+    def none(
+        cls, reason: str, neighbours: str = "zero-out", window: int | None = None
+    ) -> Guarantee:
+        """No privacy at all, and why: epsilon is infinite."""
+        release = Release("no privacy", NoPrivacy(), None, "none", details=(reason,))
+        return cls([release], neighbours, window, caveats=(f"not private: {reason}",))
+
+    @classmethod
+    def parallel(cls, *guarantees: Guarantee) -> Guarantee:
+        """Of releases on disjoint records, where no record enters two: the worst of them."""
+        if not guarantees:
+            raise ValueError("parallel needs at least one guarantee, got none")
+        first = guarantees[0]
+        for other in guarantees[1:]:
+            first._same_scope(other, "put in parallel")
+        if len(guarantees) == 1:
+            return first
+        details: list[str] = []
+        for number_, part in enumerate(guarantees, 1):
+            details.append(f"part {number_} of {len(guarantees)}:")
+            details.extend("  " + line for line in part._release_lines())
+        release = Release(f"{len(guarantees)} parts on disjoint records",
+                          parallel(*(part.curve for part in guarantees)), None,
+                          "as in its parts", details=tuple(details))  # fmt: skip
+        return cls([release], first.neighbours, first.window,
+                   seeded=any(part.seeded for part in guarantees),
+                   lattice=all(part.lattice for part in guarantees),
+                   caveats=_merged(part.caveats for part in guarantees))  # fmt: skip
+
+    @functools.cached_property
+    def curve(self) -> Curve:
+        """What all releases cost together."""
+        return compose((release.curve, release.count) for release in self.releases)
+
+    def epsilon(self, delta: float = 0.0) -> float:
+        """The smallest epsilon that is proved at this delta; infinite where none is."""
+        return self.curve.epsilon(delta)
+
+    def delta(self, epsilon: float) -> float:
+        """The smallest delta that is proved at this epsilon."""
+        return self.curve.delta(epsilon)
+
+    @property
+    def gdp(self) -> float | None:
+        """The mu of Gaussian differential privacy where all noise is Gaussian, else None."""
+        return self.curve.gdp
+
+    @property
+    def zcdp(self) -> float | None:
+        """The rho of zero-concentrated differential privacy, None where not defined."""
+        return self.curve.zcdp
+
+    @property
+    def pure(self) -> float | None:
+        """Epsilon at delta = 0, None where there is none."""
+        return self.curve.pure
+
+    def meets(self, budget: Budget) -> bool:
+        """Whether this is at least as private as asked, for the same neighbours and window."""
+        if (self.neighbours, self.window) != (budget.neighbours, budget.window):
+            return False
+        return meets(self.curve, budget)
+
+    def __add__(self, other: object) -> Guarantee:
+        if not isinstance(other, Guarantee):
+            return NotImplemented
+        self._same_scope(other, "added")
+        return Guarantee(self.releases + other.releases, self.neighbours, self.window,
+                         seeded=self.seeded or other.seeded,
+                         lattice=self.lattice and other.lattice,
+                         caveats=_merged([self.caveats, other.caveats]))  # fmt: skip
+
+    def _same_scope(self, other: Guarantee, verb: str) -> None:
+        if not isinstance(other, Guarantee):
+            raise TypeError(f"only guarantees can be {verb}, got {other!r}")
+        if (self.neighbours, self.window) != (other.neighbours, other.window):
+            raise ValueError(
+                f"guarantees with different promises cannot be {verb}: "
+                f"neighbours={self.neighbours!r}, window={self.window} and "
+                f"neighbours={other.neighbours!r}, window={other.window}; "
+                "build both with the same neighbours and window"
+            )
+
+    def __str__(self) -> str:
+        parts = [f"{self.summary}; {relation(self.neighbours, self.window)}"]
+        return "; ".join(parts + self._warnings())
+
+    @functools.cached_property
+    def summary(self) -> str:
+        """The numbers alone, without neighbours, window and caveats."""
+        if not math.isfinite(self.curve.epsilon(0.5)):
+            return "no privacy: epsilon is infinite"
+        if self.pure is not None:
+            extra = self.epsilon(_REFERENCE)
+            words = f"pure epsilon = {_up(self.pure)}"
+            better = extra < 0.995 * self.pure
+            return words + (
+                f" (epsilon = {_up(extra)} at delta = {_REFERENCE:g})" if better else ""
+            )
+        tail = f"epsilon = {_up(self.epsilon(_REFERENCE))} at delta = {_REFERENCE:g}"
+        if self.gdp is not None:
+            return f"{_up(self.gdp)}-GDP, so {tail}"
+        return tail if self.zcdp is None else f"{tail} ({_up(self.zcdp)}-zCDP)"
+
+    def _warnings(self) -> list[str]:
+        words = ([SEEDED] if self.seeded else []) + ([] if self.lattice else [FLOATING])
+        return words + list(self.caveats)
+
+    def _release_lines(self) -> list[str]:
+        lines = []
+        for release in self.releases:
+            moved = (
+                "" if release.sensitivity is None else f", sensitivity {release.sensitivity:.6g}"
+            )
+            often = "once" if release.count == 1 else f"{release.count} times"
+            lines.append(f"{release.mechanism}: {release.noise} noise{moved}, {often}")
+            lines.append(f"  each costs {_cost(release.curve)}")
+            lines.extend(f"  {line}" for line in release.details)
+        return lines
+
+    def explain(self) -> str:
+        """Line by line: what was released, with which noise, and what follows from it."""
+        lines = [f"guarantee: {self.summary}"]
+        lines.append(f"neighbours: {relation(self.neighbours, None).split(',')[0]}")
+        lines.append(
+            "window: none, each record is protected for ever"
+            if self.window is None
+            else f"window: {self.window} outputs, one for each record, published or not, counted from "
+            "the first that a record enters; nothing is promised afterwards"
+        )
+        lines.append("releases:" if self.releases else "releases: none")
+        lines.extend("  " + line for line in self._release_lines())
+        lines.append(
+            f"randomness: {SEEDED}" if self.seeded else "randomness: keyed by the operating system"
+        )
+        lines.append(
+            "arithmetic: noise on a lattice" if self.lattice else f"arithmetic: {FLOATING}"
+        )
+        lines.extend(f"caveat: {line}" for line in self.caveats)
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return {"releases": [release.to_dict() for release in self.releases],
+                "neighbours": self.neighbours, "window": self.window, "seeded": self.seeded,
+                "lattice": self.lattice, "caveats": list(self.caveats)}  # fmt: skip
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Guarantee:
+        """The guarantee that :meth:`to_dict` wrote."""
+        try:
+            releases = [Release.from_dict(release) for release in data["releases"]]
+            return cls(**{**data, "releases": releases})
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"this does not describe a guarantee ({error!r}): {data!r}") from None
+
+
+def _up(value: float) -> str:
+    """Four significant digits, rounded up, because a guarantee must not look better than it is."""
+    if value == 0.0 or not math.isfinite(value):
+        return f"{value:g}"
+    unit = 10.0 ** (math.floor(math.log10(value)) - 3)
+    return f"{math.ceil(value / unit * (1.0 - 1e-7)) * unit:.4g}"
+
+
+def _cost(curve: Curve) -> str:
+    if isinstance(curve, NoPrivacy):
+        return "everything"
+    words = []
+    if curve.pure is not None:
+        words.append(f"epsilon = {_up(curve.pure)}, pure")
+    if curve.gdp is not None:
+        words.append(f"{_up(curve.gdp)}-GDP")
+    if curve.zcdp is not None:
+        words.append(f"{_up(curve.zcdp)}-zCDP")
+    return (
+        ", ".join(words) or f"epsilon = {_up(curve.epsilon(_REFERENCE))} at delta = {_REFERENCE:g}"
+    )
+
+
+def _lines(value: Iterable[str], name: str) -> tuple[str, ...]:
+    lines = (value,) if isinstance(value, str) else tuple(value)
+    for line in lines:
+        if not isinstance(line, str):
+            raise TypeError(f"{name} must be sentences, got {line!r}")
+    return lines
+
+
+def _merged(caveats: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(line for lines in caveats for line in lines))
+
+
+def _walk(curves: Iterable[Curve]) -> Iterable[Curve]:
+    for curve in curves:
+        yield curve
+        if isinstance(curve, Composed):
+            yield from _walk(part for part, _ in curve.parts)
+        elif isinstance(curve, Worst):
+            yield from _walk(curve.options)

@@ -1,0 +1,287 @@
+"""What has been spent against one budget, in memory or in a file that several processes share.
+
+Every sum, learner and solver calls :func:`charge` when it is built, before any noise is drawn, so a
+refusal costs nothing. :mod:`reticent.privacy.tally` says how entries are counted, and
+:mod:`reticent.privacy.store` is the file.
+
+The one thing a reader would get wrong: a new thread or process does not inherit the active ledger.
+Inside one, enter the ledger again or call :meth:`Ledger.spend` oneself (a forked process does
+inherit it, and needs one with a path). And a file that is lost is a budget that can be spent twice:
+do not delete it, nor restore it from an old copy.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+from collections.abc import Iterator
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from types import TracebackType
+
+from reticent.privacy import gaussian
+from reticent.privacy.budget import Budget
+from reticent.privacy.errors import BudgetExceeded, ForkError
+from reticent.privacy.guarantee import Guarantee
+from reticent.privacy.store import Row, Store
+from reticent.privacy.tally import Composition, Filter
+
+PLANNED = (
+    "composed as if how private each entry is had been fixed before the first output was seen "
+    "(Ledger(..., adaptive=True) needs no such promise)"
+)
+
+_active: ContextVar[tuple[Ledger, ...]] = ContextVar("active_ledgers", default=())
+_remarks: ContextVar[tuple[str, ...]] = ContextVar("remarks", default=())
+
+
+@contextlib.contextmanager
+def remarked(*lines: str) -> Iterator[None]:
+    """Caveats of every promise made inside: what the caller did to the records before.
+
+    They must be in the guarantee that a ledger is charged with, not only in what is handed out.
+    """
+    token = _remarks.set((*_remarks.get(), *lines))
+    try:
+        yield
+    finally:
+        _remarks.reset(token)
+
+
+def with_remarks(guarantee: Guarantee) -> Guarantee:
+    """The guarantee with the caveats of :func:`remarked`."""
+    lines = _remarks.get()
+    if not lines:
+        return guarantee
+    return replace(guarantee, caveats=tuple(dict.fromkeys((*guarantee.caveats, *lines))))
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One thing that privacy was spent on."""
+
+    what: str
+    guarantee: Guarantee
+    at: str
+
+
+class Ledger:
+    """Several fits against one budget; what would exceed it is refused before any noise is drawn.
+
+    Parameters
+    ----------
+    budget
+        For everything together.
+    path
+        A file that outlives the process and may be shared by several; ``None`` keeps the ledger in
+        memory.
+    adaptive
+        Whether *how private* an entry is may be chosen after seeing the outputs of earlier ones
+        ("the model was poor, so I spent more"). The default composes as if it were not; where that
+        matters, :attr:`spent` says so. With ``adaptive=True`` a rule is used that needs no such
+        promise: the same for all-Gaussian runs and for ``delta = 0``, stricter for mixed noise.
+
+    Examples
+    --------
+    >>> from reticent.privacy import Gaussian, Guarantee, Release
+    >>> fit = Guarantee([Release("gradient descent", Gaussian(0.15), 1.0, "gaussian")])
+    >>> with Ledger(Budget(1.0, 1e-6)) as ledger:
+    ...     charge(fit, "first fit")
+    ...     charge(fit, "second fit")
+    >>> print(ledger.remaining)
+    room for Gaussian releases of mu = 0.105 in all, epsilon = 0.418 at delta = 1e-06
+    """
+
+    def __init__(self, budget: Budget, path: str | os.PathLike[str] | None = None, *,
+                 adaptive: bool = False) -> None:  # fmt: skip
+        if not isinstance(budget, Budget):
+            raise TypeError(f"budget must be a Budget, got {budget!r}")
+        self.budget = budget
+        self.adaptive = bool(adaptive)
+        self._tally = Filter(budget) if self.adaptive else Composition(budget)
+        self._entries: list[Entry] = []
+        self._lock = threading.RLock()
+        self._process = os.getpid()
+        terms = asdict(budget) | {"adaptive": self.adaptive}
+        self._store = None if path is None else Store(path, terms)
+        self._refresh()
+
+    def spend(self, guarantee: Guarantee, what: str) -> Entry:
+        """Record a release, or refuse it with :class:`BudgetExceeded` and record nothing."""
+        self._check_scope(guarantee)
+        if self._store is None and self._process != os.getpid():
+            raise ForkError(
+                "this ledger is kept in memory and was copied by a process fork: what is spent here "
+                "would never be seen by the process that owns it. Give it a path, which all "
+                "processes share"
+            )
+        if not isinstance(what, str) or not what.strip():
+            raise ValueError(f"what must say in words what is paid for, got {what!r}")
+        entry = Entry(what, guarantee, datetime.now(UTC).isoformat(timespec="seconds"))
+        with self._lock:
+            if self._store is None:
+                self._check_room(entry)
+            else:
+                text = json.dumps(guarantee.to_dict())
+                with self._store.transaction() as connection:
+                    self._absorb(self._store.read(connection, len(self._entries)))
+                    self._check_room(entry)
+                    row = (len(self._entries) + 1, entry.at, what, text)
+                    self._store.append(connection, row)
+            self._count(entry)
+        return entry
+
+    def fits(self, guarantee: Guarantee) -> bool:
+        """Whether :meth:`spend` would accept this release now; nothing is recorded.
+
+        An answer, not a reservation: another thread or process may spend in between. A guarantee
+        of another kind (neighbours, window) than the budget's raises as it does there.
+
+        Examples
+        --------
+        >>> from reticent.privacy import Guarantee, Pure, Release
+        >>> ledger = Ledger(Budget(1.0))
+        >>> fit = Guarantee([Release("a fit", Pure(0.6), 1.0, "laplace")])
+        >>> ledger.fits(fit)
+        True
+        >>> _ = ledger.spend(fit, "first fit")
+        >>> ledger.fits(fit)
+        False
+        """
+        self._check_scope(guarantee)
+        with self._lock:
+            self._refresh()
+            return self._tally.fits(guarantee.curve)
+
+    def _check_scope(self, guarantee: Guarantee) -> None:
+        if not isinstance(guarantee, Guarantee):
+            raise TypeError(f"guarantee must be a Guarantee, got {guarantee!r}")
+        theirs = (guarantee.neighbours, guarantee.window)
+        if theirs != (self.budget.neighbours, self.budget.window):
+            raise ValueError(
+                f"the ledger is for neighbours={self.budget.neighbours!r}, window="
+                f"{self.budget.window} and cannot pay for neighbours={theirs[0]!r}, window="
+                f"{theirs[1]}; use a budget with the ledger's neighbours and window"
+            )
+
+    def _check_room(self, entry: Entry) -> None:
+        if not self._tally.fits(entry.guarantee.curve):
+            raise BudgetExceeded(
+                f"{entry.what!r} does not fit in what is left of the budget ({self.budget}). It "
+                f"costs: {entry.guarantee}. Left: {self._words()}. Nothing was spent; lower its "
+                "epsilon, or open a ledger with a larger budget"
+            )
+
+    def _count(self, entry: Entry) -> None:
+        # In this order: an interrupt between the two has the entry counted twice, never not at all.
+        self._tally.add(entry.guarantee.curve)
+        self._entries.append(entry)
+
+    def _absorb(self, rows: list[Row]) -> None:
+        for _, at, what, text in rows:
+            try:
+                guarantee = Guarantee.from_dict(json.loads(text))
+            except ValueError as error:
+                raise RuntimeError(
+                    f"entry {what!r} of the ledger cannot be read ({error}); what it recorded "
+                    "stays spent, so repair the file or retire its budget"
+                ) from None
+            self._count(Entry(what, guarantee, at))
+
+    def _refresh(self) -> None:
+        if self._store is not None:
+            with self._lock, self._store.transaction(write=False) as connection:
+                self._absorb(self._store.read(connection, len(self._entries)))
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """Everything that was spent, in order, by every process."""
+        self._refresh()
+        return tuple(self._entries)
+
+    @property
+    def spent(self) -> Guarantee | None:
+        """All entries together, by composition; None if there are none."""
+        entries = self.entries
+        if not entries:
+            return None
+        parts = [entry.guarantee for entry in entries]
+        caveats = dict.fromkeys(line for part in parts for line in part.caveats)
+        gaussians = all(part.gdp is not None for part in parts)
+        if len(parts) > 1 and self.budget.delta > 0.0 and not gaussians:
+            caveats[PLANNED] = None
+        return Guarantee(
+            [release for part in parts for release in part.releases],
+            self.budget.neighbours,
+            self.budget.window,
+            seeded=any(part.seeded for part in parts),
+            lattice=all(part.lattice for part in parts),
+            caveats=caveats,
+        )
+
+    @property
+    def remaining(self) -> str:
+        """What is left, in words."""
+        self._refresh()
+        return self._words()
+
+    def _words(self) -> str:
+        words = []
+        mu, pure, delta = self._tally.room, self._tally.pure_room, self.budget.delta
+        if mu > 1e-6 * self.budget.epsilon:
+            alone = gaussian.epsilon(delta, mu)
+            words.append(
+                f"room for Gaussian releases of mu = {_down(mu)} in all, "
+                f"epsilon = {_down(alone)} at delta = {delta:g}"
+            )
+        if pure > 1e-12 * self.budget.epsilon and (self._entries or delta == 0.0):
+            words.append(f"pure epsilon = {_down(pure)}")
+        return ", or ".join(words) or "nothing"
+
+    def __enter__(self) -> Ledger:
+        _active.set((*_active.get(), self))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:  # fmt: skip
+        # Not by a token: one ledger may be entered in several threads, each with its own context.
+        ledgers = list(_active.get())
+        del ledgers[len(ledgers) - 1 - ledgers[::-1].index(self)]
+        _active.set(tuple(ledgers))
+
+    def __repr__(self) -> str:
+        path = "" if self._store is None else f", path={self._store.path!r}"
+        return f"Ledger({self.budget!r}{path}{', adaptive=True' if self.adaptive else ''})"
+
+    def __str__(self) -> str:
+        rows = [("", "spent on", "cost")]
+        for k, entry in enumerate(self.entries, 1):
+            cost = entry.guarantee.summary
+            rows.append((str(k), entry.what, cost + (", seeded" * entry.guarantee.seeded)))
+        wide = [max(len(row[k]) for row in rows) for k in range(2)]
+        lines = [f"budget: {self.budget}"]
+        lines += [f"{a:>{wide[0]}}  {b:<{wide[1]}}  {c}" for a, b, c in rows]
+        return "\n".join([*lines, f"left: {self._words()}"])
+
+
+def charge(guarantee: Guarantee, what: str) -> None:
+    """Spend on every active ledger; without one, do nothing.
+
+    Called by whatever is about to release something, before any noise is drawn. A ledger inside
+    another one charges both.
+    """
+    ledgers = _active.get()
+    guarantee = with_remarks(guarantee)
+    for ledger in ledgers:
+        ledger._check_scope(guarantee)
+    for ledger in ledgers:
+        ledger.spend(guarantee, what)
+
+
+def _down(value: float) -> str:
+    """Four significant digits, rounded down: what is left must not look like more than it is."""
+    text = f"{value:.4g}"
+    return text if float(text) <= value else f"{value * (1 - 5e-4):.4g}"

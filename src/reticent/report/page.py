@@ -1,0 +1,268 @@
+"""One self-contained HTML page: words, tables, drawings, the guarantee, and how to make it again.
+
+No script, no font, no picture from elsewhere; a policy in the page forbids the browser to fetch anything.
+
+The one thing a reader would get wrong: a page that shows a diagnostic is as private as the records it
+was read off. Every table and drawing says which it is, and ``write`` keeps such a page to its owner.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from reticent.report.style import SHEET
+from reticent.report.svg import inline_svg
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+_TAGS = {
+    "private": '<span class="tag private">covered by the guarantee</span>',
+    "diagnostic": '<span class="tag diagnostic">diagnostic: reads private data</span>',
+    "public": "",
+}
+
+
+class Page:
+    """A page, filled from top to bottom.
+
+    Parameters
+    ----------
+    title, subtitle
+        What it is about.
+
+    Examples
+    --------
+    >>> page = Page("Shuttle", "49,097 records")
+    >>> page.facts({"epsilon": "1"})
+    >>> page.table(["budget", "loss"], [["1", "0.25"]], kind="diagnostic")
+    >>> "diagnostic: reads private data" in page.html()
+    True
+    """
+
+    def __init__(self, title: str, subtitle: str = "") -> None:
+        self.title = title
+        self.subtitle = subtitle
+        self.shows_diagnostics = False
+        self._parts: list[str] = []
+        self._figures = 0
+
+    # What it is filled with -----------------------------------------------------------------------
+
+    def heading(self, words: str) -> None:
+        """Begin a section."""
+        self._parts.append(f"<h2>{_text(words)}</h2>")
+
+    def text(self, words: str) -> None:
+        """A paragraph."""
+        self._parts.append(f"<p>{_text(words)}</p>")
+
+    def facts(self, facts: Mapping[str, str]) -> None:
+        """A few figures, large."""
+        cells = "".join(
+            f"<div><dt>{_text(name)}</dt><dd>{_text(value)}</dd></div>"
+            for name, value in facts.items()
+        )
+        self._parts.append(f'<dl class="facts">{cells}</dl>')
+
+    def table(
+        self,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[str]],
+        caption: str = "",
+        *,
+        kind: str = "public",
+    ) -> None:
+        """A table of text; columns of numbers are set to the right.
+
+        Parameters
+        ----------
+        kind
+            ``"private"`` (covered by the guarantee), ``"diagnostic"`` (reads private data) or
+            ``"public"``.
+        """
+        body = [list(row) for row in rows]
+        numeric = [
+            bool(body) and all(_numeric(row[k]) for row in body) for k in range(len(columns))
+        ]
+        marks = [' class="number"' if right else "" for right in numeric]
+        head = "".join(
+            f"<th{mark}>{_text(name)}</th>" for name, mark in zip(columns, marks, strict=True)
+        )
+        lines = "".join(
+            "<tr>"
+            + "".join(f"<td{m}>{_text(cell)}</td>" for cell, m in zip(row, marks, strict=True))
+            + "</tr>"
+            for row in body
+        )
+        words = self._tag(kind) + _text(caption)
+        top = f"<caption>{words}</caption>" if words else ""
+        self._parts.append(
+            f'<div class="scroll"><table>{top}<thead><tr>{head}</tr></thead>'
+            f"<tbody>{lines}</tbody></table></div>"
+        )
+
+    def figure(self, figure: Any, caption: str, *, kind: str = "public") -> None:
+        """A matplotlib figure (or axes), as a drawing within the page."""
+        self._figures += 1
+        drawing = inline_svg(figure, f"figure-{self._figures}", caption)
+        words = self._tag(kind) + _text(caption)
+        self._parts.append(f"<figure>{drawing}<figcaption>{words}</figcaption></figure>")
+
+    def guarantee(self, guarantee: Any) -> None:
+        """What is promised: the sentence, what it means, and the reasons line by line."""
+        words = in_words(guarantee)
+        body = "".join(f"<p>{_text(line)}</p>" for line in words)
+        self._parts.append(f'<div class="promise">{body}</div>')
+        for line in warnings_of(guarantee):
+            self._parts.append(f'<div class="promise caveat"><p>{_text(line)}</p></div>')
+        self._parts.append(
+            "<details><summary>The account, line by line</summary>"
+            f"<pre>{_text(guarantee.explain())}</pre></details>"
+        )
+
+    def privacy(self, private: Sequence[str], diagnostics: Sequence[str]) -> None:
+        """What may be published, and what may not."""
+        sections = []
+        for kind, title, lines in (
+            ("private", "May leave", private),
+            ("diagnostic", "Must stay", diagnostics),
+        ):
+            items = "".join(f"<li>{_text(line)}</li>" for line in lines)
+            sections.append(f"<section><h3>{title}</h3>{_TAGS[kind]}<ul>{items}</ul></section>")
+        self._parts.append(f'<div class="split">{"".join(sections)}</div>')
+
+    def command(self, command: str, words: str = "The exact command that repeats it:") -> None:
+        """How to make it again."""
+        self._parts.append(f"<p>{_text(words)}</p><pre>{_text(command)}</pre>")
+
+    def _tag(self, kind: str) -> str:
+        if kind not in _TAGS:
+            raise ValueError(f"kind must be one of {', '.join(_TAGS)}; got {kind!r}")
+        self.shows_diagnostics |= kind == "diagnostic"
+        return _TAGS[kind]
+
+    # What comes out ---------------------------------------------------------------------------------
+
+    def html(self) -> str:
+        """The whole page."""
+        from reticent import __version__
+
+        secret = (
+            '<p class="subtitle"><span class="tag diagnostic">for whoever holds the data</span>'
+            "This page shows diagnostics that read private records. Do not publish it.</p>"
+            if self.shows_diagnostics
+            else ""
+        )
+        subtitle = f'<p class="subtitle">{_text(self.subtitle)}</p>' if self.subtitle else ""
+        return (
+            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+            '<meta name="color-scheme" content="light dark">\n'
+            f"<title>{_text(self.title)}</title>\n<style>{SHEET}</style>\n</head>\n<body>\n<main>\n"
+            f"<header><h1>{_text(self.title)}</h1>{subtitle}{secret}</header>\n"
+            + "\n".join(self._parts)
+            + f"\n<footer>Written by reticent {__version__}.</footer>\n</main>\n</body>\n</html>\n"
+        )
+
+    def write(self, path: str | os.PathLike[str]) -> Path:
+        """Write the page; one that shows diagnostics can be read by its owner only (mode 0600)."""
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part = target.with_name(target.name + ".part")
+        part.unlink(missing_ok=True)
+        mode = 0o600 if self.shows_diagnostics else 0o644
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(self.html())
+        os.replace(part, target)
+        return target
+
+
+def in_words(guarantee: Any) -> list[str]:
+    """A guarantee for people who do not know what epsilon is.
+
+    Examples
+    --------
+    >>> from reticent.privacy import Gaussian, Guarantee
+    >>> from reticent.privacy.guarantee import Release
+    >>> print(in_words(Guarantee([Release("sum", Gaussian(0.2367), 1.0, "gaussian")]))[1])
+    Whoever sees everything that was released, and knows every other record, and says from it whether ...
+    """
+    lines = [f"{guarantee}."]
+    catch = _caught(guarantee, 0.05)
+    if catch is not None:
+        lines.append(
+            "Whoever sees everything that was released, and knows every other record, and says from it "
+            "whether one person's record was there, and may be wrong about absent people one time in "
+            f"twenty, is right about present ones at most {catch:.1%} of the time. Guessing is 5%."
+        )
+    scope = (
+        "This is for everything that was or will be released from the run, together, for ever."
+        if guarantee.window is None
+        else f"This is for any {guarantee.window} outputs in a row, counted from the first that a record "
+        "enters. Nothing is promised about a record after that."
+    )
+    lines.append(scope)
+    return lines
+
+
+def warnings_of(guarantee: Any) -> list[str]:
+    """What a reader must see before believing the guarantee."""
+    lines = []
+    if guarantee.seeded:
+        lines.append("The noise came from a given seed: an experiment, not a release.")
+    if not guarantee.lattice:
+        lines.append("The noise was drawn in floating point: a simulation, not a release.")
+    return lines + list(guarantee.caveats)
+
+
+def least_misses(epsilon: Callable[[float], float], false_alarms: ArrayLike) -> Any:
+    """The least share of misses that a promise allows an attacker, at each share of false alarms.
+
+    The upper envelope of the lines that each (epsilon(delta), delta) allows (Dong, Roth and Su,
+    Proposition 2.12). `reticent.plots.tradeoff.claimed_misses` asks for delta as a function of epsilon
+    instead, which takes half a second a point where several mechanisms are composed.
+
+    Parameters
+    ----------
+    epsilon
+        The epsilon that is proved at each delta.
+    false_alarms
+        Shares between 0 and 1.
+
+    Examples
+    --------
+    >>> least_misses(lambda delta: 0.5, [0.0, 0.5, 1.0]).round(3)
+    array([1.   , 0.303, 0.   ])
+    """
+    x = np.asarray(false_alarms, dtype=float)
+    best = np.zeros_like(x)
+    for delta in (0.0, *np.geomspace(1e-7, 0.8, 48).tolist()):
+        steep = math.exp(min(700.0, epsilon(delta)))
+        best = np.maximum(best, 1.0 - delta - steep * x)
+        best = np.maximum(best, (1.0 - delta - x) / steep)
+    return best
+
+
+def _caught(guarantee: Any, false_alarms: float) -> float | None:
+    """The largest share of present records that a test with so many false alarms can catch."""
+    misses = float(least_misses(guarantee.epsilon, [false_alarms])[0])
+    # a promise that allows nearly everything is better left without a reassuring sentence
+    return None if misses <= 1e-3 else 1.0 - misses
+
+
+def _text(words: str) -> str:
+    return html.escape(str(words), quote=False)
+
+
+def _numeric(cell: str) -> bool:
+    return re.fullmatch(r"[+-]?[\d.,]+(e[+-]?\d+)?%?", cell) is not None

@@ -1,0 +1,121 @@
+"""A point as a mixture of vertices, found with the linear minimiser alone, and the local oracle on
+it.
+
+The mixture comes from Wolfe's algorithm (1976) for the point of a polytope nearest to x: it ends
+after finitely many calls, with few vertices, and with distance zero if x is inside. The local
+oracle of Garber and Hazan (2013) moves ``mass_per_radius * radius`` of the weight from the worst
+vertices of the mixture to the best vertex; ``rho = mass_per_radius * diameter``. See
+docs/algorithms/local-linear-oracle.md for the lemma behind it. Considered: a linear program for
+the mixture, which needs all vertices at once.
+
+The one thing a reader would get wrong: the weight that has to be moved is bounded for *any*
+mixture that gives x, so the mixture need not be remembered from step to step.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from reticent._checks import FloatArray
+
+if TYPE_CHECKING:
+    from reticent.sets.base import ConvexSet
+
+PRECISION = 1e-12
+
+
+def nearest_mixture(
+    convex: ConvexSet, x: FloatArray, slack: float, most_rounds: int | None = None
+) -> tuple[FloatArray, FloatArray, bool]:
+    """Weights and vertices (rows) of a mixture near x, and whether x was proved outside.
+
+    Stops as soon as the mixture is within ``slack`` of x, or a direction separates x from the set by
+    more than ``slack``, or the mixture is the nearest point.
+    """
+    vertices = np.array([convex.linear_minimizer(-x)])
+    weights = np.ones(1)
+    rounds = most_rounds or 50 * (convex.dim + 10)
+    for _ in range(rounds):
+        gap = weights @ vertices - x
+        distance = float(np.linalg.norm(gap))
+        if distance <= slack:
+            return weights, vertices, False
+        candidate = convex.linear_minimizer(gap)
+        if gap @ (candidate - x) > slack * distance:
+            return weights, vertices, True
+        progress = float(gap @ (weights @ vertices - candidate))
+        known = (np.abs(vertices - candidate).max(axis=1) == 0.0).any()
+        if known or progress <= 1e-15 * distance * max(convex.diameter, distance):
+            break
+        vertices = np.vstack([vertices, candidate])
+        weights = np.append(weights, 0.0)
+        weights, vertices = _nearest_in_corral(weights, vertices, x)
+    return weights, vertices, False
+
+
+def _nearest_in_corral(
+    weights: FloatArray, vertices: FloatArray, x: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Wolfe's minor cycle: go to the hull's nearest point, dropping what turns negative."""
+    while True:
+        base = vertices[0] - x
+        others = (vertices[1:] - vertices[0]).T
+        share = np.linalg.lstsq(others, -base, rcond=1e-14)[0]
+        target = np.concatenate([[1.0 - share.sum()], share])
+        falling = target <= 1e-14
+        if not falling.any():
+            return target / target.sum(), vertices
+        decline = weights[falling] - target[falling]
+        ratios = np.where(decline > 0.0, weights[falling] / np.maximum(decline, 1e-300), 0.0)
+        step = min(1.0, float(ratios.min()))
+        weights = weights + step * (target - weights)
+        first_out = np.flatnonzero(falling)[ratios.argmin()]
+        keep = weights > 1e-15
+        keep[first_out] = False
+        weights, vertices = weights[keep], vertices[keep]
+        weights /= weights.sum()
+        if len(weights) == 1:
+            return weights, vertices
+
+
+def decompose(convex: ConvexSet, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Positive weights that sum to one and vertices (rows) with ``weights @ vertices == x``."""
+    scale = max(convex.diameter, float(np.abs(x).max(initial=0.0)), 1e-300)
+    weights, vertices, outside = nearest_mixture(convex, x, PRECISION * scale)
+    if outside or np.linalg.norm(weights @ vertices - x) > 1e-7 * scale:
+        raise ValueError(
+            f"x must lie in the set to be written as a mixture of its vertices; {convex!r} does "
+            "not contain it"
+        )
+    return weights, vertices
+
+
+def is_inside(convex: ConvexSet, x: FloatArray, slack: float) -> bool:
+    weights, vertices, outside = nearest_mixture(convex, x, slack)
+    return not outside and float(np.linalg.norm(weights @ vertices - x)) <= slack
+
+
+def move_weight(convex: ConvexSet, x: FloatArray, radius: float, g: FloatArray) -> FloatArray:
+    """The local linear minimiser of a polytope that knows its ``mass_per_radius``."""
+    if convex.mass_per_radius is None or convex.rho is None:
+        raise NotImplementedError("mass_per_radius must be set")
+    best = convex.linear_minimizer(g)
+    if np.linalg.norm(best - x) <= convex.rho * radius:
+        return best
+    amount = min(1.0, convex.mass_per_radius * radius)
+    if amount == 0.0:
+        return x.copy()
+    weights, vertices = convex.decompose(x)
+    removed = heaviest_first(weights, vertices @ g, amount)
+    return (weights - removed) @ vertices + removed.sum() * best
+
+
+def heaviest_first(weights: FloatArray, costs: FloatArray, amount: float) -> FloatArray:
+    """How much of each weight goes when ``amount`` in all is taken from the costliest first."""
+    order = np.argsort(-costs, kind="stable")
+    before = np.concatenate([[0.0], np.cumsum(weights[order])[:-1]])
+    removed = np.empty_like(weights)
+    removed[order] = np.clip(amount - before, 0.0, weights[order])
+    return removed

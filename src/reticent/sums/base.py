@@ -1,0 +1,413 @@
+"""What every private running total is: an exact total of clipped contributions, plus a noise process.
+
+The noise never depends on the data, so a mechanism is fully described by how it makes its noise;
+everything else (clipping, the lattice, chunks, saved states, epochs, expiry) is here, once. A
+mechanism is a subclass that gives a :class:`Process` for a number of steps. See
+docs/algorithms/running-totals.md.
+
+The one thing a reader would get wrong: noise is drawn in blocks ahead of its use, so a saved state
+holds noise that has not been used yet. It is a secret like the clean total beside it.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import dataclasses
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from reticent import _checks, _state
+from reticent.noise import lattice
+from reticent.noise.source import Source, generation
+from reticent.privacy import Budget, Guarantee, charge
+from reticent.sums import kernels
+from reticent.sums.process import Process
+
+_BLOCK = 65536  # numbers of noise drawn at a time: some 512 kB, which stays in a core's second-level cache
+_EXACT = 2.0**60  # a total kept in whole steps stays below this
+_FIRST_EPOCH = 256
+_STATE_VERSION = 2
+
+
+class RunningTotal(ABC):
+    """Base of the private running totals; see the subclasses for what each is good for.
+
+    Parameters
+    ----------
+    dim : int
+        Length of a contribution.
+    horizon : int or None
+        How many contributions there may be. ``None``: no limit; without a window the stream is then
+        cut into epochs of doubling length, which costs accuracy and no privacy.
+    budget : Budget
+        What may be spent, on the whole stream.
+    norm : float
+        Longer contributions are scaled down to this Euclidean norm; how many were is counted in
+        ``clipped``.
+    seed : int or None
+        ``None`` is a cryptographic generator. A seed is for experiments, and the guarantee says so.
+    noise_precision : {"lattice", "float"}
+        ``"float"`` is the fast path for simulations; its low-order bits leak, and the guarantee
+        says so.
+    """
+
+    _forgets: ClassVar[bool] = False  # whether the mechanism can make use of a window
+
+    def __init__(
+        self,
+        dim: int,
+        horizon: int | None,
+        *,
+        budget: Budget,
+        norm: float,
+        noise: str,
+        seed: int | None,
+        noise_precision: str,
+    ) -> None:
+        self.dim = _checks.integer(dim, "dim", low=1)
+        self.horizon = None if horizon is None else _checks.integer(horizon, "horizon", low=1)
+        if not isinstance(budget, Budget):
+            raise TypeError(f"budget must be a reticent.Budget, got {budget!r}")
+        self.budget = budget
+        # far from where a square, or a lattice step, is beyond what a double can hold
+        self.norm = _checks.number(norm, "norm", low=1e-100, high=1e100)
+        self.noise = noise
+        self.noise_precision = _checks.choice(
+            noise_precision, "noise_precision", ("lattice", "float")
+        )
+        self._check_budget()
+        self._source = Source(seed)
+        self._guarantee = self._promise()
+        charge(self._guarantee, f"{type(self).__name__} of dimension {self.dim}")
+        self._lease = _state.Lease()
+        self._lock = self._lease.lock
+        self._begin()
+
+    # What a mechanism provides
+    # -------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _process(self, steps: int | None) -> Process:
+        """A fresh noise process for a stretch of steps (None: endless)."""
+
+    @abstractmethod
+    def _promise(self) -> Guarantee:
+        """What the mechanism guarantees, whatever the data."""
+
+    @abstractmethod
+    def _variance(self, t: int, steps: int | None) -> float:
+        """Variance of one coordinate of the noise at step t of a stretch."""
+
+    def _reach(self) -> float:
+        """How far one record moves the total, in the Euclidean norm; a subclass may know better."""
+        return self.budget.sensitivity(self.norm)
+
+    def _check_budget(self) -> None:
+        name = type(self).__name__
+        if self.noise == "gaussian" and self.budget.delta == 0:
+            raise ValueError(
+                f"{name} with gaussian noise needs delta > 0, got delta=0; "
+                "choose a delta well below one over the number of people, or noise='gamma' with a tree"
+            )
+        if self.budget.window is not None and not self._forgets:
+            raise ValueError(
+                f"{name} protects every record for ever and cannot use window={self.budget.window}; "
+                "use WindowTree or Correlated, or a budget without a window"
+            )
+
+    # The life of a total
+    # -------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        self.steps = 0
+        self.clipped = 0
+        self._snapshot: NDArray[Any] | None = None  # with a window: a total that will have expired
+        self._generation = generation()
+        first = _FIRST_EPOCH if self._has_epochs else self.horizon
+        self._enter(self._process(first), np.zeros(self.dim), 0, first)
+
+    @property
+    def _has_epochs(self) -> bool:
+        return self.horizon is None and not self._is_endless
+
+    @property
+    def _is_endless(self) -> bool:
+        return self._forgets and self.budget.window is not None
+
+    def _enter(
+        self, process: Process, base: NDArray[np.float64], start: int, steps: int | None
+    ) -> None:
+        """Begin a stretch of steps with nothing in its total."""
+        total = np.zeros(self.dim, np.int64 if process.lattice else np.float64)
+        block: NDArray[Any] = np.empty((0, self.dim), total.dtype)
+        per_step = 1.0 / process.step
+        long = kernels.shortening(self.dim, per_step)
+        # A float norm is within (dim + 16) units of the true one, so a vector clipped to this is
+        # not above `norm`.
+        limit = self.norm * (1.0 - (self.dim + 16) * 2.0**-52) if process.lattice else self.norm
+        # From here on nothing is called, so that an interrupt finds the old stretch or the new one.
+        self._noise, self._total, self._block, self._row = process, total, block, 0
+        self._per_step, self._long, self._limit = per_step, long, limit
+        self._base, self._epoch_start, self._epoch_steps = base, start, steps
+
+    def _lattice_step(self, scale: float, steps: float) -> float:
+        """A power of two: fine against the noise, coarse enough that the total stays exact (1.0 in floating point)."""
+        if self.noise_precision == "float":
+            return 1.0
+        fine = lattice.step(scale, lattice.GAMMA_STEPS if self.noise == "gamma" else lattice.STEPS)
+        return max(fine, 2.0 ** math.ceil(math.log2(self.norm * steps / _EXACT)))
+
+    def _capacity(self, steps: int | None) -> float:
+        """How many contributions may be in the exact total at once."""
+        return float(steps) if steps is not None else 2.0 * self._rebase_every
+
+    @property
+    def _rebase_every(self) -> int:
+        return max(self.budget.window or 1, 2**16)
+
+    def _ready(self) -> int:
+        """Check that this object may go on, and return how many steps the noise at hand is good for."""
+        if self._generation != generation():
+            raise _state.copied("total")
+        if self._lease.furthest != self.steps:
+            raise _state.overtaken("total", self._lease, self.steps)
+        left = len(self._block) - self._row
+        if left:
+            return left
+        if self.horizon is not None and self.steps >= self.horizon:
+            raise ValueError(
+                f"the horizon of {self.horizon} steps is used up; build the total with a larger horizon, "
+                "or with horizon=None for epochs of doubling length"
+            )
+        if self._has_epochs and self.steps == self._epoch_start + self._epoch_steps:  # type: ignore[operator]
+            self._next_epoch()
+        rows = max(1, _BLOCK // self.dim)
+        t = self.steps - self._epoch_start
+        if self._epoch_steps is not None:
+            rows = min(rows, self._epoch_steps - t)
+        else:
+            rows = min(rows, self._rebase_every - t % self._rebase_every)
+        process = self._noise
+        block = process.block(self._source, t, rows, self.dim)
+        if self._epoch_steps is None:
+            self._rebase(t)
+        self._block, self._row, process.torn = block, 0, False
+        return rows
+
+    def _next_epoch(self) -> None:
+        """The old epoch enters only through its last released total, so the new one costs no privacy."""
+        released = self._total + (self._block[self._row - 1] if self._row else 0)
+        steps = 2 * self._epoch_steps  # type: ignore[operator]
+        base = self._base + self._noise.step * released
+        # The process first, which may take seconds: an interrupt there must not leave a longer epoch
+        # with the noise of a shorter one.
+        self._enter(self._process(steps), base, self.steps, steps)
+
+    def _rebase(self, t: int) -> None:
+        """Move what has expired out of the exact total, so that it never overflows on an endless stream."""
+        if t == 0 or t % self._rebase_every:
+            return
+        if (
+            self._snapshot is not None
+        ):  # taken at least a window ago: every record in it has expired
+            self._base = self._base + self._noise.step * self._snapshot
+            self._total = self._total - self._snapshot
+        self._snapshot = self._total.copy()
+
+    def _advance(self, rows: int) -> None:
+        """Count noise as used. Before it is: an interrupt may lose it, but never have it used twice."""
+        self.steps += rows
+        self._row += rows
+        self._lease.furthest = self.steps
+
+    # What users call
+    # -----------------------------------------------------------------------------------------
+
+    def add(self, contribution: ArrayLike | None) -> NDArray[np.float64]:
+        """Add one contribution and return the noisy total; ``None`` is the null record, which contributes nothing."""
+        with self._lock:
+            return self._add(contribution)
+
+    def _add(self, contribution: ArrayLike | None) -> NDArray[np.float64]:
+        """`add`, for whoever holds the lock already."""
+        if contribution is None:
+            v = np.zeros(self.dim)
+        elif (
+            type(contribution) is np.ndarray
+            and contribution.dtype == np.float64
+            and contribution.shape == (self.dim,)
+            and contribution.flags.c_contiguous
+        ):
+            v = contribution
+        else:
+            v = _checks.vector(contribution, "contribution", self.dim)
+        out = np.empty(self.dim)
+        if self._row == len(self._block):
+            _checks.vector(v, "contribution", self.dim)  # a refusal must come before a draw
+        self._ready()
+        row = self._row
+        self._advance(1)
+        factor = kernels.add(
+            v, self._total, self._block, row, self._limit, self._per_step, self._noise.step,
+            self._base, out,
+        )  # fmt: skip
+        if factor < 0.0:
+            self._advance(-1)
+            _checks.vector(v, "contribution", self.dim)
+        if factor < self._long:
+            self.clipped += 1
+        return out
+
+    def run(self, contributions: ArrayLike) -> NDArray[np.float64]:
+        """Add many contributions, one a row, and return all the noisy totals."""
+        rows = _checks.real_array(contributions, "contributions")
+        if rows.ndim != 2 or rows.shape[1] != self.dim:
+            raise ValueError(f"contributions must have shape (n, {self.dim}), got {rows.shape}")
+        factors = np.empty(len(rows))
+        unit = self._per_step  # a power of two, and so is what it becomes in a later epoch
+        clipped = kernels.multipliers(rows, self._limit, unit, factors)
+        if clipped < 0:
+            _checks.matrix(rows, "contributions", self.dim)
+        out = np.empty((len(rows), self.dim))
+        with self._lock:
+            if self.horizon is not None and self.steps + len(rows) > self.horizon:
+                raise ValueError(
+                    f"{len(rows)} contributions do not fit: {self.horizon - self.steps} of the horizon of "
+                    f"{self.horizon} steps are left; build the total with a larger horizon, or with horizon=None"
+                )
+            done = 0
+            while done < len(rows):
+                noise = self._take(len(rows) - done)
+                end = done + len(noise)
+                kernels.run(
+                    rows[done:end], factors[done:end] * (self._per_step / unit), self._total, noise,
+                    self._noise.step, self._base, out[done:end],
+                )  # fmt: skip
+                done = end
+            self.clipped += clipped
+        return out
+
+    def _take(self, most: int) -> NDArray[Any]:
+        """Noise for the next steps, at most ``most``, which counts as used from here on."""
+        rows = min(most, self._ready())
+        noise = self._block[self._row : self._row + rows]
+        self._advance(rows)
+        return noise
+
+    def error(self, t: int) -> float:
+        """Standard deviation of one coordinate of the noise in the t-th total (t = 1, 2, ...), exactly."""
+        t = _checks.integer(t, "t", low=1, high=self.horizon)
+        if not self._has_epochs:
+            return math.sqrt(self._variance(t, self.horizon))
+        variance = 0.0
+        for start, steps in _epochs():
+            if t <= start + steps:
+                return math.sqrt(variance + self._variance(t - start, steps))
+            variance += self._variance(steps, steps)
+        raise AssertionError("the epochs are endless")
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised about every record, for all outputs together."""
+        return self._guarantee
+
+    # Saved states
+    # --------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """All that is needed to go on as if nothing had happened. A secret: it holds the clean total."""
+        with self._lock:
+            return self._facts()
+
+    def _facts(self) -> dict[str, Any]:
+        """`state`, for whoever holds the lock already."""
+        if self._generation != generation():
+            # else a copy in the child, made of this state, would go on
+            raise _state.copied("total")
+        self._noise.check()
+        self._lease.publish()
+        return {
+            "version": _STATE_VERSION,
+            "kind": type(self).__name__,
+            "id": self._lease.id,
+            "arguments": self._arguments(),
+            "steps": self.steps,
+            "clipped": self.clipped,
+            "epoch": [self._epoch_start, self._epoch_steps],
+            "total": self._total.copy(),
+            "base": self._base.copy(),
+            "snapshot": None if self._snapshot is None else self._snapshot.copy(),
+            "process": {name: array.copy() for name, array in self._noise.arrays.items()},
+            "noise": self._block[self._row :].copy(),
+            "last": self._block[self._row - 1].copy() if self._row else np.empty(0),
+            "source": self._source.state(),
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Any:
+        """Go on from a state; refused if the stream it belongs to has already been continued beyond it."""
+        _state.check_kind(state, cls, _STATE_VERSION)
+        lease = _state.claim(state["id"], state["steps"])
+        arguments = dict(state["arguments"])
+        arguments["budget"] = Budget(**arguments["budget"])
+        # In an empty context no ledger is active: the original was charged for the whole stream.
+        self = contextvars.Context().run(lambda: cls(**arguments))
+        self._restore(state, lease)
+        return self
+
+    def _restore(self, state: dict[str, Any], lease: _state.Lease) -> None:
+        self._lease = lease
+        self._lock = lease.lock
+        self._source = Source.from_state(state["source"])
+        self._guarantee = self._promise()
+        self.steps, self.clipped = int(state["steps"]), int(state["clipped"])
+        start, length = state["epoch"]
+        self._enter(self._process(length), state["base"].copy(), start, length)
+        self._total = state["total"].copy()
+        self._snapshot = None if state["snapshot"] is None else state["snapshot"].copy()
+        for name, array in state["process"].items():
+            self._noise.arrays[name][...] = array
+        used = [state["last"][None]] if len(state["last"]) else []
+        self._block = np.concatenate([*used, state["noise"]])
+        self._row = len(used)
+
+    def _arguments(self) -> dict[str, Any]:
+        return {
+            "dim": self.dim,
+            "horizon": self.horizon,
+            "budget": dataclasses.asdict(self.budget),
+            "norm": self.norm,
+            "noise": self.noise,
+            "noise_precision": self.noise_precision,
+        }
+
+    def __reduce__(self) -> Any:
+        return _from_state, (type(self), self.state())
+
+    def __copy__(self) -> Any:
+        return type(self).from_state(self.state())
+
+    def __deepcopy__(self, memo: object) -> Any:
+        return self.__copy__()
+
+    def __repr__(self) -> str:
+        length = "endless" if self.horizon is None else f"horizon={self.horizon}"
+        return (
+            f"<{type(self).__name__} dim={self.dim} {length} step {self.steps}: {self.guarantee}>"
+        )
+
+
+def _from_state(cls: type[RunningTotal], state: dict[str, Any]) -> Any:
+    return cls.from_state(state)
+
+
+def _epochs() -> Iterator[tuple[int, int]]:
+    start, steps = 0, _FIRST_EPOCH
+    while True:
+        yield start, steps
+        start, steps = start + steps, 2 * steps

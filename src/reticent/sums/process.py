@@ -1,0 +1,102 @@
+"""A noise process: how a running total's noise is made from fresh draws.
+
+The one thing a reader would get wrong: a process never sees data. That is what lets noise be drawn
+in blocks, ahead of the records it will cover.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent.noise import lattice
+from reticent.noise.source import Source
+
+SAMPLERS = {"gaussian": lattice.gaussian, "laplace": lattice.laplace, "gamma": lattice.gamma}
+
+
+@dataclass
+class Process(ABC):
+    """A noise process for a stretch of steps: fresh draws in, noise of the running total out.
+
+    ``arrays`` is all it remembers; the kernels update it in place. ``scale`` is the noise scale of
+    one draw in the units of the data, ``step`` the lattice step (1.0 in floating point). ``torn``
+    from when it begins to remember a block until its owner holds that block: an interrupt between
+    the two leaves it with draws that no output has seen, and later noise would be too small.
+    """
+
+    noise: str
+    scale: float
+    step: float
+    lattice: bool
+    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
+    torn: bool = field(default=False, init=False, repr=False, compare=False)
+    _room: NDArray[Any] | None = field(default=None, init=False, repr=False, compare=False)
+
+    @abstractmethod
+    def draws(self, t: int, rows: int) -> int:
+        """How many fresh vectors the steps t+1, ..., t+rows need."""
+
+    def relative_scales(self, t: int, rows: int) -> NDArray[np.float64] | None:
+        """Scale of each of those draws relative to ``scale``, where they differ."""
+        return None
+
+    @abstractmethod
+    def mix(self, fresh: NDArray[Any], t: int, rows: int) -> NDArray[Any]:
+        """The noise of the totals t+1, ..., t+rows, from the fresh draws; may reuse their memory."""
+
+    def block(self, source: Source, t: int, rows: int, dim: int) -> NDArray[Any]:
+        """The noise of the totals t+1, ..., t+rows; good until the next block takes its memory."""
+        self.check()
+        draws = self.draws(t, rows)
+        relative = self.relative_scales(t, rows)
+        scales = np.full(draws, self.scale / self.step)
+        if relative is not None:
+            scales *= relative
+        # Memory that is given back to the system and asked for again costs more than the filter.
+        if self._room is None or len(self._room) < draws or self._room.shape[1] != dim:
+            self._room = np.empty((draws, dim), np.int64 if self.lattice else np.float64)
+        fresh = self._room[:draws]
+        if self.lattice:
+            SAMPLERS[self.noise](source, scales, fresh)
+        else:
+            _float_draws(self.noise, source, scales, fresh, varied=relative is not None)
+        self.torn = True
+        return self.mix(fresh, t, rows)
+
+    def check(self) -> None:
+        """Refuse to go on after an interrupt in the middle of a block."""
+        if self.torn:
+            raise RuntimeError(
+                "this total was interrupted while it made noise, and its memory of earlier noise is not "
+                "whole: later totals would protect too little; go on from a saved state, or build a new one"
+            )
+
+
+def _float_draws(
+    noise: str,
+    source: Source,
+    scales: NDArray[np.float64],
+    fresh: NDArray[np.float64],
+    *,
+    varied: bool,
+) -> None:
+    """Noise in double precision, for simulations."""
+    draws, dim = fresh.shape
+    if noise == "gaussian":
+        source.normals(fresh)
+        fresh *= scales[:, None] if varied else scales[0]
+        return
+    with source._coarse.lock:
+        if noise == "laplace":
+            fresh[:] = source.generator.laplace(size=fresh.shape)
+        else:
+            fresh[:] = source.generator.standard_normal(size=fresh.shape)
+            fresh *= (
+                source.generator.gamma(dim, size=draws) / np.linalg.norm(fresh, axis=1)
+            )[:, None]  # fmt: skip
+    fresh *= scales[:, None]

@@ -1,0 +1,263 @@
+"""Buffered linear Toeplitz coefficients: the correlated noise of a running total, optimised.
+
+The noise of a total is ``B z`` with fresh ``z`` and ``B`` lower-triangular Toeplitz with generating
+function ``b(x) = 1 + sum_j om_j x / (1 - th_j x) = prod_j (1 - ze_j x) / (1 - th_j x)``: one buffer
+for each ``j`` (Dvijotham, McMahan, Pillutla, Steinke and Thakurta, "Efficient and
+near-optimal noise generation for streaming differential privacy", 2024). The strategy
+``C = B^-1 A``, ``A`` the lower triangle of ones, has first column ``c``, the running sums of the
+coefficients of ``1 / b``. Here ``th_1 > ze_1 > th_2 > ze_2 > ... > 0``, so that every weight is
+positive, every sum is a sum of positive terms, and ``c`` is positive and decreasing. Formulae:
+docs/algorithms/correlated.md.
+
+The one thing a reader would get wrong: the parameters are ``1 - th`` and ``1 - ze``, on the grid of
+multiples of 2^-53 where ``1 - (1 - a) == a``, so the decay that a loop multiplies by and the gap
+that the privacy guarantee is computed from are the same number; never round one without the other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+
+from reticent._checks import FloatArray, choice, integer, number
+
+LARGEST_SIZE = 2**40
+MOST_BUFFERS = 12
+
+
+def _geometric(
+    gap: FloatArray, log_ratio: FloatArray, terms: float
+) -> tuple[FloatArray, FloatArray]:
+    """``sum_{m < terms} r^m`` and its slope in the gap, for ``r = 1 - gap = exp(log_ratio)``."""
+    if math.isinf(terms):
+        return 1 / gap, -1 / gap**2
+    terms = float(terms)  # any whole number, however large
+    total = -np.expm1(terms * log_ratio) / gap
+    return total, (terms * np.exp((terms - 1) * log_ratio) - total) / gap
+
+
+def _double_geometric(
+    gap: FloatArray, log_ratio: FloatArray, terms: int
+) -> tuple[FloatArray, FloatArray]:
+    """``sum_{s < terms} sum_{m < s} r^m`` and its slope in the gap."""
+    single, slope = _geometric(gap, log_ratio, terms)
+    total = (terms - single) / gap
+    total_slope = -(slope + total) / gap
+    # The difference above cancels where terms * gap is small; there the binomial series
+    # sum_j C(terms, j + 2) (-gap)^j converges in a few terms.
+    small = terms * gap < 0.5
+    if np.any(small):
+        tiny = gap[small]
+        term = np.full_like(tiny, terms * (terms - 1) / 2)
+        value, scaled = np.zeros_like(tiny), np.zeros_like(tiny)
+        for j in range(16):
+            value += term
+            scaled += j * term
+            term = term * (-tiny * (terms - j - 2) / (j + 3))
+        total[small], total_slope[small] = value, scaled / tiny
+    return total, total_slope
+
+
+def _pairs(gap: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """``1 - r_i r_j`` and ``log(r_i r_j)`` of all pairs, from ``1 - r``, without cancellation."""
+    log_ratio = np.log1p(-gap)
+    product = gap[:, None] + gap - gap[:, None] * gap
+    return product, log_ratio[:, None] + log_ratio
+
+
+@dataclass(frozen=True)
+class Toeplitz:
+    """Parameters of one noise filter; public numbers, not secret, and hashable.
+
+    Parameters
+    ----------
+    gap
+        ``1 - th_j``, increasing, each in (0, 1). Rounded to the grid described above.
+    inverse_gap
+        ``1 - ze_j``, interlacing: ``gap[0] < inverse_gap[0] < gap[1] < inverse_gap[1] < ... < 1``.
+
+    Examples
+    --------
+    >>> noise = Toeplitz(gap=(0.25,), inverse_gap=(0.75,))
+    >>> noise.decay, noise.weight, noise.inverse_decay, noise.inverse_weight
+    ((0.75,), (0.5,), (0.25,), (0.5,))
+    >>> noise.noise_coefficients(4)
+    array([1.     , 0.5    , 0.375  , 0.28125])
+    >>> noise.sensitivity_coefficients(4)
+    array([1.     , 0.5    , 0.375  , 0.34375])
+    """
+
+    gap: tuple[float, ...] = ()
+    inverse_gap: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("gap", "inverse_gap"):
+            given = [number(value, name, low=0, high=1) for value in getattr(self, name)]
+            object.__setattr__(self, name, tuple(1 - (1 - value) for value in given))
+        if len(self.gap) != len(self.inverse_gap):
+            raise ValueError(
+                f"gap and inverse_gap must have the same length, got {len(self.gap)} and "
+                f"{len(self.inverse_gap)}; give one 1 - th and one 1 - ze for each buffer"
+            )
+        nodes = [0.0, *_interleave(self.gap, self.inverse_gap), 1.0]
+        if self.gap and not all(low < high for low, high in pairwise(nodes)):
+            raise ValueError(
+                "gap and inverse_gap must interlace on multiples of 2^-53, 0 < gap[0] < "
+                f"inverse_gap[0] < gap[1] < ... < 1, got {self.gap} and {self.inverse_gap}; "
+                "drop pairs that coincide"
+            )
+
+    @property
+    def buffers(self) -> int:
+        return len(self.gap)
+
+    @property
+    def decay(self) -> tuple[float, ...]:
+        """``th_j``, exactly 1 - gap: what a buffer of the noise is multiplied by at each step."""
+        return tuple(1 - a for a in self.gap)
+
+    @property
+    def inverse_decay(self) -> tuple[float, ...]:
+        """``ze_j``, exactly 1 - inverse_gap: the same for the inverse filter."""
+        return tuple(1 - a for a in self.inverse_gap)
+
+    @cached_property
+    def weight(self) -> tuple[float, ...]:
+        """``om_j > 0`` in ``b(x) = 1 + sum_j om_j x / (1 - th_j x)``."""
+        return _residues(self.gap, self.inverse_gap)
+
+    @cached_property
+    def inverse_weight(self) -> tuple[float, ...]:
+        """``om'_j > 0`` in ``1 / b(x) = 1 - sum_j om'_j x / (1 - ze_j x)``."""
+        return _residues(self.inverse_gap, self.gap)
+
+    @cached_property
+    def gain(self) -> float:
+        """``b(1)``, the sum of all noise coefficients; its inverse is the limit of ``c_k``."""
+        return math.prod(z / a for a, z in zip(self.gap, self.inverse_gap, strict=True))
+
+    @property
+    def _settling(self) -> FloatArray:
+        """``p_j`` in ``c_k = 1 / gain + sum_j p_j ze_j^k``."""
+        return np.array(self.inverse_weight) / np.array(self.inverse_gap)
+
+    def noise_coefficients(self, n: int) -> FloatArray:
+        """``b_0, ..., b_{n-1}``."""
+        n = integer(n, "n", low=0)
+        lag = np.arange(n, dtype=np.float64) - 1
+        result = np.zeros(n)
+        for a, weight in zip(self.gap, self.weight, strict=True):
+            result += weight * np.exp(lag * math.log1p(-a))
+        result[:1] = 1
+        return result
+
+    def sensitivity_coefficients(self, n: int) -> FloatArray:
+        """``c_0, ..., c_{n-1}``: how much one unit record moves each innovation, by lag."""
+        n = integer(n, "n", low=0)
+        lag = np.arange(n, dtype=np.float64)
+        result = np.full(n, 1 / self.gain)
+        for a, weight in zip(self.inverse_gap, self._settling, strict=True):
+            result += weight * np.exp(lag * math.log1p(-a))
+        result[:1] = 1
+        return result
+
+    def squared_sensitivity(self, lags: int) -> float:
+        """``sum_{k < lags} c_k^2``, in closed form."""
+        lags = integer(lags, "lags", low=0)
+        p, gap, limit = self._settling, np.array(self.inverse_gap), 1 / self.gain
+        single = _geometric(gap, np.log1p(-gap), lags)[0]
+        double = _geometric(*_pairs(gap), lags)[0]
+        return float(lags * limit**2 + 2 * limit * (p @ single) + p @ double @ p)
+
+    def absolute_sensitivity(self, lags: int) -> float:
+        """``sum_{k < lags} c_k`` (all are positive), in closed form."""
+        lags = integer(lags, "lags", low=0)
+        gap = np.array(self.inverse_gap)
+        return float(lags / self.gain + self._settling @ _geometric(gap, np.log1p(-gap), lags)[0])
+
+    def squared_error(self, t: float) -> float:
+        """``sum_{k < t} b_k^2``: the variance of the noise at step t, in closed form.
+
+        ``t=math.inf`` gives the stationary variance of an endless stream.
+        """
+        steps = t if t == math.inf else integer(t, "t", low=0)
+        if steps == 0:
+            return 0.0
+        om = np.array(self.weight)
+        return float(1 + om @ _geometric(*_pairs(np.array(self.gap)), steps - 1)[0] @ om)
+
+    def mean_squared_error(self, n: int) -> float:
+        """The mean of ``squared_error(t)`` over t = 1, ..., n, in closed form."""
+        n = integer(n, "n", low=1)
+        om = np.array(self.weight)
+        return float(1 + om @ _double_geometric(*_pairs(np.array(self.gap)), n)[0] @ om / n)
+
+    def to_dict(self) -> dict[str, list[float]]:
+        return {"gap": list(self.gap), "inverse_gap": list(self.inverse_gap)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Sequence[float]]) -> Toeplitz:
+        return cls(gap=tuple(values["gap"]), inverse_gap=tuple(values["inverse_gap"]))
+
+
+def _interleave(first: Sequence[float], second: Sequence[float]) -> list[float]:
+    return [value for pair in zip(first, second, strict=True) for value in pair]
+
+
+def _residues(own: tuple[float, ...], other: tuple[float, ...]) -> tuple[float, ...]:
+    # Differences of numbers on the grid are exact, so only the products round.
+    return tuple(
+        abs(
+            (other[j] - a)
+            * math.prod((other[i] - a) / (own[i] - a) for i in range(len(own)) if i != j)
+        )
+        for j, a in enumerate(own)
+    )
+
+
+def square_root(n: int) -> FloatArray:
+    """``f_0, ..., f_{n-1}``, the coefficients of ``(1 - x)^(-1/2)``: the square-root factorisation.
+
+    Examples
+    --------
+    >>> square_root(4)
+    array([1.    , 0.5   , 0.375 , 0.3125])
+    """
+    n = integer(n, "n", low=0)
+    k = np.arange(1, max(n, 1), dtype=np.float64)
+    return np.concatenate(([1.0], np.cumprod((2 * k - 1) / (2 * k))))[:n]
+
+
+def square_root_error(n: int, objective: str = "max") -> float:
+    """Noise times sensitivity of the square-root factorisation, the yardstick of every filter here.
+
+    ``"max"``: ``sum_{k < n} f_k^2``, for the last step. ``"mean"``: with the mean variance of steps
+    1, ..., n. Exact to rounding for every n: these are Landau's constants, with a known series.
+
+    Examples
+    --------
+    >>> round(square_root_error(1024), 4), round(square_root_error(1024, "mean"), 4)
+    (3.2726, 3.1098)
+    """
+    n = integer(n, "n", low=1)
+    choice(objective, "objective", ("max", "mean"))
+    if n <= 256:
+        f = square_root(n + 1)
+        total, last = float(np.sum(f[:n] ** 2)), n * float(f[n]) ** 2
+    else:
+        x = 1 / n
+        series = x * (-1 / 4 + x * (5 / 192 + x * (3 / 128 - x * (341 / 122880 + x * 75 / 8192))))
+        total = (math.log(n) + np.euler_gamma + 4 * math.log(2) + series) / math.pi
+        root = 1 - x * (
+            1 / 8 - x * (1 / 128 + x * (5 / 1024 - x * (21 / 32768 + x * 399 / 262144)))
+        )
+        last = root**2 / math.pi
+    if objective == "max":
+        return total
+    # (k + 1)^2 f_{k+1}^2 - k^2 f_k^2 = (k + 1/4) f_k^2, so sum k f_k^2 = n^2 f_n^2 - total / 4.
+    return math.sqrt(total * (total * (1 + 1 / (4 * n)) - last))

@@ -1,0 +1,16 @@
+"""What a run records, and how its progress is shown."""
+
+from reticent.trace.play import Comparator, Diary, Play
+from reticent.trace.progress import Progress
+from reticent.trace.trace import Callback, Moment, Recorder, Trace
+
+__all__ = [
+    "Callback",
+    "Comparator",
+    "Diary",
+    "Moment",
+    "Play",
+    "Progress",
+    "Recorder",
+    "Trace",
+]

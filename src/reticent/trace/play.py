@@ -1,0 +1,208 @@
+"""What one run of an online learner leaves behind: some decisions, the losses, and the regret on demand.
+
+The decisions are what the learner released, and its guarantee covers them. Losses and regret are
+measured on the records (regret in the sense of Zinkevich 2003, section 2).
+
+The one thing a reader would get wrong: losses and regret are read off private data. They are
+diagnostics for whoever holds the data; no guarantee covers showing them to anyone else.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent._checks import integer
+from reticent.privacy import Guarantee
+
+FloatArray = NDArray[np.float64]
+
+NOT_PRIVATE = "diagnostic: read off the records, not covered by the guarantee"
+
+
+class Comparator(Protocol):
+    """Whoever can say what the best fixed decision would have lost."""
+
+    def losses(self) -> FloatArray:
+        """Its loss on each record, in order."""
+
+
+@dataclass(frozen=True, eq=False)
+class Play:
+    """A run of an online learner.
+
+    Attributes
+    ----------
+    steps : array of int
+        The numbers (1, 2, ...) of the records at which something was written down.
+    decisions : array
+        The decision that was played at each of these records; covered by the guarantee.
+    cumulative_losses : array
+        The loss of all records up to and including each of these. A diagnostic.
+    losses : array or None
+        The loss of every record, where the records came as one array. A diagnostic.
+    count : int
+        How many records there were, gaps included.
+    total_loss : float
+        The loss of all of them. A diagnostic.
+    clipped : int
+        How many records or gradients were beyond the stated bounds. A diagnostic.
+    seconds : float
+        How long it took.
+    guarantee : Guarantee
+        What is promised about the decisions, for the learner's whole life.
+    learner : str
+        Whose run it was.
+    """
+
+    steps: NDArray[np.int64]
+    decisions: FloatArray
+    cumulative_losses: FloatArray
+    losses: FloatArray | None
+    count: int
+    total_loss: float
+    clipped: int
+    seconds: float
+    guarantee: Guarantee
+    learner: str
+    comparator: Comparator | None = field(default=None, repr=False)
+
+    @property
+    def mean_loss(self) -> float:
+        """The average loss of a record. A diagnostic."""
+        return self.total_loss / self.count if self.count else 0.0
+
+    def regret(self) -> float:
+        """The total loss less that of the best fixed decision in hindsight. A diagnostic.
+
+        It reads the records again, through the reference that ``run`` kept to them.
+        """
+        return self.total_loss - float(np.sum(self._best()))
+
+    def regret_curve(self) -> tuple[NDArray[np.int64], FloatArray]:
+        """Record numbers, and the regret up to each, against the decision best over all records."""
+        steps, losses = self._curve()
+        best = np.cumsum(self._best())
+        return steps, losses - best[steps - 1]
+
+    def _curve(self) -> tuple[NDArray[np.int64], FloatArray]:
+        if self.count == 0 or (len(self.steps) and self.steps[-1] == self.count):
+            return self.steps, self.cumulative_losses
+        return (
+            np.append(self.steps, self.count),
+            np.append(self.cumulative_losses, self.total_loss),
+        )
+
+    def _best(self) -> FloatArray:
+        if self.comparator is None:
+            raise ValueError(
+                "the records of this run were not kept, so there is nothing to compare with; "
+                "call run(..., keep_records=True), or losses.best_fixed on the records oneself"
+            )
+        return self.comparator.losses()
+
+    def plot(self, axes: Any = None, *, regret: bool = False) -> Any:
+        """Draw the average loss over time, or the regret; needs ``reticent[report]``. A diagnostic."""
+        # By name, because drawing sits above recording in the house and most runs never draw.
+        draw = importlib.import_module("reticent.plots.play")
+        steps, values = self.regret_curve() if regret else self._curve()
+        kind = draw.regret if regret else draw.losses
+        return kind(steps, values, label=self.learner, axes=axes)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.learner}: {self.count} records in {self.seconds:.3g} s, {len(self.steps)} decisions kept; "
+            f"{self.guarantee}\n"
+            f"mean loss {self.mean_loss:.6g}, {self.clipped} clipped ({NOT_PRIVATE})"
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Records never travel with what was learnt from them.
+        return {**self.__dict__, "comparator": None}
+
+
+def pages_of(records: int, wait: int, every: int) -> tuple[int, int]:
+    """How many of the next records are written down, and how long the one after them has to wait.
+
+    Examples
+    --------
+    >>> pages_of(10, wait=2, every=4)  # the third and the seventh; the next is due at once
+    (2, 0)
+    """
+    return max(0, -(-(records - wait) // every)), (wait - records) % every
+
+
+class Diary:
+    """Writes a run down in bounded memory: every so many records, ever fewer as the run grows.
+
+    Parameters
+    ----------
+    keep
+        How many decisions to keep, about.
+    size
+        How many records there will be, if known; otherwise every second entry is dropped whenever
+        there are twice too many.
+    dim
+        Length of a decision.
+    every_loss
+        Whether to keep the loss of every record.
+    """
+
+    def __init__(self, keep: int, size: int | None, dim: int, *, every_loss: bool) -> None:
+        self.keep = integer(keep, "keep", low=1)
+        self.size = size
+        self.every = 1 if size is None else max(1, -(-size // self.keep))
+        self.count = 0
+        self.total = 0.0
+        self._dim = dim
+        self._numbers: list[NDArray[np.int64]] = []
+        self._cumulative: list[FloatArray] = []
+        self._decisions: list[FloatArray] = []
+        self._losses: list[FloatArray] | None = [] if every_loss else None
+
+    @property
+    def wait(self) -> int:
+        """How many records come before the next one that is written down."""
+        return -self.count % self.every
+
+    def pages(self, records: int) -> FloatArray:
+        """Room for the decisions of the next records that are to be written down."""
+        return np.empty((pages_of(records, self.wait, self.every)[0], self._dim))
+
+    def write(self, decisions: FloatArray, losses: FloatArray) -> None:
+        """The decisions at the kept ones of the next records, and the losses of all of them."""
+        if not len(losses):
+            return
+        running = self.total + np.cumsum(losses)
+        places = np.arange(self.wait, len(losses), self.every)
+        if len(places):
+            self._numbers.append(self.count + 1 + places)
+            self._cumulative.append(running[places])
+            self._decisions.append(decisions[: len(places)])
+        if self._losses is not None:
+            self._losses.append(losses)
+        self.count += len(losses)
+        self.total = float(running[-1])
+        while self.size is None and sum(map(len, self._numbers)) >= 2 * self.keep:
+            self.every *= 2
+            self._numbers = [np.concatenate(self._numbers)[::2].copy()]
+            self._cumulative = [np.concatenate(self._cumulative)[::2].copy()]
+            self._decisions = [np.concatenate(self._decisions)[::2].copy()]
+
+    def close(self, shape: tuple[int, ...], **facts: Any) -> Play:
+        """The finished record of the run."""
+        decisions = np.concatenate([np.empty((0, self._dim)), *self._decisions])
+        every = None if self._losses is None else np.concatenate([np.empty(0), *self._losses])
+        return Play(
+            steps=np.concatenate([np.empty(0, np.int64), *self._numbers]),
+            decisions=decisions.reshape(len(decisions), *shape),
+            cumulative_losses=np.concatenate([np.empty(0), *self._cumulative]),
+            losses=every,
+            count=self.count,
+            total_loss=self.total,
+            **facts,
+        )

@@ -1,0 +1,249 @@
+"""What one run of a solver leaves behind: a few numbers for each step, in bounded memory.
+
+One type for every solver, as in FrankWolfe.jl's callback states, so that tables and plots need to
+know one thing only.
+
+The one thing a reader would get wrong: ``columns`` and ``settings`` are computed from what was
+released or is public, and the guarantee covers them; ``diagnostics`` and ``facts`` are read off
+private records, and it does not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent._checks import integer
+from reticent.trace.progress import Progress
+
+FloatArray = NDArray[np.float64]
+
+NOT_PRIVATE = "diagnostic: read off the records, not covered by the guarantee"
+
+
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """What a callback sees of one step.
+
+    Attributes
+    ----------
+    solver : str
+        Which solver is running.
+    step, steps : int
+        The number of this step (1, 2, ...) and of all that are planned.
+    point : array
+        The iterate. Every iterate that a callback sees is covered by the guarantee.
+    values : dict
+        Numbers of this step that the guarantee covers.
+    diagnostics : dict
+        Numbers of this step that are read off private records.
+    """
+
+    solver: str
+    step: int
+    steps: int
+    point: FloatArray
+    values: Mapping[str, float]
+    diagnostics: Mapping[str, float]
+
+
+Callback = Callable[[Moment], object]
+"""Called after each step; what returns ``True`` stops the run."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """The record of a run.
+
+    Attributes
+    ----------
+    solver : str
+        Which solver ran.
+    settings : dict
+        What it ran with, chosen by the user or by theory; reads no record.
+    steps : array of int
+        The numbers of the steps that were written down.
+    seconds : array
+        The time from the start to the end of each of them.
+    columns : dict of arrays
+        Numbers of these steps that the guarantee covers.
+    diagnostics : dict of arrays
+        Numbers of these steps that are read off private records.
+    facts : dict
+        What was found out about the records, such as how many were clipped. Not private.
+    finished : bool
+        Whether all planned steps were taken.
+
+    Examples
+    --------
+    >>> with Recorder("example", steps=4, settings={"step size": 0.5}) as recorder:
+    ...     for step in range(1, 5):
+    ...         _ = recorder.note(step, np.zeros(2), {"length": 1.0 / step})
+    >>> trace = recorder.close()
+    >>> trace.columns["length"].tolist(), trace.finished
+    ([1.0, 0.5, 0.3333333333333333, 0.25], True)
+    """
+
+    solver: str
+    settings: Mapping[str, object]
+    steps: NDArray[np.int64]
+    seconds: FloatArray
+    columns: Mapping[str, FloatArray]
+    diagnostics: Mapping[str, FloatArray]
+    facts: Mapping[str, object] = field(default_factory=dict)
+    finished: bool = True
+
+    @property
+    def total_seconds(self) -> float:
+        """How long the run took."""
+        return float(self.seconds[-1]) if len(self.seconds) else 0.0
+
+    def table(self, rows: int = 12) -> str:
+        """Some of the steps as aligned text, the diagnostics marked."""
+        rows = integer(rows, "rows", low=2)
+        names = ["step", "seconds", *self.columns, *(f"{name} *" for name in self.diagnostics)]
+        data = [self.seconds, *self.columns.values(), *self.diagnostics.values()]
+        count = len(self.steps)
+        chosen = np.unique(np.linspace(0, count - 1, min(rows, count)).astype(int))
+        lines = [names]
+        for i in chosen.tolist():
+            lines.append([str(self.steps[i]), *(f"{column[i]:.4g}" for column in data)])
+        widths = [max(len(line[k]) for line in lines) for k in range(len(names))]
+        text = [
+            "  ".join(f"{cell:>{width}}" for cell, width in zip(line, widths, strict=True))
+            for line in lines
+        ]
+        if self.diagnostics:
+            text.append(f"* {NOT_PRIVATE}")
+        return "\n".join(text)
+
+    def __str__(self) -> str:
+        ending = "" if self.finished else ", stopped before the last step"
+        lines = [f"{self.solver}: {self.total_seconds:.3g} s{ending}"]
+        lines += [f"  {name}: {_short(value)}" for name, value in self.settings.items()]
+        lines += [f"  {name}: {_short(value)} *" for name, value in self.facts.items()]
+        if len(self.steps):
+            lines.append(self.table())
+        if self.facts and not (len(self.steps) and self.diagnostics):
+            lines.append(f"* {NOT_PRIVATE}")
+        return "\n".join(lines)
+
+
+def _short(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+class Recorder:
+    """Writes a solver's run down, shows its progress and asks the callback whether to go on.
+
+    Parameters
+    ----------
+    solver
+        Its name.
+    steps
+        How many steps are planned.
+    settings
+        What the trace will say it ran with.
+    callback
+        Called with a :class:`Moment` after each step.
+    progress
+        Whether to show a progress line on standard error.
+    keep
+        At most about so many steps are written down; the last one always is.
+    """
+
+    def __init__(
+        self,
+        solver: str,
+        *,
+        steps: int,
+        settings: Mapping[str, object] | None = None,
+        callback: Callback | None = None,
+        progress: bool = False,
+        keep: int = 1000,
+    ) -> None:
+        if callback is not None and not callable(callback):
+            raise TypeError(f"callback must be callable with a Moment, got {callback!r}")
+        self.solver = solver
+        self.steps = integer(steps, "steps", low=1)
+        self.settings = dict(settings or {})
+        self.facts: dict[str, object] = {}
+        self._callback = callback
+        self._progress = Progress(solver, self.steps, bool(progress))
+        self._every = max(1, self.steps // integer(keep, "keep", low=1))
+        self._numbers: list[int] = []
+        self._seconds: list[float] = []
+        self._rows: list[tuple[dict[str, float], dict[str, float]]] = []
+        self._last = 0
+        self._start = time.perf_counter()
+
+    def __enter__(self) -> Recorder:
+        self._progress.__enter__()
+        self._start = time.perf_counter()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._progress.__exit__(kind, error, traceback)
+
+    def wants(self, step: int) -> bool:
+        """Whether anyone will look at this step, so that diagnostics are worth computing."""
+        return self._callback is not None or self._kept(step)
+
+    def _kept(self, step: int) -> bool:
+        return step % self._every == 0 or step in (1, self.steps)
+
+    def note(
+        self,
+        step: int,
+        point: FloatArray,
+        values: Mapping[str, float] | None = None,
+        diagnostics: Mapping[str, float] | None = None,
+    ) -> bool:
+        """Write one step down; True if the callback asks to stop."""
+        self._progress.advance(step - self._last)
+        self._last = step
+        values, diagnostics = dict(values or {}), dict(diagnostics or {})
+        stop = False
+        if self._callback is not None:
+            moment = Moment(self.solver, step, self.steps, point.copy(), values, diagnostics)
+            stop = self._callback(moment) is True
+        if self._kept(step) or stop:
+            self._numbers.append(step)
+            self._seconds.append(time.perf_counter() - self._start)
+            self._rows.append((values, diagnostics))
+        return stop
+
+    def close(self) -> Trace:
+        """The finished record."""
+        columns, diagnostics = (
+            {name: np.array([row[k].get(name, np.nan) for row in self._rows]) for name in names}
+            for k, names in enumerate(self._names())
+        )
+        seconds = self._seconds or [time.perf_counter() - self._start]
+        return Trace(
+            self.solver,
+            self.settings,
+            np.array(self._numbers, np.int64),
+            np.array(seconds[: max(1, len(self._numbers))]),
+            columns,
+            diagnostics,
+            self.facts,
+            self._last >= self.steps,
+        )
+
+    def _names(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        return (
+            {name: None for row in self._rows for name in row[0]},
+            {name: None for row in self._rows for name in row[1]},
+        )

@@ -1,0 +1,56 @@
+"""Solvers whose columns live with different owners, and the transports between them."""
+
+from reticent.vertical.baselines import distributed_frank_wolfe, one_shot_sketch
+from reticent.vertical.block_frank_wolfe import (
+    block_frank_wolfe,
+    convergence_bound,
+    expected_curvature,
+    proposition_curvature,
+)
+from reticent.vertical.coordinator import Coordinator
+from reticent.vertical.design import Noise
+from reticent.vertical.fit import Fit, Traffic
+from reticent.vertical.messages import MalformedMessage, RefusedByParty
+from reticent.vertical.party import Party
+from reticent.vertical.plan import Plan
+from reticent.vertical.samplings import (
+    Custom,
+    Distributed,
+    Elementary,
+    Importance,
+    Listed,
+    Sampling,
+    TauNice,
+    UniformSerial,
+)
+from reticent.vertical.sketch import SignSketch
+from reticent.vertical.transport import InProcess, PartyLost, Transport
+
+__all__ = [
+    "Coordinator",
+    "Custom",
+    "Distributed",
+    "Elementary",
+    "Fit",
+    "Importance",
+    "InProcess",
+    "Listed",
+    "MalformedMessage",
+    "Noise",
+    "Party",
+    "PartyLost",
+    "Plan",
+    "RefusedByParty",
+    "Sampling",
+    "SignSketch",
+    "TauNice",
+    "Traffic",
+    "Transport",
+    "UniformSerial",
+    "block_frank_wolfe",
+    "convergence_bound",
+    "distributed_frank_wolfe",
+    "expected_curvature",
+    "one_shot_sketch",
+    "proposition_curvature",
+]

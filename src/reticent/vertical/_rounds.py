@@ -1,0 +1,171 @@
+"""The rounds of a run at one party: a column chosen, a sketch sent, the labels' sketch sent.
+
+The user node's part in Algorithm 2 of Lou and Cheung, with the signs, scales and sensitivities of
+docs/algorithms/vertical.md, exact selections, noise on a lattice, and each sketch sent once. Three
+additions of ours: a record's slope is clipped, which bounds the sensitivity whatever the coordinator
+sends; a party computes its own columns' predictions from the columns themselves, which costs no
+privacy; and once it has sent as many columns as agreed, it chooses among these.
+
+The one thing a reader would get wrong: nothing is kept here. Noise is drawn and a new memory is
+returned; :class:`reticent.vertical.Party` writes that down before the answer leaves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from reticent._checks import FloatArray
+from reticent.erm._selection import Corners
+from reticent.noise import Source, release, select
+from reticent.vertical._columns import Columns, slopes
+from reticent.vertical._refused import Refused
+from reticent.vertical._site import Memory
+from reticent.vertical.messages import AskLabels, Choice, Fetch, Message, Sketch, Step
+from reticent.vertical.plan import Plan, Terms
+from reticent.vertical.sketch import SignSketch
+
+LARGEST = 1e100
+"""Numbers from a coordinator beyond this are refused, so that no slope is infinite."""
+
+FAINT = 0.1
+"""Less noise than this on unsketched columns hardly bends a logistic slope."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """A party in an open run, as it stands before a request.
+
+    Parameters
+    ----------
+    columns, labels, terms
+        What the party holds, and its own bounds on it.
+    plan
+        What was paid for.
+    memory
+        What has been asked and answered so far.
+    source
+        Of the noise.
+    """
+
+    columns: Columns
+    labels: FloatArray | None
+    terms: Terms
+    plan: Plan
+    memory: Memory
+    source: Source
+
+    def answer(self, message: Message) -> tuple[Memory, Message]:
+        """The memory after a request, and what to say to it."""
+        if isinstance(message, Step):
+            return self._step(message)
+        if isinstance(message, Fetch):
+            return self._fetch(message)
+        assert isinstance(message, AskLabels)
+        return self._send_labels(message)
+
+    def _step(self, message: Step) -> tuple[Memory, Message]:
+        plan, memory = self.plan, self.memory
+        if memory.rounds >= plan.rounds:
+            raise Refused("plan", f"all {plan.rounds} rounds that were paid for have been taken")
+        if message.labels.size:
+            memory = memory.with_(labels=self._sized(message.labels, "labels"))
+        scores = self.columns.scores(self._slopes(message, memory.labels))
+        if not message.last and plan.columns and len(memory.shared) >= plan.columns:
+            allowed = np.array(sorted(memory.shared), np.int64)
+        else:
+            allowed = np.arange(self.columns.shape[1])
+        place, sign = self._choose(scores[allowed])
+        column = int(allowed[place])
+        value = np.empty(0)
+        if plan.value_scale > 0.0:
+            value = self._noisy(np.array([-sign * scores[column]]), plan.value_scale)
+        memory = memory.with_(rounds=memory.rounds + 1, chosen=memory.chosen | {column})
+        sent = np.empty(0)
+        # With values the coordinator takes one party's column only, and asks for that by itself.
+        wanted = plan.columns and plan.value_scale == 0.0 and not message.last
+        if wanted and column not in memory.shared:
+            sent = self._draw_sketch(column)
+            memory = memory.with_(shared={**memory.shared, column: sent})
+        answer = Choice(
+            run=message.run, sequence=message.sequence, column=column, sign=int(sign),
+            value=value, sketch=sent,
+        )  # fmt: skip
+        return memory, answer
+
+    def _fetch(self, message: Fetch) -> tuple[Memory, Message]:
+        plan, memory = self.plan, self.memory
+        if message.column not in memory.chosen:
+            raise Refused("plan", "only a column that was chosen in this run may be asked for")
+        sent = memory.shared.get(message.column)
+        if sent is None:
+            if len(memory.shared) >= plan.columns:
+                raise Refused("plan", f"all {plan.columns} columns that were paid for are sent")
+            sent = self._draw_sketch(message.column)
+            memory = memory.with_(shared={**memory.shared, message.column: sent})
+        return memory, Sketch(run=message.run, sequence=message.sequence, sketch=sent)
+
+    def _send_labels(self, message: AskLabels) -> tuple[Memory, Message]:
+        plan, memory = self.plan, self.memory
+        if plan.labels != "send":
+            raise Refused("plan", "the plan does not ask for the labels' sketch")
+        sent = memory.sent_labels
+        if sent is None:
+            sent = self._noisy(plan.sketch().apply(self.labels), plan.label_scale)
+            memory = memory.with_(sent_labels=sent)
+        return memory, Sketch(run=message.run, sequence=message.sequence, sketch=sent)
+
+    # What a step is made of
+
+    def _slopes(self, message: Step, labels: FloatArray | None) -> FloatArray:
+        """Each record's slope, clipped: a function of this record and of public numbers only."""
+        plan, sketch = self.plan, self.plan.sketch()
+        rows, columns = self.columns.shape
+        others = np.zeros(rows)
+        if message.others.size:
+            others = sketch.estimate(self._sized(message.others, "others"))
+        places, weights = message.places, message.weights
+        if len(places) != len(weights) or (places >= columns).any():
+            raise Refused("malformed", "places and weights of the model do not fit the columns")
+        if (np.abs(weights) > LARGEST).any():
+            raise Refused("malformed", f"a weight of the model is beyond {LARGEST:g}")
+        own = np.zeros(rows)
+        if plan.own == "clear":
+            own = self.columns.predictions(places, weights)
+        target = self._target(sketch, labels)
+        # Unsketched columns under little noise leave each record's prediction as good as exact.
+        faint = sketch.is_identity and plan.sketch_scale < FAINT * self.terms.feature_bound
+        free = slopes(plan.loss, own, others, target, faint=faint)
+        return np.clip(free, -plan.clip, plan.clip)
+
+    def _target(self, sketch: SignSketch, labels: FloatArray | None) -> FloatArray:
+        if self.plan.labels != "sketched":
+            assert self.labels is not None
+            return self.labels
+        if labels is None:
+            raise Refused("plan", "the sketch of the labels has not come yet")
+        return sketch.estimate(labels)
+
+    def _sized(self, vector: FloatArray, name: str) -> FloatArray:
+        if len(vector) != self.plan.sketch_size:
+            raise Refused("malformed", f"{name} must have {self.plan.sketch_size} numbers")
+        if (np.abs(vector) > LARGEST).any():
+            raise Refused("malformed", f"a number in {name} is beyond {LARGEST:g}")
+        return vector
+
+    def _choose(self, scores: FloatArray) -> tuple[int, float]:
+        scale = self.plan.selection_scale
+        if self.plan.selection == "laplace":
+            best = select(np.concatenate([-scores, scores]), scale, self.source, "laplace")
+            return best % len(scores), -1.0 if best >= len(scores) else 1.0
+        # A new one each time: what it remembers would make a restarted party draw otherwise.
+        return Corners(len(scores), True, self.source).pick(scores, scale)
+
+    def _draw_sketch(self, column: int) -> FloatArray:
+        values = self.columns.column(column)
+        return self._noisy(self.plan.sketch().apply(values), self.plan.sketch_scale)
+
+    def _noisy(self, vector: FloatArray, scale: float) -> FloatArray:
+        precision = "lattice" if self.terms.lattice else "float"
+        return release.noisy(vector, scale, self.source, precision=precision)

@@ -1,0 +1,238 @@
+"""The coordinator: asks the parties round by round, keeps the model and counts the bytes.
+
+The server node of Algorithm 2 of Lou and Cheung, *Uplink Communication Efficient Differentially
+Private Sparse Optimization with Feature-Wise Distributed Data*, corrected. Three problems are solved
+(docs/algorithms/vertical.md): ``"product"``, a product of l1 balls of radius ``radius / K``, in
+which all parties move; ``"ball"``, the true l1 ball, in which the party with the best noisy score
+moves; ``"sampled"``, the product again, in which randomly drawn parties move.
+
+The one thing a reader would get wrong: the coordinator holds nothing that must be kept secret and
+little that must be kept. Parties repeat their answers, so a run is resumed by going through it
+again from its first request, byte for byte the same.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import secrets
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from reticent import _checks, _state
+from reticent.privacy import Budget
+from reticent.trace import Callback
+from reticent.vertical._session import Conversation, Session
+from reticent.vertical.design import VARIANTS, Noise
+from reticent.vertical.fit import Fit
+from reticent.vertical.plan import LOSSES, OWN
+from reticent.vertical.samplings import Sampling
+from reticent.vertical.transport import Transport
+
+CALIBRATIONS = ("exact", "published")
+
+
+class Coordinator:
+    """Runs the protocol over a transport.
+
+    Parameters
+    ----------
+    transport : Transport
+        ``names: tuple[str, ...]`` and ``ask(dict[str, bytes]) -> dict[str, bytes]``, which raises
+        ``PartyLost(name, reason)``.
+    path : path, optional
+        A file that remembers the run's id and settings while it lasts, so that a coordinator that
+        died can :meth:`resume` in a new process.
+
+    Examples
+    --------
+    >>> import numpy as np, reticent
+    >>> from reticent.vertical import Coordinator, InProcess, Party
+    >>> rng = np.random.default_rng(0)
+    >>> A = rng.choice([-1.0, 1.0], size=(4000, 20))
+    >>> y = 0.6 * A[:, 3] - 0.4 * A[:, 15]
+    >>> about = dict(ids=range(4000), labels=y, ledger=reticent.Budget(2.0, 1e-6), key=bytes(16))
+    >>> parties = {
+    ...     "north": Party("north", A[:, :10], seed=1, **about),
+    ...     "south": Party("south", A[:, 10:], seed=2, **about),
+    ... }
+    >>> fit = Coordinator(InProcess(parties)).run(budget=reticent.Budget(2.0, 1e-6), seed=0)
+    >>> np.argsort(-np.abs(fit.point))[:2].tolist()
+    [3, 15]
+    >>> round(fit.guarantee.epsilon(1e-6), 3)
+    2.0
+    """
+
+    def __init__(self, transport: Transport, *, path: str | os.PathLike[str] | None = None) -> None:
+        if not isinstance(transport, Transport):
+            raise TypeError(
+                f"transport must have names and ask(requests), such as vertical.InProcess; got "
+                f"{transport!r}"
+            )
+        if not transport.names:
+            raise ValueError("the transport reaches no party")
+        self.transport = transport
+        self.path = None if path is None else Path(path)
+        self._settings: dict[str, Any] | None = None
+        self._journal: dict[tuple[str, bytes], bytes] = {}
+
+    def run(
+        self,
+        *,
+        budget: Budget,
+        radius: float = 1.0,
+        loss: str = "squared",
+        variant: str = "ball",
+        rounds: int | None = None,
+        columns: int | None = None,
+        sampling: Sampling | None = None,
+        sketch_size: int | None = None,
+        distortion: float = 0.2,
+        clip: float | None = None,
+        own: str = "clear",
+        correlation: float = 0.1,
+        calibration: str = "exact",
+        noise: Noise | None = None,
+        seed: int | None = None,
+        progress: bool = False,
+        callback: Callback | None = None,
+    ) -> Fit:
+        """All rounds of a new run.
+
+        Parameters
+        ----------
+        budget : Budget
+            For a whole row: all parties' releases together. Each party's own ledger may refuse.
+        radius : float
+            Of the l1 ball.
+        loss : {"squared", "logistic"}
+            Logistic labels are -1 and 1.
+        variant : {"ball", "product", "sampled"}
+            Which problem; see the module.
+        rounds : int, optional
+            By default as many as balance the parts of the excess risk.
+        columns : int, optional
+            How many of its columns a party sends sketches of, at most; 4 by default.
+        sampling : Sampling, optional
+            Of parties, for "sampled"; half of them at a time by default.
+        sketch_size : int, optional
+            Numbers in a sketch. By default ``log(2 T / delta) / distortion^2``; as many as there
+            are rows, or more, sends columns unsketched.
+        distortion : float
+            The paper's iota.
+        clip : float, optional
+            Records' slopes are clipped to this; by default to the largest that a model in the ball
+            can give.
+        own : {"clear", "sketched"}
+            Whether a party computes its own columns' predictions from the columns (it costs
+            nothing), or from their sketches as the paper does.
+        correlation : float
+            How large correlations between columns of different parties are expected to be. What
+            noisy sketches say about other parties is weighed against this guess, and trusted the
+            more the less noise they carry; ``math.inf`` trusts them wholly, as the paper does.
+        calibration : {"exact", "published"}
+            "published" is the paper's own noise, with its 1/n in the right place; the guarantee
+            says what it really gives.
+        noise : Noise, optional
+            Scales of one's own; the guarantee says what they give, and the budget is not used.
+        seed : int, optional
+            Of the public randomness: sketch and sampling.
+        progress, callback
+            As in :func:`reticent.erm.frank_wolfe`.
+
+        Returns
+        -------
+        Fit
+
+        Raises
+        ------
+        PartyLost
+            A party is gone; bring it back and call :meth:`resume`.
+        RefusedByParty
+            A party will not do what it was asked, and says why.
+        """
+        if not isinstance(budget, Budget):
+            raise TypeError(f"budget must be a reticent.Budget, got {budget!r}")
+        if budget.delta == 0.0:
+            raise ValueError(
+                "budget.delta must be above 0, for sketches carry Gaussian noise; say "
+                f"Budget({budget.epsilon:g}, 1e-6)"
+            )
+        if budget.window is not None:
+            raise ValueError(f"budget.window must be None for a fit, got {budget.window}")
+        _checks.choice(loss, "loss", LOSSES)
+        _checks.choice(variant, "variant", VARIANTS)
+        _checks.choice(own, "own", OWN)
+        _checks.choice(calibration, "calibration", CALIBRATIONS)
+        if calibration == "published" and variant == "ball":
+            raise ValueError(
+                "calibration='published' has no noise for the values that variant 'ball' needs; "
+                "use variant='product'"
+            )
+        if sampling is not None and variant != "sampled":
+            raise ValueError(f"sampling is for variant 'sampled', got variant {variant!r}")
+        settings = {
+            "run": secrets.token_hex(16),
+            "names": list(self.transport.names),
+            "budget": asdict(budget),
+            "radius": _checks.number(radius, "radius", low=0.0, high=1e50, open_low=True),
+            "loss": loss,
+            "variant": variant,
+            "rounds": None if rounds is None else _checks.integer(rounds, "rounds", low=1),
+            "columns": None if columns is None else _checks.integer(columns, "columns", low=1),
+            "sketch_size": None
+            if sketch_size is None
+            else _checks.integer(sketch_size, "sketch_size", low=1),
+            "distortion": _checks.number(distortion, "distortion", low=0.0, open_low=True),
+            "clip": None if clip is None else _checks.number(clip, "clip", low=0.0, open_low=True),
+            "own": own,
+            "correlation": _correlation(correlation),
+            "calibration": calibration,
+            "noise": None if noise is None else asdict(noise),
+            "seed": secrets.randbits(63) if seed is None else _checks.integer(seed, "seed", low=0),
+            "plans": None,  # settled when the parties have said who they are
+        }
+        if self.path is not None:
+            if self.path.exists():
+                raise FileExistsError(
+                    f"{self.path} belongs to a run that was not finished; resume() it, or remove "
+                    "the file to give it up"
+                )
+            if sampling is not None:
+                raise ValueError("a sampling of one's own cannot be kept in a file: drop path")
+        self._settings = settings
+        self._sampling = sampling
+        self._journal = {}
+        return self.resume(progress=progress, callback=callback)
+
+    def resume(self, *, progress: bool = False, callback: Callback | None = None) -> Fit:
+        """Go on with a run that was interrupted; nothing that was answered is drawn again."""
+        if self._settings is None:
+            if self.path is None or not self.path.exists():
+                raise ValueError("there is no interrupted run to resume; call run()")
+            self._settings = _state.load(self.path)
+            self._sampling = None
+        settings = self._settings
+        if list(self.transport.names) != settings["names"]:
+            raise ValueError(
+                f"the run was begun with the parties {settings['names']}, and the transport now "
+                f"reaches {list(self.transport.names)}"
+            )
+        talk = Conversation(self.transport, bytes.fromhex(settings["run"]), self._journal)
+        session = Session(settings, self._sampling, talk, progress, callback)
+        session.prepare()
+        if self.path is not None:
+            _state.save({"kind": "vertical run", **settings}, self.path)
+        fit = session.play()
+        self._settings = None
+        self._journal = {}
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)
+        return fit
+
+
+def _correlation(value: float) -> float | None:
+    if value == math.inf:
+        return None
+    return _checks.number(value, "correlation", low=0.0, open_low=True)

@@ -1,0 +1,288 @@
+"""From a budget for the whole run to a plan for each party: how many rounds, and how much noise.
+
+A person's row is in every release of every party, so all of them are composed (Lou and Cheung
+divide by K instead); what each party enforces by itself is what is added up, so that the guarantee
+holds against the coordinator too. The shares of choices, values and sketches are those at which
+the sum of their errors is least. See docs/algorithms/vertical.md.
+
+The one thing a reader would get wrong: the errors here are rough bounds from public numbers, used
+to divide the budget and to choose the number of rounds. Only utility depends on them; what is
+promised is computed from the noise itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.linalg import svds
+
+from reticent.privacy import Budget, Guarantee, published
+from reticent.privacy import calibration as calibrations
+from reticent.vertical.messages import Welcome
+from reticent.vertical.plan import (
+    Plan,
+    Terms,
+    curvature,
+    natural_clip,
+    promise,
+    score_moved,
+    sketch_length,
+    sketch_moved,
+)
+from reticent.vertical.sketch import SPREAD, SignSketch
+
+VARIANTS = ("product", "ball", "sampled")
+MOST_ROUNDS = 2000
+MOST_COLUMNS = 4
+"""By default a party sends at most so many of its columns."""
+TYPICAL = 0.5
+"""The Euclidean norm of a sparse model, relative to its l1 norm, that errors are computed for."""
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Scales of all noise, in the units of sums over records, for a feature bound of 1.
+
+    A party whose features are bounded by another number gets that many times as much.
+    """
+
+    selection: float
+    sketch: float
+    value: float = 0.0
+    label: float = 0.0
+    kind: str = "gumbel"
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the user asked for, as far as plans depend on it; all of it public."""
+
+    budget: Budget
+    radius: float
+    loss: str
+    variant: str
+    rounds: int | None
+    columns: int | None
+    sketch_size: int | None
+    distortion: float
+    clip: float | None
+    own: str
+    calibration: str
+    noise: Noise | None
+    sketch_seed: int
+
+
+def terms_of(facts: Welcome) -> Terms:
+    """What a party's cost depends on, from what it says about itself."""
+    neighbours = "replace" if facts.replace else "zero-out"
+    return Terms(facts.feature_bound, facts.label_bound, neighbours, facts.lattice, facts.seeded)
+
+
+class Design:
+    """Plans for parties that have said :class:`Welcome`.
+
+    Parameters
+    ----------
+    wish
+        What is wanted.
+    facts
+        What each party said about itself.
+    labels
+        How each party comes by labels: ``"own"``, ``"send"`` or ``"sketched"``.
+    share
+        The share of all rounds that a party takes part in, on average.
+    """
+
+    def __init__(
+        self, wish: Wish, facts: Mapping[str, Welcome], labels: Mapping[str, str], share: float
+    ) -> None:
+        self.wish = wish
+        self.facts = dict(facts)
+        self.labels = dict(labels)
+        self.share = share
+        self.rows = int(next(iter(facts.values())).rows)
+        self.parties = len(facts)
+        self.bound = max(f.feature_bound for f in facts.values())
+        holders = [f.label_bound for name, f in facts.items() if labels[name] != "sketched"]
+        label = 1.0 if wish.loss == "logistic" else max(holders)
+        natural = natural_clip(wish.loss, wish.radius, self.bound, label)
+        self.clip = natural if wish.clip is None else wish.clip
+        self.rounds = wish.rounds if wish.rounds is not None else self._best_rounds()
+
+    # ------------------------------------------------------------ how much of what
+
+    def _columns(self, name: str, rounds: int) -> int:
+        """How many columns a party may send; nobody needs them if it is alone."""
+        if self.parties == 1 and self.wish.own == "clear":
+            return 0
+        most = MOST_COLUMNS if self.wish.columns is None else self.wish.columns
+        return max(0, min(int(self.facts[name].columns), rounds - 1, most))
+
+    def _counts(self, rounds: int) -> tuple[float, float, float, float]:
+        """Choices, values, sketches and label sketches of all parties together."""
+        choices = self.parties * rounds * self.share
+        values = choices if self._with_values else 0.0
+        sketches = float(sum(self._columns(name, rounds) for name in self.facts))
+        return choices, values, sketches, float("send" in self.labels.values())
+
+    @property
+    def _with_values(self) -> bool:
+        return self.wish.variant == "ball" and self.parties > 1
+
+    def _errors(self, rounds: int) -> list[float]:
+        """What each kind of noise costs in excess risk, times the root of its share and mu."""
+        choices, values, sketches, labels = self._counts(rounds)
+        wish, n = self.wish, float(self.rows)
+        candidates = float(np.mean([math.log(2.0 * f.columns) for f in self.facts.values()]))
+        moved = self.bound * self.clip
+        crowd = math.sqrt(2.0 * math.log(max(2, self.parties)))
+        far = 2.0 * wish.radius * self.bound * math.sqrt(2.0 * candidates / n)
+        bend = 0.25 if wish.loss == "logistic" else 1.0
+        return [
+            wish.radius * moved * math.sqrt(choices) * candidates / n,
+            wish.radius * moved * math.sqrt(values) * crowd / n,
+            far * bend * TYPICAL * wish.radius * self.bound * math.sqrt(sketches),
+            far * max(f.label_bound for f in self.facts.values()) * math.sqrt(labels),
+        ]
+
+    def _best_rounds(self) -> int:
+        mu = self.wish.budget.mu
+        bend = curvature(self.wish.loss, self.wish.radius, self.bound)
+
+        def risk(rounds: int) -> float:
+            noise = sum(error ** (2.0 / 3.0) for error in self._errors(rounds)) ** 1.5 / mu
+            pace = self.share * rounds + 2.0
+            return 2.0 * bend / (self.share * pace) + noise
+
+        tries = np.unique(np.geomspace(1, MOST_ROUNDS, 80).astype(int)).tolist()
+        return int(min(tries, key=risk))
+
+    # ------------------------------------------------------------ plans
+
+    def plans(self, rounds: Mapping[str, int]) -> dict[str, Plan]:
+        """A plan for each party that makes so many choices."""
+        wish = self.wish
+        size = wish.sketch_size
+        if size is None:
+            size = sketch_length(self.rows, self.rounds, wish.budget.delta, wish.distortion)
+        size = min(size, self.rows)
+        base = Plan(
+            rows=self.rows, rounds=0, columns=0, clip=self.clip, selection_scale=1.0,
+            sketch_scale=1.0, own=wish.own, sketch_size=size,
+            sketch_spread=min(SPREAD, size), sketch_seed=wish.sketch_seed, loss=wish.loss,
+        )  # fmt: skip
+        drafts = {
+            name: base.with_(
+                rounds=rounds[name],
+                columns=self._columns(name, self.rounds),
+                labels=self.labels[name],
+                label_scale=1.0,
+                value_scale=1.0 if self._with_values else 0.0,
+            )
+            for name in self.facts
+        }
+        if wish.noise is not None:
+            return self._scaled(drafts, wish.noise)
+        if wish.calibration == "published":
+            return self._scaled(drafts, self._published(base))
+        return self._calibrated(drafts)
+
+    def _scaled(self, drafts: Mapping[str, Plan], noise: Noise) -> dict[str, Plan]:
+        plans = {}
+        for name, draft in drafts.items():
+            bound = self.facts[name].feature_bound
+            plans[name] = draft.with_(
+                selection=noise.kind,
+                selection_scale=noise.selection * bound,
+                sketch_scale=noise.sketch * bound,
+                value_scale=noise.value * bound if draft.value_scale else 0.0,
+                label_scale=noise.label if draft.labels == "send" else 0.0,
+            )
+        return plans
+
+    def _calibrated(self, drafts: Mapping[str, Plan]) -> dict[str, Plan]:
+        """Noise in the best proportions, as much of it as the budget needs."""
+        first = next(iter(drafts.values()))
+        errors = self._errors(self.rounds)
+        whole = sum(error ** (2.0 / 3.0) for error in errors)
+        shares = [max(error ** (2.0 / 3.0) / whole, 1e-9) for error in errors]
+        counts = [
+            sum(p.rounds for p in drafts.values()),
+            sum(p.rounds for p in drafts.values()) if first.value_scale else 0,
+            sum(p.columns for p in drafts.values()),
+            sum(p.labels == "send" for p in drafts.values()),
+        ]
+        ratios = [
+            math.sqrt(max(count, 1) / part) for count, part in zip(counts, shares, strict=True)
+        ]
+
+        def build(multiplier: float) -> dict[str, Plan]:
+            plans = {}
+            for name, draft in drafts.items():
+                terms = terms_of(self.facts[name])
+                score = score_moved(draft, terms)
+                column = sketch_moved(draft, terms, terms.feature_bound)
+                label = sketch_moved(draft, terms, terms.label_bound)
+                plans[name] = draft.with_(
+                    selection_scale=multiplier * ratios[0] * score,
+                    value_scale=multiplier * ratios[1] * score if draft.value_scale else 0.0,
+                    sketch_scale=multiplier * ratios[2] * column,
+                    label_scale=multiplier * ratios[3] * label if draft.labels == "send" else 0.0,
+                )
+            return plans
+
+        best = calibrations.calibrate(
+            self.wish.budget,
+            lambda multiplier: self.joint(build(multiplier)),
+            start=1.0 / self.wish.budget.mu,
+            tolerance=1e-7,
+        )
+        return build(best)
+
+    def _published(self, base: Plan) -> Noise:
+        """The paper's own scales, with the 1/n where its formula for the sketch puts it."""
+        wish, n = self.wish, self.rows
+        budget = wish.budget
+        index = published.vertical_index(
+            budget.epsilon, budget.delta, parties=self.parties, steps=self.rounds, n=n,
+            radius=wish.radius, norm=self.clip,
+        )  # fmt: skip
+        sketch = base.sketch()
+        feature = published.vertical_sketch(
+            budget.epsilon, budget.delta, parties=self.parties, steps=self.rounds, n=n,
+            singular_value=leading_singular_value(sketch), column_norm=1.0, message="averaged",
+        )  # fmt: skip
+        scale = n * float(feature.scale) * math.sqrt(sketch.spread)
+        return Noise(n * float(index.scale), scale, n * float(index.scale), scale, "laplace")
+
+    def joint(self, plans: Mapping[str, Plan]) -> Guarantee:
+        """What all parties' releases together cost a whole row."""
+        parts = [promise(plan, terms_of(self.facts[name])) for name, plan in plans.items()]
+        return joined(parts)
+
+
+def joined(parts: Sequence[Guarantee]) -> Guarantee:
+    """All releases of all parties, on the same rows."""
+    first = parts[0]
+    for part in parts[1:]:
+        first = first + part
+    return first
+
+
+def leading_singular_value(sketch: SignSketch) -> float:
+    """Of ``J = S / sqrt(spread)``."""
+    if sketch.is_identity:
+        return 1.0
+    rows = np.repeat(np.arange(sketch.rows), sketch.spread)
+    shape = (sketch.size, sketch.rows)
+    matrix = csr_array((sketch.signs.ravel(), (sketch.places.ravel(), rows)), shape=shape)
+    if min(shape) <= 2:
+        return float(np.linalg.norm(matrix.toarray(), 2)) / math.sqrt(sketch.spread)
+    start = np.ones(min(shape))
+    return float(svds(matrix, k=1, return_singular_vectors=False, v0=start)[0]) / math.sqrt(
+        sketch.spread
+    )

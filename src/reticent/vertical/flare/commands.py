@@ -1,0 +1,255 @@
+"""What a consortium types: make the kits, start the server and the parties, run, read the model.
+
+The functions here take plain arguments and print nothing but progress; `python -m
+reticent.vertical.flare` and the `reticent vertical` command are thin coats over them.
+
+The one thing a reader would get wrong: `provision` knows every private key it makes. That is right
+for a trial on one machine, or where all parties trust who runs it; hand each kit over a safe
+channel and take the `authority` folder off line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import tempfile
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from reticent.privacy import Budget, Ledger
+from reticent.trace.progress import Progress
+from reticent.vertical.flare import processes
+from reticent.vertical.flare.kits import Federation, make_kits
+from reticent.vertical.flare.settings import FILE, KEY_FILE, STATE_FOLDER, Settings
+
+PathLike = str | os.PathLike[str]
+PARTIES_FILE = "federation.json"
+
+
+def provision(
+    folder: PathLike,
+    parties: Iterable[str],
+    *,
+    name: str = "federation",
+    host: str = "localhost",
+    port: int = 8002,
+    scheme: str = "tcp",
+    analyst: str = "analyst@example.org",
+    settings: Mapping[str, Mapping[str, Any]] | None = None,
+) -> dict[str, Path]:
+    """Make a start-up kit for the server, each party and the analyst, with closed policies.
+
+    Parameters
+    ----------
+    folder
+        New or empty; each kit becomes a folder in it.
+    parties
+        Their names, in the order of their blocks in the model.
+    name, host, port, scheme, analyst
+        See :class:`reticent.vertical.flare.Federation`.
+    settings
+        Per party, what would otherwise be said at its first start; see
+        :class:`reticent.vertical.flare.Settings`. For trials on one machine: a real party decides
+        this at home.
+
+    Returns
+    -------
+    dict
+        ``"server"``, the parties and the analyst, each with its kit.
+    """
+    _needs_engine()
+    federation = Federation(
+        name, tuple(parties), host=host, port=port, scheme=scheme, analyst=analyst
+    )
+    chosen = {party: Settings.of(terms, party) for party, terms in (settings or {}).items()}
+    unknown = sorted(set(chosen) - set(federation.parties))
+    if unknown:
+        raise ValueError(f"settings are given for {unknown}, which are not among the parties")
+    kits = make_kits(federation, Path(folder))
+    key = secrets.token_bytes(32)
+    for party in federation.parties:
+        local = kits[party] / "local"
+        path = local / KEY_FILE
+        path.touch(mode=0o600)
+        path.write_bytes(key)
+        if party in chosen:
+            chosen[party].write(local)
+    listed = kits[analyst] / "local" / PARTIES_FILE
+    listed.write_text(json.dumps({"parties": list(federation.parties)}) + "\n")
+    return kits
+
+
+def serve(kit: PathLike, *, wait: bool = True, log: PathLike | None = None) -> Any:
+    """Start the server of a kit; see :func:`party` for `wait` and `log`."""
+    return _start(Path(kit), "fed_server.json", wait=wait, log=log)
+
+
+def party(kit: PathLike, *, wait: bool = True, log: PathLike | None = None, **settings: Any) -> Any:
+    """Start a party, after checking its own settings and data.
+
+    Parameters
+    ----------
+    kit
+        The folder of its kit.
+    wait
+        Whether to stay until the party is stopped (then its exit status is returned), or to leave
+        it running and return its process.
+    log
+        A file for what the engine says; ``None`` shows it.
+    **settings
+        Entries of :class:`reticent.vertical.flare.Settings` to keep in the kit from now on; a party
+        that was started before needs none.
+    """
+    kit = Path(kit)
+    check_party(kit, **settings)
+    return _start(kit, "fed_client.json", wait=wait, log=log)
+
+
+def check_party(kit: PathLike, **settings: Any) -> Settings:
+    """Change a party's own settings, if any are given, and check them and its data."""
+    local = Path(kit) / "local"
+    given = {name: value for name, value in settings.items() if value is not None}
+    for name in {"data", "key"} & set(given):
+        given[name] = str(Path(given[name]).absolute())
+    kept = local / FILE
+    before = json.loads(kept.read_text()) if kept.exists() else {}
+    chosen = Settings.of({**before, **given}, "the party") if given else Settings.read(local)
+    chosen.table()
+    chosen.secret(local)
+    chosen.check_ledger(Path(kit) / STATE_FOLDER)
+    if given:
+        chosen.write(local)
+    return chosen
+
+
+def run(
+    kit: PathLike,
+    *,
+    epsilon: float,
+    delta: float,
+    name: str = "run",
+    neighbours: str = "zero-out",
+    resume: bool = False,
+    model: PathLike | None = None,
+    parties: Iterable[str] | None = None,
+    patience: float = 60.0,
+    shown: bool = False,
+    **terms: Any,
+) -> dict[str, Any]:
+    """Submit a run, follow it to its end, and fetch the model.
+
+    Parameters
+    ----------
+    kit
+        The analyst's.
+    epsilon, delta, neighbours
+        What each party is asked to spend; each refuses what its own budget does not allow.
+    name
+        Of the run; a second run needs a second name.
+    resume
+        Go on with the run of that name, which lost a party; nothing is spent again.
+    model
+        A file for the model; ``None`` only returns it.
+    parties
+        In the order of their blocks; ``None`` for all that were provisioned.
+    patience
+        Seconds to wait for the parties to connect, and for each answer.
+    shown
+        Whether to draw the progress on standard error.
+    **terms
+        Further arguments of :meth:`reticent.vertical.Coordinator.run`, such as ``rounds`` and
+        ``radius``.
+
+    Returns
+    -------
+    dict
+        The model: for each party the columns with a weight, and what the run cost.
+
+    Raises
+    ------
+    RunFailed
+        If the run ended without a model; the message says why and what to do.
+    """
+    _needs_engine()
+    from reticent.vertical.flare import jobs
+
+    kit = Path(kit)
+    if model is not None and not Path(model).absolute().parent.is_dir():
+        raise FileNotFoundError(f"model must be a file in a folder that exists, got {model}")
+    if parties is None:
+        parties = json.loads((kit / "local" / PARTIES_FILE).read_text())["parties"]
+    parties = tuple(parties)
+    budget = Budget(epsilon, delta, neighbours=neighbours)
+    asked = {
+        "name": name,
+        "parties": list(parties),
+        "resume": bool(resume),
+        "patience": patience,
+        "budget": {"epsilon": budget.epsilon, "delta": budget.delta, "neighbours": neighbours},
+        "run": {key: value for key, value in terms.items() if value is not None},
+    }
+    with tempfile.TemporaryDirectory() as scratch, jobs.session(kit) as opened:
+        jobs.wait_for_parties(opened, parties, patience)
+        job = jobs.submit(opened, jobs.write_job(asked, parties, Path(scratch)))
+        with _Bar(f"run {name!r}", shown) as bar:
+            meta = jobs.follow(opened, job, bar.show, patience)
+        outcome = jobs.fetch(opened, job, meta)
+    if model is not None:
+        jobs.keep(Path(model), outcome)
+    return outcome
+
+
+def weights(kit: PathLike, model: PathLike) -> dict[str, float]:
+    """A party's own part of a model, with the names of its columns, which only it knows."""
+    kit = Path(kit)
+    outcome = json.loads(Path(model).read_text())
+    mine = json.loads((kit / "startup" / "fed_client.json").read_text())["client"]["fqsn"]
+    if mine not in outcome["weights"]:
+        raise ValueError(f"the model has no part for {mine!r}, only for {list(outcome['weights'])}")
+    names = Settings.read(kit / "local").table().names
+    return {names[int(place)]: weight for place, weight in outcome["weights"][mine].items()}
+
+
+def ledger(kit: PathLike) -> Ledger:
+    """A party's own ledger: what its records have lost, run by run, and what is left."""
+    kit = Path(kit)
+    settings = Settings.read(kit / "local")
+    path = kit / STATE_FOLDER / "ledger"
+    return Ledger(settings.budget, path if path.exists() else None)
+
+
+def _start(kit: Path, config: str, *, wait: bool, log: PathLike | None) -> Any:
+    _needs_engine()
+    process = processes.start(kit, config, log)
+    return processes.stay_with(process) if wait else process
+
+
+class _Bar:
+    """A progress line that begins once the number of rounds is known."""
+
+    def __init__(self, label: str, shown: bool) -> None:
+        self._label, self._shown = label, shown
+        self._line: Progress | None = None
+        self._stack = ExitStack()
+
+    def __enter__(self) -> _Bar:
+        return self
+
+    def show(self, now: Mapping[str, Any]) -> None:
+        if "rounds" in now:
+            if self._line is None:
+                line = Progress(self._label, size=now["rounds"], shown=self._shown)
+                self._line = self._stack.enter_context(line)
+            self._line.advance(now["round"] - self._line.done)
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+
+def _needs_engine() -> None:
+    from reticent.vertical.flare import _engine
+
+    _engine.needed()

@@ -1,0 +1,86 @@
+"""Start a kit's processes with this Python, and end them with all that they started.
+
+The one thing a reader would get wrong: a job runs in a process and a session of its own. Ending
+only the process that was started would leave the job's running, with the site's data in it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+
+
+def start(kit: Path, config: str, log: str | os.PathLike[str] | None) -> subprocess.Popen[bytes]:
+    """Start what a kit is for: `fed_server.json` or `fed_client.json` must be in it."""
+    script = kit / "startup" / "sub_start.sh"
+    if not (kit / "startup" / config).exists() or not script.exists():
+        kind = "server" if "server" in config else "party"
+        raise FileNotFoundError(f"kit must be the folder of a {kind}'s start-up kit, got {kit}")
+    environment = dict(os.environ)
+    # The kit's script starts `python3`; that must be the Python that has reticent.
+    path = environment.get("PATH", os.defpath)
+    environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), path])
+    # An empty entry of PYTHONPATH, which the script would leave, means the working folder.
+    environment.setdefault("PYTHONPATH", str((kit / "local" / "custom").absolute()))
+    environment["PYTHONSAFEPATH"] = "1"
+    output = None if log is None else os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        return subprocess.Popen(
+            ["bash", str(script.absolute()), "--once"],
+            cwd=kit,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=None if output is None else subprocess.STDOUT,
+            start_new_session=True,
+        )
+    finally:
+        if output is not None:
+            os.close(output)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a process at once and without a farewell, and all that it started."""
+    import psutil
+
+    with suppress(psutil.NoSuchProcess):
+        parent = psutil.Process(process.pid)
+        # The parent first: it would start again, or tell the server, what it sees dying.
+        for member in [parent, *parent.children(recursive=True)]:
+            with suppress(psutil.NoSuchProcess):
+                member.kill()
+    process.wait()
+
+
+def stay_with(process: subprocess.Popen[bytes]) -> int:
+    """Wait for a process; whoever interrupts or terminates this one ends that one too."""
+    try:
+        with _termination_interrupts():
+            return process.wait()
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        end(process)
+
+
+@contextmanager
+def _termination_interrupts() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,109 @@
+"""A whole federation on one machine: a rehearsal before three organisations meet, and a test bed.
+
+The one thing a reader would get wrong: it is the real thing (kits, certificates, one process per
+participant), only on the loopback device. What it does not rehearse is distrust: one folder holds
+everybody's keys and settings.
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from reticent.vertical.flare import commands, processes
+from reticent.vertical.flare.kits import SERVER_FOLDER
+
+_ANALYST = "analyst@example.org"
+
+
+class Rehearsal:
+    """A federation whose processes end with the `with` block, whatever happens in it.
+
+    Parameters
+    ----------
+    folder
+        Where kits and logs go; `kits` in it must not exist yet.
+    settings
+        By party, what it would say at its first start; see
+        :class:`reticent.vertical.flare.Settings`.
+
+    Attributes
+    ----------
+    kits : dict of str to Path
+    processes : dict of str to Popen
+        Those that were started and not killed.
+
+    Examples
+    --------
+    ::
+
+        with Rehearsal(folder, {"north": {...}, "south": {...}}) as rehearsal:
+            rehearsal.start("server", "north", "south")
+            model = rehearsal.run("first", epsilon=1.0, delta=1e-6)
+    """
+
+    def __init__(self, folder: commands.PathLike, settings: Mapping[str, Mapping[str, Any]]):
+        self.folder = Path(folder).absolute()
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.parties = tuple(settings)
+        self.kits = commands.provision(
+            self.folder / "kits", settings, port=free_port(), analyst=_ANALYST, settings=settings
+        )
+
+    def __enter__(self) -> Rehearsal:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def analyst(self) -> Path:
+        """The kit that runs are submitted with."""
+        return self.kits[_ANALYST]
+
+    def start(self, *names: str) -> None:
+        """Start the server or parties in the background."""
+        for name in names:
+            begin = commands.serve if name == SERVER_FOLDER else commands.party
+            self.processes[name] = begin(self.kits[name], wait=False, log=self.log_of(name))
+
+    def run(self, name: str, **terms: Any) -> dict[str, Any]:
+        """Submit a run and follow it; the arguments are those of `run`."""
+        return commands.run(self.analyst, name=name, **terms)
+
+    def log_of(self, name: str) -> Path:
+        """What a participant's processes print."""
+        return self.folder / f"{name}.log"
+
+    def kill(self, name: str) -> None:
+        """End one participant at once and without a farewell, the process of its job included."""
+        processes.end(self.processes.pop(name))
+
+    def close(self) -> None:
+        """End everything."""
+        import psutil
+
+        for name in list(self.processes):
+            self.kill(name)
+        # The process of a job whose parent was gone already; it carries this folder's name.
+        for process in psutil.process_iter(["cmdline"]):
+            if any(str(self.folder) in part for part in process.info["cmdline"] or ()):
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+
+
+def free_port() -> int:
+    """A port of the loopback device that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

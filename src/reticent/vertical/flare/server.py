@@ -1,0 +1,108 @@
+"""What runs at the server: one coordinator, for one job.
+
+The one thing a reader would get wrong: a job is not a run. A run whose site was killed goes on in a
+second job of the same name; what the coordinator remembers lies in the server's kit, not in the
+job, and the parties answer repeated questions from what they kept.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+from reticent.privacy import Budget
+from reticent.trace import Moment
+from reticent.vertical.coordinator import Coordinator
+from reticent.vertical.fit import Fit
+from reticent.vertical.flare._engine import collab
+from reticent.vertical.flare.jobs import OUTCOME, PROGRESS, keep
+from reticent.vertical.flare.transport import FlareTransport
+
+RUNS = "runs"
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+
+
+class Server:
+    """A coordinator, as the engine sees it.
+
+    Parameters
+    ----------
+    terms
+        What the analyst asks for: ``name``, ``parties``, ``resume``, ``patience``, ``budget``
+        (``epsilon``, ``delta``, ``neighbours``) and ``run`` (the other arguments of
+        :meth:`reticent.vertical.Coordinator.run`). No party trusts any of it.
+    """
+
+    def __init__(self, terms: dict[str, Any]) -> None:
+        self.terms = terms
+        self._progress: dict[str, Any] = {"status": "opening"}
+
+    @collab.main
+    def lead(self) -> None:
+        """The whole run, and its outcome in the job's folder."""
+        context = collab.fl_ctx
+        context.get_engine().register_app_command(PROGRESS, self._tell)
+        folder = Path(collab.workspace.get_run_dir(context.get_job_id()))
+        try:
+            outcome = self._run(Path(collab.workspace.get_root_dir()))
+        except Exception as error:
+            keep(folder / OUTCOME, {"error": str(error), "kind": type(error).__name__})
+            raise
+        keep(folder / OUTCOME, outcome)
+        self._progress["status"] = "done"
+
+    def _run(self, kit: Path) -> dict[str, Any]:
+        terms = self.terms
+        name = terms["name"]
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise ValueError(f"name must be lower-case letters, digits and hyphens; got {name!r}")
+        memory = kit / RUNS / f"{name}.state"
+        memory.parent.mkdir(mode=0o700, exist_ok=True)
+        if memory.exists() and not terms["resume"]:
+            raise FileExistsError(
+                f"the run {name!r} was not finished: resume it, or choose another name"
+            )
+        if terms["resume"] and not memory.exists():
+            raise FileNotFoundError(f"there is no run {name!r} that was not finished")
+        transport = FlareTransport(terms["parties"], patience=terms["patience"])
+        coordinator = Coordinator(transport, path=memory)
+        began = time.perf_counter()
+        if terms["resume"]:
+            fit = coordinator.resume(callback=self._note)
+        else:
+            budget = Budget(**terms["budget"])
+            fit = coordinator.run(budget=budget, callback=self._note, **terms["run"])
+        return describe(fit, time.perf_counter() - began)
+
+    def _note(self, moment: Moment) -> None:
+        self._progress = {"status": "running", "round": moment.step, "rounds": moment.steps}
+
+    def _tell(self, topic: str, data: Any, context: Any) -> dict[str, Any]:
+        return dict(self._progress)
+
+
+def describe(fit: Fit, seconds: float) -> dict[str, Any]:
+    """A fit as plain data: what an analyst may keep."""
+    traffic = fit.traffic
+    rounds = len(traffic.uplink) - 2
+    return {
+        "format": 1,
+        "columns": {name: len(point) for name, point in fit.points.items()},
+        "weights": {
+            name: {str(place): float(point[place]) for place in point.nonzero()[0]}
+            for name, point in fit.points.items()
+        },
+        "guarantee": fit.guarantee.to_dict(),
+        "guarantees": {name: promise.to_dict() for name, promise in fit.guarantees.items()},
+        "bytes": {
+            name: {"uplink": int(up), "downlink": int(down)}
+            for name, up, down in zip(
+                traffic.names, traffic.uplink.sum(0), traffic.downlink.sum(0), strict=True
+            )
+        },
+        "rounds": rounds,
+        "milliseconds_per_round": 1000.0 * seconds / max(rounds, 1),
+        "summary": str(fit),
+    }

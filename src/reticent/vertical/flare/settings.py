@@ -1,0 +1,177 @@
+"""What a site decides for itself: its data, its bounds, its budget, and the key of the alignment.
+
+All of it sits in one file of the site's own kit, `local/reticent.json`, readable by its owner only.
+
+The one thing a reader would get wrong: nothing here may ever come from a job. A job names classes
+and hands them arguments, so the class that runs at a site takes none and reads this file instead.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from reticent import _checks
+from reticent.privacy import Budget, Ledger
+from reticent.vertical.flare.tables import Table, read_table
+from reticent.vertical.messages import MAX_BYTES
+
+if TYPE_CHECKING:
+    from reticent.vertical.party import Party
+
+FILE = "reticent.json"
+KEY_FILE = "alignment.key"
+STATE_FOLDER = "private"
+_FEWEST_KEY_BYTES = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """A site's own terms.
+
+    Parameters
+    ----------
+    data
+        A table of the site's columns: `.csv`, `.parquet` or `.npz` (see `read_table`).
+    id_column
+        Which column says who a row is about.
+    label_column
+        Which column is to be predicted, if this site holds it.
+    columns
+        The columns that may be used, in order; ``None`` for all others. Their names stay here.
+    epsilon, delta, neighbours
+        What the site's records may lose over all runs together.
+    feature_bound, label_bound
+        Entries are clipped to these, in absolute value.
+    key
+        A file with the secret that the sites share, and the server does not know, for comparing
+        row ids. Relative names are looked up beside the settings.
+    largest_request
+        Longer messages are refused unread, in bytes.
+    noise_precision, seed
+        As for :class:`reticent.vertical.Party`; a seed is for experiments only.
+
+    Examples
+    --------
+    >>> Settings(data="/srv/north.csv", id_column="patient", epsilon=1.0, delta=1e-6).budget
+    Budget(epsilon=1.0, delta=1e-06, neighbours='zero-out', window=None)
+    """
+
+    data: str
+    id_column: str
+    epsilon: float
+    delta: float
+    label_column: str | None = None
+    columns: tuple[str, ...] | None = None
+    neighbours: str = "zero-out"
+    feature_bound: float = 1.0
+    label_bound: float = 1.0
+    key: str = KEY_FILE
+    largest_request: int = MAX_BYTES
+    noise_precision: str = "lattice"
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.data or not Path(self.data).is_absolute():
+            raise ValueError(f"data must be an absolute path, got {self.data!r}")
+        if self.columns is not None:
+            object.__setattr__(self, "columns", tuple(self.columns))
+        self.budget  # noqa: B018  (checks epsilon, delta and neighbours)
+        for name in ("feature_bound", "label_bound"):
+            _checks.number(getattr(self, name), name, low=0.0, open_low=True)
+        _checks.integer(self.largest_request, "largest_request", low=1, high=MAX_BYTES)
+        _checks.choice(self.noise_precision, "noise_precision", ("lattice", "float"))
+
+    @property
+    def budget(self) -> Budget:
+        """What this site allows, whatever it is asked."""
+        return Budget(self.epsilon, self.delta, neighbours=self.neighbours)
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any], where: str = "settings") -> Self:
+        """Settings from plain data; an unknown or a missing entry is an error that names it."""
+        known = {field.name: field for field in dataclasses.fields(cls)}
+        unknown = sorted(set(content) - set(known))
+        if unknown:
+            raise ValueError(f"{where} has unknown entries {unknown}; allowed are {list(known)}")
+        needed = {name for name, field in known.items() if field.default is dataclasses.MISSING}
+        missing = sorted(needed - set(content))
+        if missing:
+            raise ValueError(f"{where} lacks {missing}; the site itself must say what they are")
+        return cls(**content)
+
+    @classmethod
+    def read(cls, local: Path) -> Self:
+        """The settings in a kit's `local` folder."""
+        path = local / FILE
+        if not path.exists():
+            raise FileNotFoundError(
+                f"{path} is missing: start the site once with its data and budget, as in "
+                "`reticent vertical party KIT --data ... --id-column ... --epsilon ... --delta ...`"
+            )
+        return cls.of(json.loads(path.read_text()), str(path))
+
+    def write(self, local: Path) -> Path:
+        """Keep the settings in a kit's `local` folder, for its owner only."""
+        path = local / FILE
+        draft = path.with_suffix(".new")
+        draft.touch(mode=0o600)
+        draft.write_text(json.dumps(dataclasses.asdict(self), indent=2) + "\n")
+        os.replace(draft, path)
+        return path
+
+    def table(self) -> Table:
+        """The site's own data."""
+        return read_table(
+            Path(self.data),
+            id_column=self.id_column,
+            label_column=self.label_column,
+            columns=self.columns,
+        )
+
+    def secret(self, local: Path) -> bytes:
+        """The key of the alignment."""
+        path = local / self.key
+        if not path.exists():
+            raise FileNotFoundError(
+                f"the alignment key {path} is missing: copy the one that the sites agreed on there"
+            )
+        key = path.read_bytes()
+        if len(key) < _FEWEST_KEY_BYTES:
+            raise ValueError(f"the alignment key {path} must have at least 16 bytes")
+        return key
+
+    def check_ledger(self, folder: Path) -> None:
+        """Raise an error if the ledger that the site has kept in `folder` is for another budget."""
+        path = folder / "ledger"
+        if path.exists():
+            try:
+                Ledger(self.budget, path)
+            except ValueError as error:
+                raise ValueError(
+                    f"epsilon, delta and neighbours cannot change once a ledger is kept: {error}"
+                ) from None
+
+    def party(self, name: str, *, local: Path, folder: Path) -> Party:
+        """The party that answers for this site, with its ledger and its state in `folder`."""
+        from reticent.vertical.party import Party
+
+        table = self.table()
+        return Party(
+            name,
+            table.features,
+            ids=table.ids,
+            ledger=self.budget,
+            key=self.secret(local),
+            labels=table.labels,
+            feature_bound=self.feature_bound,
+            label_bound=self.label_bound,
+            folder=folder,
+            seed=self.seed,
+            noise_precision=self.noise_precision,
+        )

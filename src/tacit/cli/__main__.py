@@ -1,6 +1,0 @@
-"""``python -m tacit.cli``: the `tacit` command."""
-
-from tacit.cli import main
-
-if __name__ == "__main__":
-    main()

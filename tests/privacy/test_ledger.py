@@ -193,6 +193,10 @@ def test_sampled_and_unknown_curves() -> None:
     ledger.spend(of(Profile(lambda e: 0.0 if e > 1 else 1.0)), "only a profile")
     with pytest.raises(BudgetExceeded):
         ledger.spend(of(Gaussian(0.01)), "cannot be added to it adaptively")
+    mixed = Ledger(Budget(3.0, 1e-6), adaptive=True)
+    mixed.spend(of(BoundedRange(0.1)), "one kind")
+    mixed.spend(of(Gaussian(0.1)), "another")
+    assert any("holds without that promise" in line for line in mixed.spent.caveats)
     planned = Ledger(Budget(3.0, 1e-6))
     planned.spend(of(Profile(lambda e: 0.0 if e > 1 else 1.0)), "only a profile")
     planned.spend(of(Gaussian(0.01)), "adds up if planned")
@@ -249,7 +253,8 @@ def test_one_ledger_in_several_threads() -> None:
     entered, leave = threading.Barrier(3), threading.Event()
 
     def work() -> None:
-        charge(of(Pure(100.0)), "a new thread has no ledger until it enters one")
+        with pytest.raises(BudgetExceeded):
+            charge(of(Pure(100.0)), "a new thread owes to the ledger around it")
         with ledger:
             entered.wait(10)
             charge(of(Pure(0.1)), "from a thread")

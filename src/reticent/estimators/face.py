@@ -109,7 +109,7 @@ class Classes:
         wrong = np.flatnonzero(self.classes_[number] != y)
         if wrong.size:
             raise ValueError(
-                f"y[{wrong[0]}] = {y[wrong[0]]!r} is not one of the classes "
+                f"y[{wrong[0]}], a {type(y[wrong[0]]).__name__}, is not one of the classes "
                 f"{self.classes_.tolist()}; nothing was learnt from these records"
             )
         return np.asarray(number)

@@ -75,6 +75,11 @@ class Entry:
 class Ledger:
     """Several fits against one budget; what would exceed it is refused before any noise is drawn.
 
+    Inside ``with ledger:`` everything that is released pays, also in threads, in clones that
+    scikit-learn fits elsewhere, and in worker processes; these need a path, and are refused without
+    one. A thread or worker that enters a ledger itself pays from that one only. Clones, and threads
+    that were started inside, stay with the ledger when its block has ended.
+
     Parameters
     ----------
     budget
@@ -343,7 +348,7 @@ def _warn_once(guarantee: Guarantee) -> None:
     if not _warned:
         _warned = True
         warnings.warn(
-            f"a clone was fitted outside any ledger. The guarantee it states ({guarantee}) is that "
+            f"a clone was fitted outside any ledger. The guarantee it states ({guarantee.summary}) is that "
             "of one fit; where clones are fitted on the same records, as cross-validation and grid "
             "search do, the costs add up. Fit inside `with reticent.Ledger(budget, path=...)`, which "
             "adds them up and refuses what would exceed the budget. Said once per process",

@@ -36,13 +36,20 @@ if TYPE_CHECKING:
         PrivateLinearSVC,
         PrivateLogisticRegression,
     )
-    from reticent.privacy import Budget, Guarantee, Ledger, PrivacyLeakWarning  # noqa: F401
+    from reticent.privacy import (  # noqa: F401
+        Budget,
+        Guarantee,
+        Ledger,
+        PrivacyLeakWarning,
+        RepeatedFitWarning,
+    )
 
 _HOME = {
     "Budget": "privacy.Budget",
     "Guarantee": "privacy.Guarantee",
     "Ledger": "privacy.Ledger",
     "PrivacyLeakWarning": "privacy.PrivacyLeakWarning",
+    "RepeatedFitWarning": "privacy.RepeatedFitWarning",
     "OnlineLogisticRegression": "estimators.OnlineLogisticRegression",
     "OnlineLinearRegression": "estimators.OnlineLinearRegression",
     "PrivateLogisticRegression": "estimators.PrivateLogisticRegression",

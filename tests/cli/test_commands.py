@@ -327,7 +327,7 @@ def test_the_ledger_of_a_party(reticent: Reticent, folder: Path) -> None:
     flare.Settings.of(terms).write(kit / "local")
     assert "left: room" in reticent("vertical", "ledger", kit).out
     cost = Guarantee([Release("choice of a column", Gaussian(0.1), 1.0, "gaussian")])
-    Ledger(Budget(1.0, 1e-6), kit / "private" / "ledger").spend(cost, "a run")
+    Ledger(Budget(1.0, 1e-6), kit / "private" / "ledger", adaptive=True).spend(cost, "a run")
     assert "1  a run" in reticent("vertical", "ledger", kit).out
     found = json.loads(reticent("vertical", "ledger", kit, "--json").out)
     assert [entry["what"] for entry in found["entries"]] == ["a run"]

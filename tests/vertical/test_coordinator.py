@@ -268,7 +268,7 @@ def test_nobody_pays_for_a_run_that_another_refuses(make_party, stingy):
     assert caught.value.code == "budget"
     assert [party.ledger.entries for party in parties.values()] == [(), (), ()]
     # the same run, once the party has thought better of it
-    parties[stingy].ledger = reticent.Ledger(reticent.Budget(5.0, 1e-6))
+    parties[stingy].ledger = reticent.Ledger(reticent.Budget(5.0, 1e-6), adaptive=True)
     assert coordinator.resume().finished
     assert [len(party.ledger.entries) for party in parties.values()] == [1, 1, 1]
 

@@ -24,7 +24,7 @@ from reticent.bandit.directions import Directions
 from reticent.bandit.geometry import survey
 from reticent.bandit.mirror import Mirror
 from reticent.bandit.responses import Response
-from reticent.privacy import Budget, Guarantee, Release, curves
+from reticent.privacy import Budget, Guarantee, Release, curves, uncharged
 from reticent.sets import ConvexSet
 
 FloatArray = NDArray[np.float64]
@@ -188,7 +188,7 @@ class Frame(ABC):
         elif self.horizon is None and self._noise != "gaussian":
             # every epoch makes the same promise, and only the pure one is the same for all lengths
             budget = budget.with_(delta=0.0)
-        return totals.unledgered(lambda: make(self._width, sums, budget=budget, **facts))
+        return uncharged(lambda: make(self._width, sums, budget=budget, **facts))
 
     def _promise(self) -> Guarantee:
         if self.budget is None:

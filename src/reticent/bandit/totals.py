@@ -12,9 +12,7 @@ truncated one by one, never a vector of the caller's own.
 
 from __future__ import annotations
 
-import contextvars
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +22,6 @@ from reticent.privacy import Budget, Guarantee, published
 from reticent.sums import RunningTotal, scales
 
 FloatArray = NDArray[np.float64]
-T = TypeVar("T")
 
 WORDS = ("auto", "correlated", "tree", "independent")
 
@@ -192,11 +189,6 @@ BY_NAME: dict[str, Any] = {
     made.__name__: made
     for made in (BatchedCorrelated, BatchedTree, BatchedIndependent, PrintedTree, Clean)
 }
-
-
-def unledgered(make: Callable[[], T]) -> T:
-    """Build something without charging an active ledger: the learner is charged once, as a whole."""
-    return contextvars.Context().run(make)
 
 
 def check(total: str, noise: str | None, calibration: str, budget: Budget) -> tuple[str, str]:

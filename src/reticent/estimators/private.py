@@ -137,7 +137,8 @@ class PrivateEstimator(Face):
         """A copy with only what the guarantee covers: what may leave the machine."""
         check_is_fitted(self)
         copy = type(self)(**self.get_params(deep=False))
-        copy.__dict__.update(self.__getstate__())
+        kept = {name: value for name, value in self.__getstate__().items() if name != "_ledgers"}
+        copy.__dict__.update(kept)
         return copy
 
     def __getstate__(self) -> dict[str, Any]:

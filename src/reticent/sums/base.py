@@ -11,7 +11,6 @@ holds noise that has not been used yet. It is a secret like the clean total besi
 
 from __future__ import annotations
 
-import contextvars
 import dataclasses
 import math
 from abc import ABC, abstractmethod
@@ -24,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from reticent import _checks, _state
 from reticent.noise import lattice
 from reticent.noise.source import Source, generation
-from reticent.privacy import Budget, Guarantee, charge
+from reticent.privacy import Budget, Guarantee, charge, uncharged
 from reticent.sums import kernels
 from reticent.sums.process import Process
 
@@ -355,8 +354,8 @@ class RunningTotal(ABC):
         lease = _state.claim(state["id"], state["steps"])
         arguments = dict(state["arguments"])
         arguments["budget"] = Budget(**arguments["budget"])
-        # In an empty context no ledger is active: the original was charged for the whole stream.
-        self = contextvars.Context().run(lambda: cls(**arguments))
+        # The original was charged for the whole stream.
+        self = uncharged(lambda: cls(**arguments))
         self._restore(state, lease)
         return self
 

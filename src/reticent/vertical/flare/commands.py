@@ -218,7 +218,7 @@ def ledger(kit: PathLike) -> Ledger:
     kit = Path(kit)
     settings = Settings.read(kit / "local")
     path = kit / STATE_FOLDER / "ledger"
-    return Ledger(settings.budget, path if path.exists() else None)
+    return Ledger(settings.budget, path if path.exists() else None, adaptive=True)
 
 
 def _start(kit: Path, config: str, *, wait: bool, log: PathLike | None) -> Any:

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 from scipy.linalg import solve_triangular
 from scipy.linalg import toeplitz as toeplitz_matrix
-from scipy.optimize import minimize
+from scipy.optimize import brentq, minimize
 from scipy.signal import lfilter
+from scipy.special import ndtr
 
 from reticent.sums.toeplitz import Toeplitz, square_root, square_root_error
 from reticent.sums.toeplitz_search import optimise, toeplitz
@@ -571,11 +572,19 @@ def test_for_ever_without_a_horizon():
 
 @pytest.mark.parametrize(("buffers", "bar"), [(3, 15.25), (5, 14.95), (None, 14.95)])
 def test_a_promise_that_fades_costs_little(buffers, bar):
-    # mu at delta = 1e-6 of epsilon 1 and 2, from dp_accounting
-    pairs = ((1024, 0.236704), (10**6, 0.451078))
+    def mu(epsilon: float) -> float:
+        def excess(m: float) -> float:
+            return (
+                float(ndtr(-epsilon / m + m / 2) - math.exp(epsilon) * ndtr(-epsilon / m - m / 2))
+                - 1e-6
+            )
+
+        return float(brentq(excess, 1e-2, 2.0, xtol=1e-12))
+
+    pairs = ((1024, mu(1.0)), (10**6, mu(2.0)))
     noise = toeplitz(fade=pairs, buffers=buffers)
     c = noise.sensitivity_coefficients(10**6)
-    scale = max(math.sqrt(np.sum(c[:age] ** 2)) / mu for age, mu in pairs)
+    scale = max(math.sqrt(np.sum(c[:age] ** 2)) / allowed for age, allowed in pairs)
     assert scale * math.sqrt(noise.squared_error(math.inf)) <= bar
 
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 from reticent._checks import choice, integer, number
 from reticent.privacy import gaussian
@@ -26,6 +26,7 @@ _RELATION = {
 
 
 Fade = tuple[tuple[int, float], ...]
+T = TypeVar("T")
 OLDEST = 2**40
 """The largest age that promises are computed for, and the longest stream without a horizon."""
 
@@ -75,7 +76,7 @@ class Scope:
             "one record is" if self.unit == "record" else "all records of one person are"
         )
         if self.ages:
-            ages = ", ".join(f"{age:,}" for age in self.ages)
+            ages = ", ".join(f"{age:,}" for age in few(self.ages))
             return (
                 f"{who}, with a promise at the ages {ages} (outputs from the {self.unit}'s first)"
             )
@@ -85,6 +86,11 @@ class Scope:
             else f"for {self.window} outputs from the {self.unit}'s own, one per record"
         )
         return f"{who}, protected {length}"
+
+
+def few(items: Sequence[T]) -> Sequence[T]:
+    """Some of many, for print: the first three and the last."""
+    return items if len(items) <= 5 else [*items[:3], items[-1]]
 
 
 def profile_of(fade: Any, epsilon: float, delta: float) -> Fade | None:
@@ -232,9 +238,8 @@ class Budget:
     def __str__(self) -> str:
         epsilon = f"epsilon = {self.epsilon:g}"
         if self.fade is not None:
-            shown = self.fade if len(self.fade) <= 4 else (*self.fade[:3], self.fade[-1])
             epsilon = "epsilon = " + ", ".join(
                 f"{value:.4g} for {age:,}" + " outputs" * (k == 0)
-                for k, (age, value) in enumerate(shown)
+                for k, (age, value) in enumerate(few(self.fade))
             )
         return f"{epsilon}, delta = {self.delta:g}; {self.scope}"

@@ -16,7 +16,7 @@ from typing import Any
 
 from reticent._checks import integer, number
 from reticent.privacy.ages import Ages, ages_from_dict
-from reticent.privacy.budget import OLDEST, Budget, Scope
+from reticent.privacy.budget import OLDEST, Budget, Scope, few
 from reticent.privacy.compose import Composed, Worst, compose, parallel
 from reticent.privacy.curve import Curve, from_dict
 from reticent.privacy.curves import NoPrivacy
@@ -48,7 +48,7 @@ class Release:
     details
         Further lines for :meth:`Guarantee.explain`.
     ages
-        What one run of it costs by age, on a stream; None where all of it is released at once.
+        What all runs of it together cost by age, on a stream; None where all is released at once.
     """
 
     mechanism: str
@@ -75,9 +75,9 @@ class Release:
         if self.ages is not None and not isinstance(self.ages, Ages):
             raise TypeError(f"ages must be a cost by age such as Filtered(...), got {self.ages!r}")
 
-    def at(self, age: int) -> Curve:
-        """What one run costs about the outputs up to an age."""
-        return self.curve if self.ages is None else self.ages.at(age)
+    def at(self, age: int) -> tuple[Curve, int]:
+        """What is released up to an age: the cost of one run, and how many."""
+        return (self.curve, self.count) if self.ages is None else (self.ages.at(age), 1)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
@@ -214,7 +214,7 @@ class Guarantee:
                 f"age must be at most {self.window}, the window, got {age}: what a part of this "
                 "costs after it is not known"
             )
-        return compose((release.at(age), release.count) for release in self.releases)
+        return compose(release.at(age) for release in self.releases)
 
     def epsilon(self, delta: float = 0.0, age: int | None = None) -> float:
         """The smallest epsilon that is proved; infinite where none is.
@@ -249,12 +249,12 @@ class Guarantee:
         >>> budget = reticent.Budget(1.0, 1e-6, window=1024)
         >>> total = reticent.sums.Correlated(1, budget=budget, noise_precision="float", seed=0)
         >>> print(total.guarantee.by_age([1, 128, 1024, 2048, 10_240]))
-        epsilon 0.53 for 1 output, 0.88 for 128, 1.00 for 1,024, 1.10 for 2,048, 1.73 for 10,240
+        epsilon 0.53 for 1 output, 0.88 for 128, 1.00 for 1,024, 1.11 for 2,048, 1.74 for 10,240
         """
         asked = {age for age in (*self.ages, self.window) if age is not None}
         if ages is None:
-            end = max([10**6, *(10 * age for age in asked)])
-            ages = sorted({*asked, *(10**k for k in range(int(math.log10(end)) + 1))})
+            end = min(OLDEST, max([10**6, *(10 * age for age in asked)]))
+            ages = sorted({*few(sorted(asked)), *(10**k for k in range(int(math.log10(end)) + 1))})
         delta = _REFERENCE if delta is None else number(delta, "delta", low=0.0, high=1.0)
         kept = tuple(integer(age, "age", low=1, high=OLDEST) for age in ages)
         return ByAge(kept, tuple(self.epsilon(delta, age=age) for age in kept), delta)
@@ -343,7 +343,7 @@ class Guarantee:
         lines = [f"guarantee: {self.summary}"]
         lines.append(f"neighbours: {str(replace(self.scope, window=None, ages=())).split(',')[0]}")
         if self.ages:
-            lines.append("ages: a promise at " + ", ".join(f"{age:,}" for age in self.ages))
+            lines.append("ages: a promise at " + ", ".join(f"{age:,}" for age in few(self.ages)))
         elif self.window is None:
             lines.append(f"window: none, each {self.unit} is protected for ever")
         else:
@@ -403,14 +403,16 @@ class ByAge:
     delta: float
 
     def __str__(self) -> str:
-        words = [
-            f"{math.ceil(epsilon * 100 * (1 - 1e-9)) / 100:.2f} for {age:,}"
-            if math.isfinite(epsilon)
-            else f"nothing for {age:,}"
-            for age, epsilon in zip(self.ages, self.epsilons, strict=True)
-        ]
-        plural = "output" if self.ages[:1] == (1,) else "outputs"
-        return "epsilon " + ", ".join(words).replace(",", f" {plural},", 1) if words else "nothing"
+        words = []
+        for age, epsilon in zip(self.ages, self.epsilons, strict=True):
+            value = (
+                f"{math.ceil(epsilon * 100 * (1 - 1e-9)) / 100:.2f}"
+                if epsilon < math.inf
+                else "no limit"
+            )
+            unit = "" if words else " output" if age == 1 else " outputs"
+            words.append(f"{value} for {age:,}{unit}")
+        return "epsilon " + ", ".join(words)
 
     def plot(self, **options: Any) -> Any:
         """Draw it; see `reticent.plots.by_age`."""

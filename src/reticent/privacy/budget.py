@@ -99,8 +99,8 @@ def profile_of(fade: Any, epsilon: float, delta: float) -> Fade | None:
         return None
     if delta == 0.0:
         raise ValueError(
-            "fade needs delta > 0: a pure promise holds for a number of outputs and cannot grow "
-            "slowly after that; give a delta, or a window"
+            "fade needs delta > 0: no pure running total here has a promise that fades (a record that "
+            "completes a large node of a tree is covered by that node alone); give a delta, or a window"
         )
     items = list(fade) if isinstance(fade, Sequence) and not isinstance(fade, str) else [fade]
     if len(items) == 2 and not any(isinstance(item, Sequence) for item in items):

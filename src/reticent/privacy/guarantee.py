@@ -403,7 +403,7 @@ class ByAge:
     delta: float
 
     def __str__(self) -> str:
-        words = []
+        words: list[str] = []
         for age, epsilon in zip(self.ages, self.epsilons, strict=True):
             value = (
                 f"{math.ceil(epsilon * 100 * (1 - 1e-9)) / 100:.2f}"

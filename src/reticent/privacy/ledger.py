@@ -92,6 +92,8 @@ class Ledger:
         ("the model was poor, so I spent more"). The default composes as if it were not; where that
         matters, :attr:`spent` says so. With ``adaptive=True`` a rule is used that needs no such
         promise: the same for all-Gaussian runs and for ``delta = 0``, stricter for mixed noise.
+    unit : {"record", "person"}
+        What the budget protects; a ledger pays for promises about that unit only.
 
     Examples
     --------
@@ -105,16 +107,26 @@ class Ledger:
     """
 
     def __init__(self, budget: Budget, path: str | os.PathLike[str] | None = None, *,
-                 adaptive: bool = False) -> None:  # fmt: skip
+                 adaptive: bool = False, unit: str = "record") -> None:  # fmt: skip
         if not isinstance(budget, Budget):
             raise TypeError(f"budget must be a Budget, got {budget!r}")
         self.budget = budget
         self.adaptive = bool(adaptive)
-        self._tally = Filter(budget) if self.adaptive else Composition(budget)
+        self.unit = unit
+        self._scope = replace(budget.scope, unit=unit)
+        count = Filter if self.adaptive else Composition
+        # one for each age at which a promise that fades is asked for; a record has one age, on one
+        # clock of outputs, so entries are added at equal age
+        self._tallies: list[tuple[int | None, Composition | Filter]] = (
+            [(None, count(budget))]
+            if budget.fade is None
+            else [(age, count(budget.at(age))) for age, _ in budget.fade]
+        )
         self._entries: list[Entry] = []
         self._process = os.getpid()
         self._id = secrets.token_hex(16)
-        self._terms = asdict(budget) | {"adaptive": self.adaptive}
+        terms = asdict(budget) | {"adaptive": self.adaptive, "unit": unit}
+        self._terms = json.loads(json.dumps(terms))  # as the file will have them
         self._store = None if path is None else Store(path, self._terms)
         self._refresh()
         scope.register(self._id, self)
@@ -164,21 +176,22 @@ class Ledger:
         self._check_scope(guarantee)
         with scope.lock:
             self._refresh()
-            return self._tally.fits(guarantee.curve)
+            return self._has_room(guarantee)
+
+    def _has_room(self, guarantee: Guarantee) -> bool:
+        return all(tally.fits(guarantee.at(age)) for age, tally in self._tallies)
 
     def _check_scope(self, guarantee: Guarantee) -> None:
         if not isinstance(guarantee, Guarantee):
             raise TypeError(f"guarantee must be a Guarantee, got {guarantee!r}")
-        theirs = (guarantee.neighbours, guarantee.window)
-        if theirs != (self.budget.neighbours, self.budget.window):
+        if guarantee.scope != self._scope:
             raise ValueError(
-                f"the ledger is for neighbours={self.budget.neighbours!r}, window="
-                f"{self.budget.window} and cannot pay for neighbours={theirs[0]!r}, window="
-                f"{theirs[1]}; use a budget with the ledger's neighbours and window"
+                f"the ledger is for a promise of one kind ({self._scope}) and cannot pay for another "
+                f"({guarantee.scope}); use a budget with the ledger's neighbours, window, ages and unit"
             )
 
     def _check_room(self, entry: Entry) -> None:
-        if not self._tally.fits(entry.guarantee.curve):
+        if not self._has_room(entry.guarantee):
             raise BudgetExceeded(
                 f"{entry.what!r} does not fit in what is left of the budget ({self.budget}). It "
                 f"costs: {entry.guarantee}. Left: {self._words()}. Nothing was spent; lower its "
@@ -187,7 +200,8 @@ class Ledger:
 
     def _count(self, entry: Entry) -> None:
         # In this order: an interrupt between the two has the entry counted twice, never not at all.
-        self._tally.add(entry.guarantee.curve)
+        for age, tally in self._tallies:
+            tally.add(entry.guarantee.at(age))
         self._entries.append(entry)
 
     def _absorb(self, rows: list[Row]) -> None:
@@ -225,8 +239,10 @@ class Ledger:
             caveats[ADAPTIVE.format(self.budget) if self.adaptive else PLANNED] = None
         return Guarantee(
             [release for part in parts for release in part.releases],
-            self.budget.neighbours,
-            self.budget.window,
+            self._scope.neighbours,
+            self._scope.window,
+            ages=self._scope.ages,
+            unit=self._scope.unit,
             seeded=any(part.seeded for part in parts),
             lattice=all(part.lattice for part in parts),
             caveats=caveats,
@@ -240,7 +256,8 @@ class Ledger:
 
     def _words(self) -> str:
         words = []
-        mu, pure, delta = self._tally.room, self._tally.pure_room, self.budget.delta
+        mu = min(tally.room for _, tally in self._tallies)
+        pure, delta = min(tally.pure_room for _, tally in self._tallies), self.budget.delta
         if mu > 1e-6 * self.budget.epsilon:
             alone = gaussian.epsilon(delta, mu)
             words.append(
@@ -335,8 +352,8 @@ def _at(handle: scope.Handle) -> Ledger:
                     "anew: type(model)(**model.get_params())"
                 )
             terms = dict(handle.terms)
-            adaptive = terms.pop("adaptive")
-            _opened_elsewhere[handle.id] = Ledger(Budget(**terms), handle.path, adaptive=adaptive)
+            kind = {name: terms.pop(name) for name in ("adaptive", "unit")}
+            _opened_elsewhere[handle.id] = Ledger(Budget(**terms), handle.path, **kind)
         return _opened_elsewhere[handle.id]
 
 

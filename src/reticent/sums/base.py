@@ -24,11 +24,14 @@ from reticent import _checks, _state
 from reticent.noise import lattice
 from reticent.noise.source import Source, generation
 from reticent.privacy import Budget, Guarantee, charge, uncharged
+from reticent.privacy.budget import OLDEST
 from reticent.sums import kernels
 from reticent.sums.process import Process
 
 _BLOCK = 65536  # numbers of noise drawn at a time: some 512 kB, which stays in a core's second-level cache
 _EXACT = 2.0**60  # a total kept in whole steps stays below this
+_CARRIED = 2.0**50  # and one whose high part is carried away between blocks below this
+_CARRY = 32  # bits that stay
 _FIRST_EPOCH = 256
 _STATE_VERSION = 2
 
@@ -41,8 +44,8 @@ class RunningTotal(ABC):
     dim : int
         Length of a contribution.
     horizon : int or None
-        How many contributions there may be. ``None``: no limit; without a window the stream is then
-        cut into epochs of doubling length, which costs accuracy and no privacy.
+        How many contributions there may be. ``None``: no limit that matters (2^40), or none at all
+        where promises end or fade.
     budget : Budget
         What may be spent, on the whole stream.
     norm : float
@@ -56,6 +59,8 @@ class RunningTotal(ABC):
     """
 
     _forgets: ClassVar[bool] = False  # whether the mechanism can make use of a window
+    _fades: ClassVar[bool] = False  # and of a promise that fades
+    _expires: ClassVar[bool] = False  # whether nothing at all is promised after the window
 
     def __init__(
         self,
@@ -118,6 +123,11 @@ class RunningTotal(ABC):
                 f"{name} protects every record for ever and cannot use window={self.budget.window}; "
                 "use WindowTree or Correlated, or a budget without a window"
             )
+        if self.budget.fade is not None and not self._fades:
+            raise ValueError(
+                f"{name} has no promise that fades and cannot use fade={self.budget.fade}; "
+                "use Correlated, or a budget with a window or without"
+            )
 
     # The life of a total
     # -------------------------------------------------------------------------------------
@@ -125,7 +135,6 @@ class RunningTotal(ABC):
     def _begin(self) -> None:
         self.steps = 0
         self.clipped = 0
-        self._snapshot: NDArray[Any] | None = None  # with a window: a total that will have expired
         self._generation = generation()
         first = _FIRST_EPOCH if self._has_epochs else self.horizon
         self._enter(self._process(first), np.zeros(self.dim), 0, first)
@@ -136,7 +145,7 @@ class RunningTotal(ABC):
 
     @property
     def _is_endless(self) -> bool:
-        return self._forgets and self.budget.window is not None
+        return self.horizon is None and self._forgets and self.budget.window is not None
 
     def _enter(
         self, process: Process, base: NDArray[np.float64], start: int, steps: int | None
@@ -159,15 +168,17 @@ class RunningTotal(ABC):
         if self.noise_precision == "float":
             return 1.0
         fine = lattice.step(scale, lattice.GAMMA_STEPS if self.noise == "gamma" else lattice.STEPS)
-        return max(fine, 2.0 ** math.ceil(math.log2(self.norm * steps / _EXACT)))
+        exact = _CARRIED if self._is_endless else _EXACT
+        return max(fine, 2.0 ** math.ceil(math.log2(self.norm * steps / exact)))
 
     def _capacity(self, steps: int | None) -> float:
         """How many contributions may be in the exact total at once."""
-        return float(steps) if steps is not None else 2.0 * self._rebase_every
+        return float(steps) if steps is not None else float(self._rows)
 
     @property
-    def _rebase_every(self) -> int:
-        return max(self.budget.window or 1, 2**16)
+    def _rows(self) -> int:
+        """Steps in a block of noise."""
+        return max(1, _BLOCK // self.dim)
 
     def _ready(self) -> int:
         """Check that this object may go on, and return how many steps the noise at hand is good for."""
@@ -178,23 +189,22 @@ class RunningTotal(ABC):
         left = len(self._block) - self._row
         if left:
             return left
-        if self.horizon is not None and self.steps >= self.horizon:
+        if self.steps >= self._last_step:
             raise ValueError(
-                f"the horizon of {self.horizon} steps is used up; build the total with a larger horizon, "
-                "or with horizon=None for epochs of doubling length"
+                f"the horizon of {self._last_step} steps is used up; build the total with a larger horizon, "
+                "or with horizon=None"
             )
         if self._has_epochs and self.steps == self._epoch_start + self._epoch_steps:  # type: ignore[operator]
             self._next_epoch()
-        rows = max(1, _BLOCK // self.dim)
         t = self.steps - self._epoch_start
-        if self._epoch_steps is not None:
-            rows = min(rows, self._epoch_steps - t)
-        else:
-            rows = min(rows, self._rebase_every - t % self._rebase_every)
+        left_over = (
+            self._last_step - self.steps if self._epoch_steps is None else self._epoch_steps - t
+        )
+        rows = int(min(self._rows, left_over))
         process = self._noise
         block = process.block(self._source, t, rows, self.dim)
         if self._epoch_steps is None:
-            self._rebase(t)
+            self._carry()
         self._block, self._row, process.torn = block, 0, False
         return rows
 
@@ -207,16 +217,26 @@ class RunningTotal(ABC):
         # with the noise of a shorter one.
         self._enter(self._process(steps), base, self.steps, steps)
 
-    def _rebase(self, t: int) -> None:
-        """Move what has expired out of the exact total, so that it never overflows on an endless stream."""
-        if t == 0 or t % self._rebase_every:
+    def _carry(self) -> None:
+        """Move the high part of the exact total into ``_base``, so that it never overflows.
+
+        Both parts are whole numbers of steps, the base a multiple of 2^32 of them: below 2^85
+        steps doubles hold it exactly. The rest and the noise stay below 2^53 steps, so a released
+        total is the exact one, rounded once, whatever was carried and when.
+        """
+        if not self._noise.lattice:
             return
-        if (
-            self._snapshot is not None
-        ):  # taken at least a window ago: every record in it has expired
-            self._base = self._base + self._noise.step * self._snapshot
-            self._total = self._total - self._snapshot
-        self._snapshot = self._total.copy()
+        total: NDArray[Any] = self._total
+        high = (total + (1 << (_CARRY - 1))) >> _CARRY
+        base = self._base + self._noise.step * 2.0**_CARRY * high
+        self._base, self._total = base, total - (high << _CARRY)
+
+    @property
+    def _last_step(self) -> float:
+        """How many contributions there may be."""
+        if self.horizon is not None:
+            return self.horizon
+        return OLDEST if self._is_endless and self.budget.scope.last is None else math.inf
 
     def _advance(self, rows: int) -> None:
         """Count noise as used. Before it is: an interrupt may lose it, but never have it used twice."""
@@ -340,7 +360,6 @@ class RunningTotal(ABC):
             "epoch": [self._epoch_start, self._epoch_steps],
             "total": self._total.copy(),
             "base": self._base.copy(),
-            "snapshot": None if self._snapshot is None else self._snapshot.copy(),
             "process": {name: array.copy() for name, array in self._noise.arrays.items()},
             "noise": self._block[self._row :].copy(),
             "last": self._block[self._row - 1].copy() if self._row else np.empty(0),
@@ -368,7 +387,6 @@ class RunningTotal(ABC):
         start, length = state["epoch"]
         self._enter(self._process(length), state["base"].copy(), start, length)
         self._total = state["total"].copy()
-        self._snapshot = None if state["snapshot"] is None else state["snapshot"].copy()
         for name, array in state["process"].items():
             self._noise.arrays[name][...] = array
         used = [state["last"][None]] if len(state["last"]) else []

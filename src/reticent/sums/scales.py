@@ -7,10 +7,12 @@ how many there are.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from reticent import _checks
-from reticent.privacy import Guarantee, Release, calibration, curves, published
+from reticent.privacy import Guarantee, Release, calibration, compose, curves, published
+from reticent.privacy.ages import Stepwise
 
 if TYPE_CHECKING:
     from reticent.sums.base import RunningTotal
@@ -75,10 +77,14 @@ def promise(
     scale: float,
     count: int,
     *,
+    by_age: Sequence[tuple[int, int]] | None = None,
     details: tuple[str, ...] = (),
     caveats: tuple[str, ...] = (),
 ) -> Guarantee:
-    """The guarantee of noise of a given scale at ``count`` nodes that one record touches."""
+    """The guarantee of noise of a given scale at ``count`` nodes that one record touches.
+
+    ``by_age`` lists ages and how many nodes it touches from each of them on; by default all at once.
+    """
     reach = sensitivity(total)
     if total.noise == "gaussian":
         curve: curves.Curve = curves.Gaussian(reach / scale)
@@ -87,7 +93,10 @@ def promise(
         curve = curves.Pure(reach / scale)
         shape = "Laplace in each coordinate" if total.noise == "laplace" else "spherical Gamma"
         text = f"{shape}, scale {scale:.6g}"
-    return guarantee(total, Release(mechanism, curve, reach, text, count, details), caveats)
+    ages = Stepwise([(age, compose([(curve, n)])) for age, n in by_age or [(1, count)]])
+    if total.budget.window is not None and total._expires:
+        ages = Stepwise([*ages.steps, (total.budget.window + 1, curves.NoPrivacy())])
+    return guarantee(total, Release(mechanism, curve, reach, text, count, details, ages), caveats)
 
 
 def epochs(total: RunningTotal, mechanism: str) -> Guarantee:
@@ -96,15 +105,15 @@ def epochs(total: RunningTotal, mechanism: str) -> Guarantee:
     curve = curves.Gaussian(total.budget.mu) if gaussian else curves.Pure(total.budget.epsilon)
     text = f"{'Gaussian' if gaussian else total.noise.capitalize()}, calibrated in each epoch to its length"
     details = ("epochs of doubling length on disjoint records: a record is in one of them",)
-    return guarantee(total, Release(mechanism, curve, sensitivity(total), text, 1, details))
+    ages = Stepwise([(1, curve)])
+    return guarantee(total, Release(mechanism, curve, sensitivity(total), text, 1, details, ages))
 
 
 def guarantee(total: RunningTotal, release: Release, caveats: tuple[str, ...] = ()) -> Guarantee:
     """One release under the total's own relation, window and kind of noise."""
-    return Guarantee(
+    return Guarantee.of(
+        total.budget,
         [release],
-        neighbours=total.budget.neighbours,
-        window=total.budget.window,
         seeded=total._source.seeded,
         lattice=total.noise_precision == "lattice",
         caveats=caveats,

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from reticent import _checks
 from reticent.privacy import Budget, Guarantee, Release, curves, published
+from reticent.privacy.ages import Stepwise
 from reticent.sums import scales
 from reticent.sums.base import RunningTotal
 from reticent.sums.process import Process
@@ -132,22 +133,46 @@ def _weights(levels: int) -> tuple[NDArray[np.float64], NDArray[np.float64], NDA
     return own, fresh, keep
 
 
-def _honaker_squared_mu(horizon: int, slack: float) -> float:
-    """Exact mu^2 of Honaker's totals for unit noise and sensitivity, and the worst record's outputs.
+def _honaker_squared_mu(horizon: int, slack: float, age: int | None = None) -> float:
+    """Exact mu^2 of Honaker's totals for unit noise and sensitivity, up to an age.
 
     Only totals whose last block contains the record move an innovation; two such blocks in a row,
     of sizes 2^j and 2^k, move the later one by 1 - keep[k, j], the first of all by 1. The worst
     record maximises the sum over its chain of blocks. ``slack`` is what rounding to the lattice can
-    add to each move.
+    add to each move. A block of size 2^j is followed by the next of its chain after 2^j steps at
+    least, so within an age these sizes, the last one's aside, add up to less than the age.
     """
     levels = horizon.bit_length()
     _, fresh, keep = _weights(levels)
-    best = np.zeros(levels)
-    for k in range(levels):
-        moves = [1.0 + slack] + [1.0 - keep[k, j] + slack for j in range(k)]
-        earlier = [0.0] + [best[j] for j in range(k)]
-        best[k] = max(e + m * m / fresh[k] for e, m in zip(earlier, moves, strict=True))
-    return float(best.max())
+
+    def extend(chain: NDArray[np.float64], levels_: range) -> NDArray[np.float64]:
+        """chain[j]: the best chain that ends at level j (last: none yet); one block more."""
+        longer = np.full(levels + 1, -np.inf)
+        for k in levels_:
+            moves = [(chain[j], 1.0 - keep[k, j] + slack) for j in range(k)]
+            moves.append((chain[-1], 1.0 + slack))
+            longer[k] = max(before + move * move / fresh[k] for before, move in moves)
+        return longer
+
+    def free(top: int) -> NDArray[np.float64]:
+        """The best chains of any levels below ``top``, by their last one."""
+        chain = np.full(levels + 1, -np.inf)
+        chain[-1] = 0.0
+        for k in range(top):
+            chain[k] = extend(chain, range(k, k + 1))[k]
+        return chain
+
+    room = horizon - 1 if age is None else min(age, horizon) - 1
+    best = 0.0
+    # sizes that add up to at most ``room``: its leading bits, then one bit less, then any bits
+    for less in [*(j for j in range(levels) if room >> j & 1), -1]:
+        chain = free(max(less, 0))
+        highest = -1
+        for bit in range(less + 1, levels):
+            if room >> bit & 1:
+                chain, highest = extend(chain, range(bit, bit + 1)), bit
+        best = max(best, float(extend(chain, range(highest + 1, levels)).max()))
+    return best
 
 
 @dataclass
@@ -269,14 +294,14 @@ class Tree(RunningTotal):
         reach = scales.sensitivity(self)
         return _solve(lambda sigma: self._mu(sigma, steps), self.budget.mu, reach)
 
-    def _mu(self, sigma: float, steps: int) -> float:
-        """Exact mu of the collapsed Honaker totals, rounding included."""
+    def _mu(self, sigma: float, steps: int, age: int | None = None) -> float:
+        """Exact mu of the collapsed Honaker totals up to an age, rounding included."""
         reach = scales.sensitivity(self)
         step = self._lattice_step(sigma, steps) if self.noise_precision == "lattice" else 0.0
         # The known part is rounded in both worlds: they differ by at most one step more in each
         # coordinate.
         slack = 1.001 * math.sqrt(self.dim) * step / reach
-        return math.sqrt(_honaker_squared_mu(steps, slack)) * reach / sigma
+        return math.sqrt(_honaker_squared_mu(steps, slack, age)) * reach / sigma
 
     def _process(self, steps: int | None) -> Process:
         assert steps is not None
@@ -295,15 +320,32 @@ class Tree(RunningTotal):
         steps, scale = self.horizon, self._scale(self.horizon)
         published_noise = self.calibration == "published"
         caveats = scales.doubts(self, self._formula(steps)) if published_noise else ()
+        levels = steps.bit_length()
+        doublings = [1 << k for k in range(levels)]
         if not self._collapses:
-            return scales.promise(self, name, scale, steps.bit_length(), caveats=caveats)
+            # docs/algorithms/tree.md: with Honaker's estimator a record may touch all nodes at once
+            by_age = [(age, age.bit_length()) for age in doublings]
+            return scales.promise(
+                self,
+                name,
+                scale,
+                levels,
+                by_age=by_age if self.estimator == "plain" else None,
+                caveats=caveats,
+            )
+        # a cost at some age is that at the next doubling: it holds for all between
+        ages = [
+            (last // 2 + 1, curves.Gaussian(self._mu(scale, steps, last))) for last in doublings
+        ]
+        ages.append((doublings[-1] + 1, curves.Gaussian(self._mu(scale, steps))))
         release = Release(
             name,
             curves.Gaussian(self._mu(scale, steps)),
             scales.sensitivity(self),
             f"Gaussian, standard deviation {scale:.6g} a node",
             1,
-            (f"a record touches {steps.bit_length()} nodes",),
+            (f"a record touches {levels} nodes",),
+            Stepwise(ages),
         )
         return scales.guarantee(self, release, caveats)
 

@@ -131,6 +131,7 @@ class WindowTree(RunningTotal):
     """
 
     _forgets = True
+    _expires = True
 
     def __init__(
         self,

@@ -299,7 +299,7 @@ def test_wrong_promises_and_bad_input() -> None:
     ledger = Ledger(Budget(1.0, 1e-6))
     with pytest.raises(ValueError, match=r"\(replace\)"):
         ledger.spend(of(Gaussian(0.1), neighbours="replace"), "x")
-    with pytest.raises(ValueError, match="window=5"):
+    with pytest.raises(ValueError, match="for 5 outputs"):
         ledger.spend(of(Gaussian(0.1), window=5), "x")
     with pytest.raises(ValueError, match="what"):
         ledger.spend(of(Gaussian(0.1)), " ")

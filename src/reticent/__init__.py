@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         privacy,
         sets,
         sums,
+        tables,
         trace,
         vertical,
     )
@@ -64,6 +65,7 @@ _PACKAGES = (
     "bandit",
     "erm",
     "vertical",
+    "tables",
     "estimators",
     "audit",
 )

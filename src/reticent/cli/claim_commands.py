@@ -17,7 +17,7 @@ import typer
 
 from reticent.cli.console import Console
 from reticent.cli.errors import Refused
-from reticent.cli.options import Json, Neighbours, Quiet, leave, positive
+from reticent.cli.options import Epsilon, Json, Neighbours, Quiet, leave, positive
 
 ALGORITHMS = (
     "tree", "window-tree", "correlated", "ftrl", "approximate-leader", "quadratic-leader",
@@ -48,10 +48,10 @@ def explain(
             autocompletion=_complete_algorithm,
         ),
     ] = None,
-    epsilon: Annotated[
-        float | None, typer.Option("--epsilon", "-e", help="Privacy budget.", callback=positive)
-    ] = None,
-    delta: Annotated[float, typer.Option(help="Of the budget; 0 is pure privacy.")] = 1e-6,
+    epsilon: Epsilon = None,
+    delta: Annotated[
+        float, typer.Option(help="Privacy parameter delta; 0 is pure privacy.")
+    ] = 1e-6,
     horizon: Annotated[
         int | None, typer.Option(help="How many records there are.", callback=positive)
     ] = None,

@@ -3,9 +3,8 @@
 Records are asked for by number (``read(n)``), so that whoever learns decides where a step ends.
 CSV and JSON lines need nothing but the standard library; Parquet needs pyarrow.
 
-The one thing a reader would get wrong: a line that cannot be read is still a record. It comes out with
-every cell missing, because leaving it out would shift all later records by one, and no guarantee
-speaks of that.
+A line that cannot be read is still a record. It comes out with every cell missing, because leaving it out
+would shift all later records by one, and no guarantee covers that.
 """
 
 from __future__ import annotations
@@ -18,11 +17,14 @@ import os
 import select
 import stat
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from reticent.cli.errors import Refused
+import numpy as np
+
+from reticent.tables.encoder import Encoded, Encoder
+from reticent.tables.schema import TableError
 
 STDIN = "-"
 _ENDINGS = {
@@ -37,49 +39,88 @@ Rows = tuple[dict[str, Sequence[Any]], int]
 
 
 class Source(Protocol):
-    """Records in order; ``header`` is None where each record names its own cells."""
+    """Records in order, asked for by number.
+
+    Attributes
+    ----------
+    header : list of str or None
+        Names of the columns; None where each record names its own cells (JSON lines).
+    live : bool
+        Whether records arrive while they are read.
+    ended : bool
+        Whether there are no more.
+    """
 
     header: list[str] | None
     live: bool
     ended: bool
 
     def read(self, count: int) -> Rows:
-        """Up to so many records, by column; fewer only at the end or when asked to stop."""
+        """The next ``count`` records by column, and how many there were.
+
+        There are fewer only at the end, or where a live stream was asked to stop.
+        """
 
 
 def open_source(
-    data: str,
+    data: str | os.PathLike[str],
     kind: str | None = None,
     stopped: Callable[[], bool] = lambda: False,
     names: Sequence[str] = (),
 ) -> Source:
-    """A source for what the command line names.
+    """Open a table or a stream of records.
 
     Parameters
     ----------
-    data
-        A file, a folder, or ``-`` for standard input.
-    kind
-        One of ``FORMATS``; by default told from the name, and on a stream from the first character.
-    stopped
-        Asked while a live stream is silent.
-    names
-        Columns that will be wanted.
+    data : path or str
+        A file, a folder of files with the same columns, or ``-`` for standard input.
+    kind : {"csv", "jsonl", "parquet"}, optional
+        The format; by default told from the name, and on a stream from the first character.
+    stopped : callable
+        Asked while a live stream is silent; True ends it.
+    names : sequence of str
+        Columns that will be wanted; others need not be read. By default all.
+
+    Returns
+    -------
+    Source
+
+    Raises
+    ------
+    TableError
+        There is nothing to read, or its format cannot be told.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from reticent import tables
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "visits.csv"
+    >>> _ = path.write_text("age,spent\\n35,yes\\n61,no\\n")
+    >>> source = tables.open_source(path)
+    >>> source.header
+    ['age', 'spent']
+    >>> source.read(10)
+    ({'age': ('35', '61'), 'spent': ('yes', 'no')}, 2)
+    >>> source.ended
+    True
     """
+    data = os.fspath(data)
     if data == STDIN:
         return _live(sys.stdin.fileno(), kind, stopped, names)
     path = Path(data)
     try:
         mode = path.stat().st_mode
     except OSError as error:
-        raise Refused(f"{data} cannot be read: {error.strerror}") from None
+        raise TableError(f"{data} cannot be read: {error.strerror}") from None
     if stat.S_ISDIR(mode):
         files = sorted(p for p in path.iterdir() if p.is_file() and p.suffix in _ENDINGS)
         if not files:
-            raise Refused(f"the folder {data} holds no CSV, JSON lines or Parquet files")
+            raise TableError(f"the folder {data} holds no CSV, JSON lines or Parquet files")
         kinds = {_kind(file, kind) for file in files}
         if len(kinds) > 1:
-            raise Refused(f"the folder {data} holds several formats; say which with --format")
+            raise TableError(
+                f"the folder {data} holds several formats; say which one (--format, or kind=)"
+            )
     elif stat.S_ISREG(mode):
         files, kinds = [path], {_kind(path, kind)}
     else:
@@ -90,9 +131,17 @@ def open_source(
     return _Text(lambda: itertools.chain.from_iterable(_lines(f) for f in files), word, files)
 
 
-def count_records(data: str, kind: str | None = None) -> int | None:
-    """How many records a file or folder holds; None for a stream."""
-    source = open_source(data, kind) if data != STDIN else None
+def count_records(data: str | os.PathLike[str], kind: str | None = None) -> int | None:
+    """How many records a file or folder holds; None for a stream.
+
+    Parameters
+    ----------
+    data : path or str
+        A file, a folder of files, or ``-`` for standard input.
+    kind : {"csv", "jsonl", "parquet"}, optional
+        The format; by default told from the name.
+    """
+    source = open_source(data, kind) if os.fspath(data) != STDIN else None
     if source is None or source.live:
         return None
     if isinstance(source, _Parquet):
@@ -105,10 +154,126 @@ def count_records(data: str, kind: str | None = None) -> int | None:
             return total
 
 
+def open_records(
+    data: str | os.PathLike[str],
+    encoder: Encoder,
+    kind: str | None = None,
+    stopped: Callable[[], bool] = lambda: False,
+    *,
+    labels: bool = True,
+) -> tuple[Source, list[str]]:
+    """Open a table for one encoder: only its columns are read, and all of them must be there.
+
+    Parameters
+    ----------
+    data : path or str
+        A file, a folder of files with the same columns, or ``-`` for standard input.
+    encoder : Encoder
+        Which columns are wanted.
+    kind : {"csv", "jsonl", "parquet"}, optional
+        The format; by default told from the name, and on a stream from the first character.
+    stopped : callable
+        Asked while a live stream is silent; True ends it.
+    labels : bool
+        Whether the target is wanted too.
+
+    Returns
+    -------
+    source : Source
+        The records.
+    unused : list of str
+        Columns of the table that the schema does not declare.
+    """
+    wanted = [*encoder.columns, encoder.target] if labels else encoder.columns
+    source = open_source(data, kind, stopped, [column.name for column in wanted])
+    if source.header is None:
+        return source, []
+    return source, encoder.check_header(source.header, target=labels)
+
+
+def batches(
+    source: Source, encoder: Encoder, *, rows: int = 8192, labels: bool = True
+) -> Iterator[Encoded]:
+    """The rest of a source, encoded, some records at a time; a live source gives one at a time.
+
+    Parameters
+    ----------
+    source : Source
+        What :func:`open_source` or :func:`open_records` returned.
+    encoder : Encoder
+        How records become numbers.
+    rows : int
+        How many records to read at a time.
+    labels : bool
+        Whether to encode the target.
+    """
+    while not source.ended:
+        columns, got = source.read(1 if source.live else rows)
+        yield encoder.encode(columns, got, labels=labels)
+
+
+def read(
+    data: str | os.PathLike[str], encoder: Encoder, kind: str | None = None, *, labels: bool = True
+) -> Encoded:
+    """A whole table, encoded.
+
+    Parameters
+    ----------
+    data : path or str
+        A file, a folder of files with the same columns, or ``-`` for standard input.
+    encoder : Encoder
+        How records become numbers.
+    kind : {"csv", "jsonl", "parquet"}, optional
+        The format; by default told from the name, and on a stream from the first character.
+    labels : bool
+        Whether to encode the target.
+
+    Returns
+    -------
+    Encoded
+        ``X`` and ``y`` are what an estimator's ``fit`` takes; rows in ``bad`` have no usable label.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from reticent import tables
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "visits.csv"
+    >>> _ = path.write_text("age,spent\\n35,yes\\n80,no\\n40,perhaps\\n")
+    >>> age = {"type": "number", "bounds": [0, 80]}
+    >>> columns = {"age": age, "spent": {"type": "boolean"}}
+    >>> encoder = tables.Encoder(tables.Schema.from_dict({"columns": columns}), "spent")
+    >>> records = tables.read(path, encoder)
+    >>> records.X.tolist(), records.y.tolist(), records.bad
+    ([[-0.125], [1.0], [0.0]], ['true', 'false', 'false'], {2: 'not one of its declared values'})
+    """
+    source, _ = open_records(data, encoder, kind, labels=labels)
+    return join(batches(source, encoder, labels=labels))
+
+
+def join(parts: Iterable[Encoded]) -> Encoded:
+    """Several batches of encoded records as one."""
+    parts = list(parts)
+    bad: dict[int, str] = {}
+    before = 0
+    for part in parts:
+        bad |= {before + row: reason for row, reason in part.bad.items()}
+        before += len(part.X)
+    without = parts[0].y is None
+    return Encoded(
+        np.concatenate([part.X for part in parts]),
+        None if without else np.concatenate([part.y for part in parts]),
+        np.concatenate([part.codes for part in parts]),
+        bad,
+        sum(part.outside for part in parts),
+    )
+
+
 def _kind(path: Path, kind: str | None) -> str:
     word = kind or _ENDINGS.get(path.suffix)
     if word is None:
-        raise Refused(f"what {path} is cannot be told from its name; say --format csv or jsonl")
+        raise TableError(
+            f"what {path} is cannot be told from its name; say its format (--format, or kind=): csv, jsonl or parquet"
+        )
     return word
 
 
@@ -117,7 +282,7 @@ def _lines(path: Path) -> Iterator[str]:
         with open(path, encoding="utf-8-sig", errors="replace", newline="") as file:
             yield from file
     except OSError as error:
-        raise Refused(f"{path} cannot be read: {error.strerror}") from None
+        raise TableError(f"{path} cannot be read: {error.strerror}") from None
 
 
 class _Text:
@@ -144,7 +309,7 @@ class _Text:
         """Read one record ahead, which reads the header."""
         first = next(self._rows, None)
         if self.header is None:
-            raise Refused("the data are empty: not even a header")
+            raise TableError("the data are empty: not even a header")
         if first is not None:
             self._rows = itertools.chain([first], self._rows)
 
@@ -157,16 +322,16 @@ class _Text:
         header = [name.strip() for name in next(reader)]
         if self.header is None:
             if len(set(header)) != len(header):
-                raise Refused("the data's header names a column twice")
+                raise TableError("the data's header names a column twice")
             self.header, self._width = header, len(header)
         elif header != self.header:
-            raise Refused("the files of the folder differ in their headers")
+            raise TableError("the files of the folder differ in their headers")
         try:
             for row in reader:
                 if row:
                     yield row
         except csv.Error as error:
-            raise Refused(f"the data are not well-formed CSV: {error}") from None
+            raise TableError(f"the data are not well-formed CSV: {error}") from None
 
     def read(self, count: int) -> Rows:
         rows = list(itertools.islice(self._rows, count))
@@ -250,10 +415,10 @@ class _Parquet:
         try:
             self._files = [parquet.ParquetFile(file) for file in files]
         except Exception as error:
-            raise Refused(f"{files[0]} is not a readable Parquet file ({error})") from None
+            raise TableError(f"{files[0]} is not a readable Parquet file ({error})") from None
         self.header: list[str] | None = list(self._files[0].schema_arrow.names)
         if any(list(file.schema_arrow.names) != self.header for file in self._files):
-            raise Refused("the files of the folder differ in their columns")
+            raise TableError("the files of the folder differ in their columns")
         wanted = [name for name in names if name in self.header] or self.header
         self._batches = (
             batch for file in self._files for batch in file.iter_batches(_BLOCK, columns=wanted)

@@ -19,10 +19,12 @@ if TYPE_CHECKING:
         losses,
         noise,
         online,
+        papers,
         plots,
         privacy,
         sets,
         sums,
+        tables,
         trace,
         vertical,
     )
@@ -71,6 +73,8 @@ _PACKAGES = (
     "bandit",
     "erm",
     "vertical",
+    "papers",
+    "tables",
     "estimators",
     "audit",
 )

@@ -100,7 +100,7 @@ class Guarantee:
     Parameters
     ----------
     releases
-        All that was, or will be, computed from the records and published.
+        All that was, or will be, computed from the records and released.
     neighbours, window
         As in :class:`Budget`.
     seeded
@@ -351,7 +351,7 @@ class Guarantee:
                 "less is promised afterwards" if self._fades else "nothing is promised afterwards"
             )
             lines.append(
-                f"window: {self.window} outputs, one for each record, published or not, counted from "
+                f"window: {self.window} outputs, one for each record, released or not, counted from "
                 f"the first that a {self.unit} enters; {after}"
             )
         if self._fades:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from reticent import _checks
-from reticent.privacy import Guarantee, Release, calibration, compose, curves, published
+from reticent.privacy import Guarantee, Release, calibration, compose, curves
 from reticent.privacy.ages import Stepwise
+from reticent.privacy.prescribed import Prescription
 
 if TYPE_CHECKING:
     from reticent.sums.base import RunningTotal
@@ -42,28 +44,6 @@ def exact(total: RunningTotal, count: int) -> float:
     return calibration.gamma(total.budget, sensitivity(total), count)
 
 
-def printed(formula: published.Published) -> float:
-    """Scale of the noise of one node as a paper prints it."""
-    scale = float(formula.scale)
-    if not scale > 0.0:
-        raise ValueError(
-            f"the published formula ({formula.where}) adds no noise in this setting; use calibration='exact'"
-        )
-    return scale
-
-
-def doubts(total: RunningTotal, formula: published.Published) -> tuple[str, ...]:
-    """A sentence if the paper's claim for its noise does not hold under the total's neighbouring relation."""
-    claimed, delta = formula.claimed
-    truth = formula.true_epsilon(delta, total.budget.neighbours)
-    if truth <= claimed * (1 + 1e-9):
-        return ()
-    return (
-        f"published noise ({formula.where}): the paper claims epsilon = {claimed:g} at delta = {delta:g}, "
-        f"but under {total.budget.neighbours!r} neighbours it gives {truth:.4g}",
-    )
-
-
 def coordinate_variance(total: RunningTotal, scale: float) -> float:
     """Variance of one coordinate of one node's noise."""
     if total.noise == "gaussian":
@@ -79,7 +59,7 @@ def promise(
     *,
     by_age: Sequence[tuple[int, int]] | None = None,
     details: tuple[str, ...] = (),
-    caveats: tuple[str, ...] = (),
+    formula: Prescription | None = None,
 ) -> Guarantee:
     """The guarantee of noise of a given scale at ``count`` nodes that one record touches.
 
@@ -96,7 +76,7 @@ def promise(
     ages = Stepwise([(age, compose([(curve, n)])) for age, n in by_age or [(1, count)]])
     if total.budget.window is not None and total._expires:
         ages = Stepwise([*ages.steps, (total.budget.window + 1, curves.NoPrivacy())])
-    return guarantee(total, Release(mechanism, curve, reach, text, count, details, ages), caveats)
+    return guarantee(total, Release(mechanism, curve, reach, text, count, details, ages), formula)
 
 
 def epochs(total: RunningTotal, mechanism: str) -> Guarantee:
@@ -109,12 +89,21 @@ def epochs(total: RunningTotal, mechanism: str) -> Guarantee:
     return guarantee(total, Release(mechanism, curve, sensitivity(total), text, 1, details, ages))
 
 
-def guarantee(total: RunningTotal, release: Release, caveats: tuple[str, ...] = ()) -> Guarantee:
-    """One release under the total's own relation, window and kind of noise."""
-    return Guarantee.of(
+def guarantee(
+    total: RunningTotal, release: Release, formula: Prescription | None = None
+) -> Guarantee:
+    """One release under the total's own relation, window and kind of noise.
+
+    Where the noise was prescribed, the guarantee is the truth about it all the same, and a caveat says
+    where that is less than was claimed.
+    """
+    made = Guarantee.of(
         total.budget,
         [release],
         seeded=total._source.seeded,
         lattice=total.noise_precision == "lattice",
-        caveats=caveats,
     )
+    if formula is None:
+        return made
+    doubts = formula.doubts(total.budget.neighbours, made.epsilon(formula.claimed[1]))
+    return replace(made, caveats=doubts)

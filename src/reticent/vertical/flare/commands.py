@@ -1,7 +1,7 @@
 """What a consortium types: make the kits, start the server and the parties, run, read the model.
 
-The functions here take plain arguments and print nothing but progress; `python -m
-reticent.vertical.flare` and the `reticent vertical` command are thin coats over them.
+The functions here take plain arguments and print nothing but progress; `reticent vertical` is a thin coat
+over them.
 
 The one thing a reader would get wrong: `provision` knows every private key it makes. That is right
 for a trial on one machine, or where all parties trust who runs it; hand each kit over a safe

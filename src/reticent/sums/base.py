@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from reticent import _checks, _state
-from reticent.noise import lattice
+from reticent.noise import door, lattice
 from reticent.noise.source import Source, generation
 from reticent.privacy import Budget, Guarantee, charge
 from reticent.sums import kernels
@@ -146,13 +146,10 @@ class RunningTotal(ABC):
         total = np.zeros(self.dim, np.int64 if process.lattice else np.float64)
         block: NDArray[Any] = np.empty((0, self.dim), total.dtype)
         per_step = 1.0 / process.step
-        long = kernels.shortening(self.dim, per_step)
-        # A float norm is within (dim + 16) units of the true one, so a vector clipped to this is
-        # not above `norm`.
-        limit = self.norm * (1.0 - (self.dim + 16) * 2.0**-52) if process.lattice else self.norm
+        limit = door.limit_for(self.norm, self.dim)
         # From here on nothing is called, so that an interrupt finds the old stretch or the new one.
         self._noise, self._total, self._block, self._row = process, total, block, 0
-        self._per_step, self._long, self._limit = per_step, long, limit
+        self._per_step, self._limit = per_step, limit
         self._base, self._epoch_start, self._epoch_steps = base, start, steps
 
     def _lattice_step(self, scale: float, steps: float) -> float:
@@ -252,15 +249,15 @@ class RunningTotal(ABC):
         self._ready()
         row = self._row
         self._advance(1)
-        factor = kernels.add(
+        code = kernels.add(
             v, self._total, self._block, row, self._limit, self._per_step, self._noise.step,
             self._base, out,
         )  # fmt: skip
-        if factor < 0.0:
+        if code == door.REFUSED:
             self._advance(-1)
             _checks.vector(v, "contribution", self.dim)
-        if factor < self._long:
-            self.clipped += 1
+            raise ValueError("contribution must be finite and must not change while it is added")
+        self.clipped += code
         return out
 
     def run(self, contributions: ArrayLike) -> NDArray[np.float64]:
@@ -268,10 +265,7 @@ class RunningTotal(ABC):
         rows = _checks.real_array(contributions, "contributions")
         if rows.ndim != 2 or rows.shape[1] != self.dim:
             raise ValueError(f"contributions must have shape (n, {self.dim}), got {rows.shape}")
-        factors = np.empty(len(rows))
-        unit = self._per_step  # a power of two, and so is what it becomes in a later epoch
-        clipped = kernels.multipliers(rows, self._limit, unit, factors)
-        if clipped < 0:
+        if not door.finite(rows.reshape(-1)):  # a refusal must come before anything is added
             _checks.matrix(rows, "contributions", self.dim)
         out = np.empty((len(rows), self.dim))
         with self._lock:
@@ -284,12 +278,11 @@ class RunningTotal(ABC):
             while done < len(rows):
                 noise = self._take(len(rows) - done)
                 end = done + len(noise)
-                kernels.run(
-                    rows[done:end], factors[done:end] * (self._per_step / unit), self._total, noise,
+                self.clipped += kernels.run(
+                    rows[done:end], self._limit, self._per_step, self._total, noise,
                     self._noise.step, self._base, out[done:end],
                 )  # fmt: skip
                 done = end
-            self.clipped += clipped
         return out
 
     def _take(self, most: int) -> NDArray[Any]:

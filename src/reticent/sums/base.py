@@ -198,12 +198,16 @@ class RunningTotal(ABC):
 
     def _next_epoch(self) -> None:
         """The old epoch enters only through its last released total, so the new one costs no privacy."""
-        released = self._total + (self._block[self._row - 1] if self._row else 0)
         steps = 2 * self._epoch_steps  # type: ignore[operator]
-        base = self._base + self._noise.step * released
+        base = self._released()
         # The process first, which may take seconds: an interrupt there must not leave a longer epoch
         # with the noise of a shorter one.
         self._enter(self._process(steps), base, self.steps, steps)
+
+    def _released(self) -> NDArray[np.float64]:
+        """The last noisy total, once more."""
+        noise = self._block[self._row - 1] if self._row else 0
+        return np.asarray(self._base + self._noise.step * (self._total + noise), np.float64)
 
     def _rebase(self, t: int) -> None:
         """Move what has expired out of the exact total, so that it never overflows on an endless stream."""

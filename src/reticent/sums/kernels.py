@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from numba import njit
 
-from reticent.noise.door import REFUSED, WHOLE, admit, bounded
+from reticent.noise.door import REFUSED, WHOLE, admit, cut, fill, largest_square
 
 
 @njit(cache=True, nogil=True)
@@ -27,9 +27,11 @@ def add(v, total, block, row, limit, per_step, step, base, out):  # type: ignore
 def run(rows, limit, per_step, total, noise, step, base, out):  # type: ignore[no-untyped-def]
     """Many contributions; how many were clipped, or refused and so added nothing."""
     clipped = 0
+    most = largest_square(limit * per_step)
     for t in range(rows.shape[0]):
-        if bounded(rows[t], per_step, limit * per_step, out[t]) != WHOLE:
-            clipped += 1
+        if not fill(rows, t, per_step, out, t) <= most:
+            code = cut(rows[t], per_step, limit * per_step, out[t])
+            clipped += 1 if code != WHOLE else 0
         for i in range(total.size):
             total[i] += total.dtype.type(out[t, i])
             out[t, i] = base[i] + step * (total[i] + noise[t, i])

@@ -183,9 +183,9 @@ def cut(v, scale, limit, out):  # type: ignore[no-untyped-def]
     else:
         if size * (1.0 - slack) > limit:
             code = CLIPPED
-        factor = math.copysign(limit * (1.0 - shortening(n)) / length, scale)
+        target = math.copysign(limit * (1.0 - shortening(n)), scale)
         for i in range(n):
-            out[i] *= factor
+            out[i] = out[i] * target / length
     unit = math.ldexp(1.0, min(1000, max(-1000, -math.frexp(limit)[1])))
     square = 0.0
     for i in range(n):

@@ -108,7 +108,7 @@ class Clean:
         self.dim = dim
         self._total = np.zeros(dim)
 
-    gauge = (np.inf, 1.0)
+    gauge = (1e150, 1.0)  # no limit, but for what is not finite
 
     def error(self, t: int) -> float:
         return 0.0

@@ -27,6 +27,7 @@ from reticent.erm.fit import Fit
 from reticent.losses.base import dense_rows
 from reticent.losses.kernels import dphi, implicit_scalar
 from reticent.noise import Source
+from reticent.noise.door import bounded_row, dot_and_copy
 from reticent.noise.release import noisy
 from reticent.privacy import charge, prescribed
 from reticent.sets import L2Ball, WholeSpace
@@ -44,22 +45,21 @@ _DENSE = 2e8
 def _pass(A, y, order, loss, rule, where, x, mean):  # type: ignore[no-untyped-def]
     """One step for each record; x ends at the last iterate, mean at the average of all.
 
-    loss: kind, params and slope bound. rule: implicit or not, alpha (the ridge), the largest step of
-    the explicit method, weighted or not. where: the set's kind and params. Iterate t + 1 follows
-    record t.
+    loss: kind, params, slope bound and the length that rows are cut to. rule: implicit or not, alpha
+    (the ridge), the largest step of the explicit method, weighted or not. where: the set's kind and
+    params. Iterate t + 1 follows record t.
     """
-    kind, params, bound = loss
+    kind, params, bound, limit = loss
     implicit, alpha, cap, weighted = rule
     dim = x.size
     work = np.empty(2 * dim + 2)
+    room = np.empty((2, dim))
+    row = room[1]
     mean[:] = x
     for t in range(1, order.size + 1):
         i = order[t - 1]
-        z = 0.0
-        square = 0.0
-        for j in range(dim):
-            z += A[i, j] * x[j]
-            square += A[i, j] * A[i, j]
+        bounded_row(A, i, 1.0, limit, room, 0)
+        z, square = dot_and_copy(room, 0, x, row)
         if implicit:
             step = 1.0 / (alpha * t)
             w = t / (t + 1.0)
@@ -70,9 +70,9 @@ def _pass(A, y, order, loss, rule, where, x, mean):  # type: ignore[no-untyped-d
             w = 1.0 - alpha * step
             slope = dphi(kind, params, z, y[i])
             factor = step
-        factor *= min(bound, max(-bound, slope))
+        factor *= min(bound, max(-bound, slope)) if slope == slope else 0.0
         for j in range(dim):
-            x[j] = w * x[j] - factor * A[i, j]
+            x[j] = w * x[j] - factor * row[j]
         project_inplace(where[0], where[1], x, work)
         share = 2.0 / (t + 2.0) if weighted else 1.0 / (t + 1.0)
         for j in range(dim):
@@ -218,7 +218,7 @@ def iterate(problem: Problem, order: Any, alpha: float, average: str, inner: str
     mean = np.empty(problem.dim)
     rows = np.ascontiguousarray(dense_rows(problem.A))
     cap = 2.0 / (alpha + problem.smoothness - problem.loss.ridge + alpha)
-    _pass(rows, problem.y, order, (kind, params, problem.slope_bound),
+    _pass(rows, problem.y, order, (kind, params, problem.slope_bound, problem.row_limit),
           (inner == "implicit", alpha, cap, average == "weighted"), (set_kind, set_params), x,
           mean)  # fmt: skip
     return x if average == "last" else mean

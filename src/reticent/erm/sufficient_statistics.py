@@ -192,7 +192,7 @@ def _joint(problem: Problem, given: float | None, seed: int | None, callback: Ca
     recorder.facts["clipped"] = str(problem.clipped)
     charge(guarantee, NAME)
     with recorder:
-        V, u = gram(problem.A, problem.y)
+        V, u = gram(problem.A, problem.y, problem.row_limit)
         stacked = np.concatenate([_fold(V) / matrix, u / vector])
         seen = noisy(stacked, scale, source, noise=problem.noise, precision=problem.precision)
         V, u = _unfold(seen[:-p], p) * matrix, seen[-p:] * vector
@@ -318,7 +318,7 @@ def _adassp(problem: Problem, given: float | None, calibration: str, seed: int |
     recorder.facts["clipped"] = str(problem.clipped)
     charge(guarantee, NAME)
     with recorder:
-        V, u = gram(problem.A, problem.y)
+        V, u = gram(problem.A, problem.y, problem.row_limit)
         rows, columns = np.triu_indices(p)
         smallest = scipy.linalg.eigvalsh(V, subset_by_index=[0, 0])
         seen = [

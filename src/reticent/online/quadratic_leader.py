@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from reticent import _checks, sums
 from reticent.losses import Loss, Squared
-from reticent.noise import lattice
+from reticent.noise import door, lattice
 from reticent.online import quadratic_kernels as k
 from reticent.online import records, totals
 from reticent.online.base import FloatArray, check_horizon
@@ -178,12 +178,13 @@ class QuadraticLeader(TotalLearner):
         """How far replacing one record by another moves the joint total.
 
         Two records at an angle with cosine c move it by F^4 (2 (1 - c^2) + 2 q (1 + c)) squared, where q
-        weighs u beside V; the worst angle has c = q/2. Truncation to the lattice adds at most one
-        step in each coordinate.
+        weighs u beside V; the worst angle has c = q/2. A joint vector that is as long as it can be may
+        be shortened a little, or not, and truncation to the lattice adds at most one step in each
+        coordinate.
         """
         q = (self.weight * Y / F) ** 2
         square = 2.0 + 2.0 * q + 0.5 * q * q if q <= 2.0 else 4.0 * q
-        moved = F * F * math.sqrt(square) * (1.0 + 1e-12)
+        moved = F * F * math.sqrt(square) * (1.0 + 1e-12) + 4.0 * door.shortening(dim) * norm
         if self.noise_precision == "float":
             return moved
         pure = self.budget.delta == 0.0
@@ -210,7 +211,10 @@ class QuadraticLeader(TotalLearner):
         self._matrix = np.zeros((d, d))
         self._vector = np.zeros(d)
         self._work = np.zeros(2 * d)
+        self._room = np.zeros(d + 2 * total.dim)
+        self._bounds = np.array(records.bounds(self.loss, d))
         self._decision = np.array(self.set.project(np.zeros(d)), dtype=np.float64)
+        self._target = self._decision.copy()  # before it is projected
         self._loss_kernel = self.loss.kernel
         kernel = self.set.kernel
         self._set_kernel = (-1, np.zeros(0)) if kernel is None else (kernel[0], np.array(kernel[1]))
@@ -260,6 +264,7 @@ class QuadraticLeader(TotalLearner):
     ) -> FloatArray:
         loss_kind, loss_params = self._loss_kernel
         losses = np.empty(len(chunk)) if losses is None else losses
+        self._check_finished()
         total, knobs = self.total, self._knobs
         one_by_one = self._set_kernel[0] < 0
         done = written = 0
@@ -271,19 +276,28 @@ class QuadraticLeader(TotalLearner):
             if one_by_one:
                 end = done + 1
             row = total._row
+            # what follows may fail (a projection of the user's own), and no record must come twice
+            self._unfinished = True
+            self._target[:] = self._decision
             total._advance(end - done)
             k.play(
-                chunk.A[done:end], chunk.labels[done:end], chunk.gaps[done:end],
+                chunk.A[done:end], chunk.labels[done:end], chunk.gaps[done:end], self._bounds,
                 loss_kind, loss_params, knobs, *self._set_kernel, total._total,
-                total._block[row:], total._base, self._noisy, self._decision,
-                self._matrix, self._vector, self._work, wait, every, pages[written:],
+                total._block[row:], total._base, self._noisy, self._target,
+                self._matrix, self._vector, self._work, self._room, wait, every, pages[written:],
                 losses[done:end],
             )  # fmt: skip
             if one_by_one:
-                self._decision[:] = self.set.project(self._decision)
+                self._finish()
+            else:
+                self._decision[:], self._unfinished = self._target, False
             turned, wait = pages_of(end - done, wait, every)
             written, done = written + turned, end
         return losses
+
+    def _decide(self) -> None:
+        point = np.reshape(self.set.project(self._target), -1)
+        self._decision[:] = _checks.vector(point, "what project returned", self.dim)
 
     # ------------------------------------------------------------------ saved states
 
@@ -298,6 +312,8 @@ class QuadraticLeader(TotalLearner):
                 "calibration": self.calibration,
             },
             "decision": self._decision.copy(),
+            "target": self._target.copy(),
+            "unfinished": self._unfinished,
             "knobs": self._knobs.copy(),
             "total": self.total._facts(),
         }
@@ -324,6 +340,8 @@ class QuadraticLeader(TotalLearner):
                 "promised rests on them"
             )
         learner._decision[...] = state["decision"]
+        learner._target[...] = state.get("target", state["decision"])
+        learner._unfinished = bool(state.get("unfinished", False))
         learner._knobs[...] = state["knobs"]
         return learner
 

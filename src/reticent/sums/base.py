@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from reticent import _checks, _state
-from reticent.noise import lattice
+from reticent.noise import door, lattice
 from reticent.noise.source import Source, generation
 from reticent.privacy import Budget, Guarantee, charge, uncharged
 from reticent.privacy.budget import OLDEST
@@ -154,13 +154,10 @@ class RunningTotal(ABC):
         total = np.zeros(self.dim, np.int64 if process.lattice else np.float64)
         block: NDArray[Any] = np.empty((0, self.dim), total.dtype)
         per_step = 1.0 / process.step
-        long = kernels.shortening(self.dim, per_step)
-        # A float norm is within (dim + 16) units of the true one, so a vector clipped to this is
-        # not above `norm`.
-        limit = self.norm * (1.0 - (self.dim + 16) * 2.0**-52) if process.lattice else self.norm
+        limit = door.limit_for(self.norm, self.dim)
         # From here on nothing is called, so that an interrupt finds the old stretch or the new one.
         self._noise, self._total, self._block, self._row = process, total, block, 0
-        self._per_step, self._long, self._limit = per_step, long, limit
+        self._per_step, self._limit = per_step, limit
         self._base, self._epoch_start, self._epoch_steps = base, start, steps
 
     def _lattice_step(self, scale: float, steps: float) -> float:
@@ -210,12 +207,16 @@ class RunningTotal(ABC):
 
     def _next_epoch(self) -> None:
         """The old epoch enters only through its last released total, so the new one costs no privacy."""
-        released = self._total + (self._block[self._row - 1] if self._row else 0)
         steps = 2 * self._epoch_steps  # type: ignore[operator]
-        base = self._base + self._noise.step * released
+        base = self._released()
         # The process first, which may take seconds: an interrupt there must not leave a longer epoch
         # with the noise of a shorter one.
         self._enter(self._process(steps), base, self.steps, steps)
+
+    def _released(self) -> NDArray[np.float64]:
+        """The last noisy total, once more."""
+        noise = self._block[self._row - 1] if self._row else 0
+        return np.asarray(self._base + self._noise.step * (self._total + noise), np.float64)
 
     def _carry(self) -> None:
         """Move the high part of the exact total into ``_base``, so that it never overflows.
@@ -271,15 +272,15 @@ class RunningTotal(ABC):
         self._ready()
         row = self._row
         self._advance(1)
-        factor = kernels.add(
+        code = kernels.add(
             v, self._total, self._block, row, self._limit, self._per_step, self._noise.step,
             self._base, out,
         )  # fmt: skip
-        if factor < 0.0:
+        if code == door.REFUSED:
             self._advance(-1)
             _checks.vector(v, "contribution", self.dim)
-        if factor < self._long:
-            self.clipped += 1
+            raise ValueError("contribution must be finite and must not change while it is added")
+        self.clipped += code
         return out
 
     def run(self, contributions: ArrayLike) -> NDArray[np.float64]:
@@ -287,10 +288,7 @@ class RunningTotal(ABC):
         rows = _checks.real_array(contributions, "contributions")
         if rows.ndim != 2 or rows.shape[1] != self.dim:
             raise ValueError(f"contributions must have shape (n, {self.dim}), got {rows.shape}")
-        factors = np.empty(len(rows))
-        unit = self._per_step  # a power of two, and so is what it becomes in a later epoch
-        clipped = kernels.multipliers(rows, self._limit, unit, factors)
-        if clipped < 0:
+        if not door.finite(rows.reshape(-1)):  # a refusal must come before anything is added
             _checks.matrix(rows, "contributions", self.dim)
         out = np.empty((len(rows), self.dim))
         with self._lock:
@@ -303,12 +301,11 @@ class RunningTotal(ABC):
             while done < len(rows):
                 noise = self._take(len(rows) - done)
                 end = done + len(noise)
-                kernels.run(
-                    rows[done:end], factors[done:end] * (self._per_step / unit), self._total, noise,
+                self.clipped += kernels.run(
+                    rows[done:end], self._limit, self._per_step, self._total, noise,
                     self._noise.step, self._base, out[done:end],
                 )  # fmt: skip
                 done = end
-            self.clipped += clipped
         return out
 
     def _take(self, most: int) -> NDArray[Any]:

@@ -533,11 +533,11 @@ def test_pure_noise_with_a_delta_meets_its_budget(noise):
 
 def test_published_noise_is_reported_as_it_is(monkeypatch):
     """The paper's own noise, and the mu of the worst record under it, from the matrix."""
-    from reticent.privacy import published
+    from reticent import papers
 
     budget = reticent.Budget(1.0, 1e-6, window=12)
     total = sums.WindowTree(80, budget=budget, noise_precision="float", calibration="published")
-    assert total.error(1) == published.window_tree_gaussian(1.0, 1e-6, window=12).scale
+    assert total.error(1) == papers.window_tree_gaussian(1.0, 1e-6, window=12).scale
     matrix = reference.as_matrix(total, 40, monkeypatch)
     assert total.guarantee.gdp == pytest.approx(reference.worst_mu(matrix, 12), rel=1e-9)
     for estimator in ("plain", "honaker"):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import reticent
-from reticent import erm, losses, sets, vertical
-from reticent.privacy import BudgetExceeded, published
+from reticent import erm, losses, papers, sets, vertical
+from reticent.privacy import BudgetExceeded
 from reticent.vertical import (
     Coordinator,
     InProcess,
@@ -182,7 +182,7 @@ def test_sampling_parties_does_not_shrink_the_solution(make_party):
 def test_the_printed_sketch_noise_is_refused(make_transport):
     """Noise with a 1/n that the message does not have: a site's own ledger sees what it costs."""
     budget = reticent.Budget(1.0, 1e-6)
-    printed = published.vertical_sketch(1.0, 1e-6, parties=3, steps=10, n=400,
+    printed = papers.vertical_sketch(1.0, 1e-6, parties=3, steps=10, n=400,
                                         singular_value=4.0, column_norm=1.0)  # fmt: skip
     coordinator = Coordinator(make_transport(ledger=budget))
     with pytest.raises(RefusedByParty, match="budget") as caught:
@@ -203,7 +203,7 @@ def test_published_noise_runs_and_its_truth_is_told(make_transport):
     fit = Coordinator(make_transport(ledger=reticent.Budget(50.0, 1e-6))).run(
         budget=budget, variant="product", rounds=10, sketch_size=50, calibration="published"
     )
-    index = published.vertical_index(1.0, 1e-6, parties=3, steps=10, n=400, norm=2.0)
+    index = papers.vertical_index(1.0, 1e-6, parties=3, steps=10, n=400, norm=2.0)
     plan = fit.plans["north"]
     assert plan.selection == "laplace"
     assert plan.selection_scale == pytest.approx(400 * float(index.scale))

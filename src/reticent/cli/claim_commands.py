@@ -31,8 +31,8 @@ def _complete_algorithm(incomplete: str) -> list[str]:
 
 
 def _complete_figure(incomplete: str) -> list[str]:
-    # one file a figure, whose name ends in a number; importing them all is too slow for a tab
-    files = (Path(__file__).parent / "reproduce").glob("*_[0-9]*.py")
+    # one file per figure, whose name ends in a number; importing them all is too slow for a tab
+    files = (Path(__file__).parents[1] / "papers" / "figures").glob("*_[0-9]*.py")
     names = sorted(file.stem.replace("_", "-") for file in files)
     return [name for name in names if name.startswith(incomplete)]
 
@@ -153,6 +153,6 @@ def reproduce(
 
     As published, corrected, and ours; without a name, list them.
     """
-    from reticent.cli.reproduce.command import reproduce as body
+    from reticent.cli.reproduce import reproduce as body
 
     leave(body(figure, full, out, quiet, json))

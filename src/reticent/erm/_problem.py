@@ -26,7 +26,6 @@ from reticent.erm._sums import UNIT, UNITS, summed_slopes, weighted_rows
 from reticent.losses import ClipCounts, GeneralizedLinear, Loss, Quadratic, kernels
 from reticent.noise import Source, release
 from reticent.privacy import Budget, Guarantee, Release, curves, with_remarks
-from reticent.privacy.published import Published
 
 IGNORANCE = 0.25
 """The default radius lets the noise cost at most this share of what the zero decision loses."""
@@ -340,15 +339,3 @@ def default_radius(problem: Problem, solver: str, noise_norm: Any = None) -> flo
         middle = math.sqrt(low * high)
         low, high = (middle, high) if is_small(middle) else (low, middle)
     return low
-
-
-def doubts(formula: Published, budget: Budget) -> tuple[str, ...]:
-    """A sentence if a paper's claim for its noise is not true for these neighbours."""
-    claimed, delta = formula.claimed
-    truth = formula.true_epsilon(delta, budget.neighbours)
-    if truth <= claimed * (1.0 + 1e-9):
-        return ()
-    return (
-        f"published noise ({formula.where}): the paper claims epsilon = {claimed:g} at delta = "
-        f"{delta:g}, but under {budget.neighbours!r} neighbours it gives {truth:.4g}",
-    )

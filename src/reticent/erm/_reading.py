@@ -21,11 +21,10 @@ from reticent import _checks
 from reticent._checks import FloatArray
 from reticent.erm._problem import Problem
 from reticent.losses import ClipCounts, GeneralizedLinear, Loss, records
-from reticent.privacy import Budget
+from reticent.privacy import Budget, prescribed
 from reticent.sets import WholeSpace
 
 PRECISIONS = ("lattice", "float")
-CALIBRATIONS = ("exact", "published")
 LEAST_NORM = 2.0**-300
 """Squares of smaller features vanish, and with them the norm that a record is clipped to."""
 
@@ -61,7 +60,7 @@ def read(
             "squares of such features vanish; rescale the records"
         )
     _checks.choice(noise_precision, "noise_precision", PRECISIONS)
-    _checks.choice(calibration, "calibration", CALIBRATIONS)
+    prescribed.check(calibration)
     bound = _checks.number(weight_bound, "weight_bound", low=0.0, open_low=True)
     A, labels, clipped = (_prepare_entries if by_entries else type(loss).prepare)(loss, X, y)
     dim = int(A.shape[1])

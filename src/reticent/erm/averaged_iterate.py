@@ -20,7 +20,7 @@ from scipy.optimize import minimize_scalar
 
 from reticent import _checks
 from reticent._checks import FloatArray
-from reticent.erm._problem import Problem, default_radius, doubts, reach
+from reticent.erm._problem import Problem, default_radius, reach
 from reticent.erm._reading import need_lipschitz, read
 from reticent.erm._sums import UNIT
 from reticent.erm.fit import Fit
@@ -28,7 +28,7 @@ from reticent.losses.base import dense_rows
 from reticent.losses.kernels import dphi, implicit_scalar
 from reticent.noise import Source
 from reticent.noise.release import noisy
-from reticent.privacy import charge, published
+from reticent.privacy import charge, prescribed
 from reticent.sets import L2Ball, WholeSpace
 from reticent.sets.kernels import project_inplace
 from reticent.trace import Callback, Recorder
@@ -117,8 +117,9 @@ def averaged_iterate(
         alpha, which must be above 0. By default the one that balances noise and bias.
     shuffle : bool
         Whether to take the records in a random order that does not depend on them.
-    calibration : {"exact", "published"}
-        "published" is the printed noise of POL, for the uniform average.
+    calibration : str
+        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
+        reports the truth about that, too.
 
     Returns
     -------
@@ -172,9 +173,15 @@ def averaged_iterate(
     moved = _moved(problem, alpha, average, inner)
     caveats: tuple[str, ...] = ()
     details: tuple[str, ...] = (f"{average} of {problem.count + 1} iterates, alpha {alpha:.6g}",)
-    if calibration == "published":
-        scale, caveats, more = _published(problem, alpha, average)
-        details += more
+    if calibration != "exact":
+        bound = float(problem.set.norm_bound)
+        formula = prescribed.prescribe(
+            calibration, "averaged-iterate", problem.budget, count=problem.count, norm=problem.norm,
+            strong_convexity=alpha, average=average,
+            radius=bound if math.isfinite(bound) else problem.norm / alpha,
+        )  # fmt: skip
+        scale, caveats = formula.amount, formula.doubts(problem.budget.neighbours)
+        details += formula.details
     else:
         scale = problem.noise_scale(moved, problem.level, problem.dim, _largest(problem, alpha))
     release = problem.release(NAME, moved, scale, problem.dim, details=details)
@@ -275,22 +282,3 @@ def _curvature(problem: Problem, regularizer: Any, average: str, inner: str) -> 
     found = minimize_scalar(risk, bounds=(low, max(low, math.log(L / radius)) + 10.0),
                             method="bounded")  # fmt: skip
     return max(own, math.exp(float(found.x)))
-
-
-def _published(
-    problem: Problem, alpha: float, average: str
-) -> tuple[float, tuple[str, ...], tuple[str, ...]]:
-    if average != "uniform" or problem.budget.delta == 0.0:
-        raise ValueError(
-            "calibration='published' is POL's Gaussian noise on the uniform average; it needs "
-            "average='uniform' and delta > 0"
-        )
-    bound = float(problem.set.norm_bound)
-    if not math.isfinite(bound):
-        bound = problem.norm / alpha
-    formula = published.averaged_iterate(
-        problem.budget.epsilon, problem.budget.delta, horizon=problem.count + 1,
-        norm=problem.norm, strong_convexity=alpha, radius=bound,
-    )  # fmt: skip
-    details = (f"published noise: {formula.formula}", formula.where)
-    return float(formula.scale), doubts(formula, problem.budget), details

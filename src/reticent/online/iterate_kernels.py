@@ -237,7 +237,7 @@ def power_sums(inner, horizon, ridge, added, moved, drift, first, second):  # ty
 
 @njit(cache=True, nogil=True)
 def weighted_sum(inner, horizon, ridge, added, moved, drift, beta, grain):  # type: ignore[no-untyped-def]
-    """The sum of (reach_t t/beta + grain)^2: mu^2 of the published noise beta/t."""
+    """The sum of (reach_t t/beta + grain)^2: mu^2 of noise beta/t."""
     one = np.empty(1)
     strength = ridge + added_weight(added, 1.0)
     total = 0.0

@@ -46,11 +46,11 @@ class PerturbedIterates(OnlineLearner):
         a loss of the user's own could only promise.
     inner : ImplicitGradient or GradientDescent
         The algorithm whose iterates are perturbed.
-    schedule : {"optimal", "proportional", "published", "horizon-free"}, optional
+    schedule : str, optional
         How the noise is spread over time. ``"optimal"`` has the least noise in total,
-        ``"proportional"`` follows the sensitivity (the only one for a window), ``"published"`` is the
-        paper's, ``"horizon-free"`` needs no horizon. By default the first that the budget and the
-        horizon allow.
+        ``"proportional"`` follows the sensitivity (the only one for a window), ``"horizon-free"`` needs
+        no horizon; or the name of prescribed noise (`reticent.privacy.prescribed`). By default the
+        first that the budget and the horizon allow.
     horizon : int, optional
         How many records there may be.
     added_regularizer : {None, "auto"} or float

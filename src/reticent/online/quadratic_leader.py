@@ -24,7 +24,7 @@ from reticent.online import records, totals
 from reticent.online.base import FloatArray, check_horizon
 from reticent.online.frame import TotalLearner, _Restored
 from reticent.online.ftrl import needs_projection
-from reticent.privacy import Budget, published
+from reticent.privacy import Budget, prescribed
 from reticent.sets import ConvexSet, WholeSpace
 from reticent.sums import RunningTotal
 from reticent.trace.play import pages_of
@@ -55,8 +55,9 @@ class QuadraticLeader(TotalLearner):
         default it balances that noise with its own pull. 0 is the plain algorithm.
     refresh : int
         Solve every so many records; between, the decision stays.
-    calibration : {"exact", "published"}
-        ``"published"``: the noise of the paper's two trees; the guarantee reports what it gives.
+    calibration : str
+        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
+        reports the truth about that, too.
 
     Examples
     --------
@@ -104,7 +105,7 @@ class QuadraticLeader(TotalLearner):
         needs_projection(set)
         self.horizon = check_horizon(horizon)
         self.refresh = _checks.integer(refresh, "refresh", low=1)
-        self.calibration = _checks.choice(calibration, "calibration", totals.CALIBRATIONS)
+        self.calibration = prescribed.check(calibration)
         self.noise_precision = noise_precision
         F, Y, ridge = self.loss.feature_norm, self.loss._largest_label, self.loss.ridge
         if not Y > 0.0:
@@ -126,28 +127,22 @@ class QuadraticLeader(TotalLearner):
         self._begin()
 
     def _weight(self, given: float | None, F: float, Y: float) -> float:
-        if self.calibration == "published":
+        if self.calibration != "exact":
             if given is not None:
-                raise ValueError("calibration='published' fixes the weight: leave it out")
-            return self._printed_sigmas()[0] / self._printed_sigmas()[1]
+                raise ValueError(
+                    f"calibration={self.calibration!r} fixes the weight: leave it out, got {given!r}"
+                )
+            found = prescribed.prescribe(
+                self.calibration, "quadratic-leader", self.budget, horizon=self.horizon,
+                largest=max(F, Y),
+            )  # fmt: skip
+            # the noise of V and of u: the weight makes them one
+            of_squares, of_labels = np.ravel(found.scale)[:2]
+            return float(of_squares / of_labels)
         if given is not None:
             return _checks.number(given, "weight", low=0.0, open_low=True)
         # Least (F^4 + w^2 F^2 Y^2) (r^2/2 + 1/w^2): the noise of V x and of u, at ||x|| = r.
         return math.sqrt(math.sqrt(2.0) * F / (self._typical * Y))
-
-    def _printed_sigmas(self) -> FloatArray:
-        assert isinstance(self.loss, Squared)
-        if self.horizon is None or self.horizon < 2 or self.budget.delta == 0.0:
-            raise ValueError(
-                "calibration='published' is the paper's pair of trees with Gaussian noise: give a "
-                "horizon of 2 or more and a budget with delta > 0"
-            )
-        largest = max(self.loss.feature_norm, self.loss._largest_label)
-        return np.asarray(
-            published.quadratic_leader(
-                self.budget.epsilon, self.budget.delta, horizon=self.horizon, norm=largest
-            ).scale
-        )
 
     def _make_total(self, total: Any, seed: int | None, F: float, Y: float) -> RunningTotal:
         if isinstance(total, _Restored):
@@ -163,14 +158,11 @@ class QuadraticLeader(TotalLearner):
         moved = None
         if self.budget.neighbours == "replace":
             moved = self._moved(F, Y, dim, norm)
-        if self.calibration == "published":
-            if total not in ("auto", "tree"):
-                raise ValueError(
-                    "calibration='published' is the paper's pair of trees: leave total out"
-                )
-            return totals.choose(
-                PublishedPair, dim, self.horizon, budget=self.budget, estimator="plain", moved=moved,
-                calibration="published", largest=max(F, Y), **known,
+        if self.calibration != "exact":
+            return totals.prescribed(
+                total, "tree", self.calibration, "quadratic-leader", facts={"largest": max(F, Y)},
+                dim=dim, horizon=self.horizon, budget=self.budget, estimator="plain",
+                classes=JOINT, moved=moved, **known,
             )  # fmt: skip
         if moved is None or not isinstance(total, str):
             return totals.choose(total, dim, self.horizon, budget=self.budget, **known)
@@ -366,30 +358,10 @@ class JointIndependent(_Joint, sums.Independent):
     pass
 
 
-class PublishedPair(_Joint, sums.Tree):
-    """The paper's two trees as one: the weight makes their two scales equal."""
-
-    def __init__(self, *arguments: Any, largest: float, **more: Any) -> None:
-        self.largest = largest
-        super().__init__(*arguments, **more)
-
-    def _formula(self, steps: int) -> published.Published:
-        budget = self.budget
-        return published.quadratic_leader(
-            budget.epsilon, budget.delta, horizon=steps, norm=self.largest
-        )
-
-    def _scale(self, steps: int) -> float:
-        return float(np.ravel(self._formula(steps).scale)[0])
-
-    def _arguments(self) -> dict[str, Any]:
-        return super()._arguments() | {"largest": self.largest}
-
-
 JOINT: dict[str, type[RunningTotal]] = {
     "correlated": JointCorrelated,
     "tree": JointTree,
     "window-tree": JointWindowTree,
     "independent": JointIndependent,
 }
-totals.KNOWN |= {cls.__name__: cls for cls in JOINT.values()} | {"PublishedPair": PublishedPair}
+totals.KNOWN |= {cls.__name__: cls for cls in JOINT.values()}

@@ -1,6 +1,6 @@
 """Budget (what is asked), Guarantee (what is delivered), Ledger (what is spent)."""
 
-from reticent.privacy import calibration, curves, gaussian
+from reticent.privacy import calibration, curves, gaussian, prescribed
 from reticent.privacy.budget import Budget
 from reticent.privacy.compose import Composed, Worst, compose, parallel
 from reticent.privacy.curves import (
@@ -48,6 +48,7 @@ __all__ = [
     "curves",
     "gaussian",
     "parallel",
+    "prescribed",
     "remarked",
     "with_remarks",
 ]

@@ -51,7 +51,7 @@ class Budget:
         length stays. ``"replace"``: one record becomes any other; about twice as strong.
     window
         How many outputs a record is protected for, counted from the one it first enters; ``None``
-        protects it for ever. Every record makes an output, published or not: who publishes each
+        protects it for ever. Every record makes an output, released or not: who releases each
         hundredth protects a record in a hundredth as many of these.
 
     Examples

@@ -87,7 +87,7 @@ class Guarantee:
     Parameters
     ----------
     releases
-        All that was, or will be, computed from the records and published.
+        All that was, or will be, computed from the records and released.
     neighbours, window
         As in :class:`Budget`.
     seeded
@@ -264,7 +264,7 @@ class Guarantee:
         lines.append(
             "window: none, each record is protected for ever"
             if self.window is None
-            else f"window: {self.window} outputs, one for each record, published or not, counted from "
+            else f"window: {self.window} outputs, one for each record, released or not, counted from "
             "the first that a record enters; nothing is promised afterwards"
         )
         lines.append("releases:" if self.releases else "releases: none")

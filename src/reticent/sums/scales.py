@@ -7,10 +7,11 @@ how many there are.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reticent import _checks
-from reticent.privacy import Guarantee, Release, calibration, curves, published
+from reticent.privacy import Guarantee, Release, calibration, curves
+from reticent.privacy.prescribed import Prescription
 
 if TYPE_CHECKING:
     from reticent.sums.base import RunningTotal
@@ -40,28 +41,6 @@ def exact(total: RunningTotal, count: int) -> float:
     return calibration.gamma(total.budget, sensitivity(total), count)
 
 
-def printed(formula: published.Published) -> float:
-    """Scale of the noise of one node as a paper prints it."""
-    scale = float(formula.scale)
-    if not scale > 0.0:
-        raise ValueError(
-            f"the published formula ({formula.where}) adds no noise in this setting; use calibration='exact'"
-        )
-    return scale
-
-
-def doubts(total: RunningTotal, formula: published.Published) -> tuple[str, ...]:
-    """A sentence if the paper's claim for its noise does not hold under the total's neighbouring relation."""
-    claimed, delta = formula.claimed
-    truth = formula.true_epsilon(delta, total.budget.neighbours)
-    if truth <= claimed * (1 + 1e-9):
-        return ()
-    return (
-        f"published noise ({formula.where}): the paper claims epsilon = {claimed:g} at delta = {delta:g}, "
-        f"but under {total.budget.neighbours!r} neighbours it gives {truth:.4g}",
-    )
-
-
 def coordinate_variance(total: RunningTotal, scale: float) -> float:
     """Variance of one coordinate of one node's noise."""
     if total.noise == "gaussian":
@@ -76,7 +55,7 @@ def promise(
     count: int,
     *,
     details: tuple[str, ...] = (),
-    caveats: tuple[str, ...] = (),
+    formula: Prescription | None = None,
 ) -> Guarantee:
     """The guarantee of noise of a given scale at ``count`` nodes that one record touches."""
     reach = sensitivity(total)
@@ -87,7 +66,7 @@ def promise(
         curve = curves.Pure(reach / scale)
         shape = "Laplace in each coordinate" if total.noise == "laplace" else "spherical Gamma"
         text = f"{shape}, scale {scale:.6g}"
-    return guarantee(total, Release(mechanism, curve, reach, text, count, details), caveats)
+    return guarantee(total, Release(mechanism, curve, reach, text, count, details), formula)
 
 
 def epochs(total: RunningTotal, mechanism: str) -> Guarantee:
@@ -99,13 +78,22 @@ def epochs(total: RunningTotal, mechanism: str) -> Guarantee:
     return guarantee(total, Release(mechanism, curve, sensitivity(total), text, 1, details))
 
 
-def guarantee(total: RunningTotal, release: Release, caveats: tuple[str, ...] = ()) -> Guarantee:
-    """One release under the total's own relation, window and kind of noise."""
-    return Guarantee(
-        [release],
-        neighbours=total.budget.neighbours,
-        window=total.budget.window,
-        seeded=total._source.seeded,
-        lattice=total.noise_precision == "lattice",
-        caveats=caveats,
-    )
+def guarantee(
+    total: RunningTotal, release: Release, formula: Prescription | None = None
+) -> Guarantee:
+    """One release under the total's own relation, window and kind of noise.
+
+    Where the noise was prescribed, the guarantee is the truth about it all the same, and a caveat says
+    where that is less than was claimed.
+    """
+    facts: dict[str, Any] = {
+        "neighbours": total.budget.neighbours,
+        "window": total.budget.window,
+        "seeded": total._source.seeded,
+        "lattice": total.noise_precision == "lattice",
+    }
+    made = Guarantee([release], **facts)
+    if formula is None:
+        return made
+    caveats = formula.doubts(total.budget.neighbours, made.epsilon(formula.claimed[1]))
+    return Guarantee([release], **facts, caveats=caveats)

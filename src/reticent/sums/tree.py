@@ -1,7 +1,7 @@
 """The binary tree: each total is made of few noisy nodes, so its error grows with the logarithm of the horizon.
 
-Node noise: [online] Algorithm 5 and [bandit] Algorithm 2 with the corrected count of nodes; the
-better estimator is Honaker's (2015), computed bottom-up, so that it needs only the past. See
+Node noise: [online] Algorithm 5 and [bandit] Algorithm 2, by the exact count of nodes; the better
+estimator is Honaker's (2015), computed bottom-up, so that it needs only the past. See
 docs/algorithms/tree.md.
 
 A node's noise is used again in every later total that contains the node, so a total is an earlier
@@ -28,7 +28,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from reticent import _checks
-from reticent.privacy import Budget, Guarantee, Release, curves, published
+from reticent.privacy import Budget, Guarantee, Release, curves
+from reticent.privacy.prescribed import Calibration, Prescription
 from reticent.sums import scales
 from reticent.sums.base import RunningTotal
 from reticent.sums.process import Process
@@ -199,10 +200,9 @@ class Tree(RunningTotal):
     estimator : {"honaker", "plain"}
         Honaker's estimator uses every node at hand and has about half the variance for the same
         promise.
-    calibration : {"exact", "published"}
-        ``"published"`` takes the noise from a paper's own formula ([online] for Gaussian, [bandit]
-        for Laplace noise), to reproduce its results; the guarantee reports the truth, and says
-        where the claim is false.
+    calibration : str
+        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
+        reports the truth about that, too.
 
     Examples
     --------
@@ -227,16 +227,12 @@ class Tree(RunningTotal):
         estimator: str = "honaker",
         seed: int | None = None,
         noise_precision: str = "lattice",
-        calibration: str = "exact",
+        calibration: str | Calibration = "exact",
     ) -> None:
         scales.check_noise(noise)
         self.estimator = _checks.choice(estimator, "estimator", ("honaker", "plain"))
-        self.calibration = _checks.choice(calibration, "calibration", ("exact", "published"))
-        if calibration == "published" and (noise == "gamma" or horizon is None):
-            raise ValueError(
-                f"there is no published formula for a tree with noise={noise!r} and horizon={horizon}; "
-                "use noise='gaussian' or 'laplace' and a horizon"
-            )
+        self._calibration = Calibration.read(calibration, "tree")
+        self.calibration = self._calibration.name
         super().__init__(
             dim,
             horizon,
@@ -248,22 +244,24 @@ class Tree(RunningTotal):
         )
 
     def _arguments(self) -> dict[str, Any]:
-        return super()._arguments() | {"estimator": self.estimator, "calibration": self.calibration}
+        mine = {"estimator": self.estimator, "calibration": self._calibration.to_dict()}
+        return super()._arguments() | mine
 
-    def _formula(self, steps: int) -> published.Published:
-        budget = self.budget
-        if self.noise == "laplace":
-            reach = self.norm * math.sqrt(self.dim)
-            return published.tree_aggregation_laplace(budget.epsilon, horizon=steps, norm=reach)
-        return published.private_sum(budget.epsilon, budget.delta, horizon=steps, norm=self.norm)
+    def _formula(self) -> Prescription | None:
+        if self._calibration.is_exact:
+            return None
+        return self._calibration.prescribe(
+            self.budget, noise=self.noise, horizon=self.horizon, norm=self.norm, dim=self.dim
+        )
 
     @property
     def _collapses(self) -> bool:
         return self.estimator == "honaker" and self.noise == "gaussian"
 
     def _scale(self, steps: int) -> float:
-        if self.calibration == "published":
-            return scales.printed(self._formula(steps))
+        formula = self._formula()
+        if formula is not None:
+            return formula.amount
         if not self._collapses:
             return scales.exact(self, steps.bit_length())
         reach = scales.sensitivity(self)
@@ -289,14 +287,12 @@ class Tree(RunningTotal):
         )  # fmt: skip
 
     def _promise(self) -> Guarantee:
-        name = f"binary tree, {self.estimator} estimator"
+        name, formula = f"binary tree, {self.estimator} estimator", self._formula()
         if self.horizon is None:
             return scales.epochs(self, name)
         steps, scale = self.horizon, self._scale(self.horizon)
-        published_noise = self.calibration == "published"
-        caveats = scales.doubts(self, self._formula(steps)) if published_noise else ()
         if not self._collapses:
-            return scales.promise(self, name, scale, steps.bit_length(), caveats=caveats)
+            return scales.promise(self, name, scale, steps.bit_length(), formula=formula)
         release = Release(
             name,
             curves.Gaussian(self._mu(scale, steps)),
@@ -305,7 +301,7 @@ class Tree(RunningTotal):
             1,
             (f"a record touches {steps.bit_length()} nodes",),
         )
-        return scales.guarantee(self, release, caveats)
+        return scales.guarantee(self, release, formula)
 
     def _variance(self, t: int, steps: int | None) -> float:
         assert steps is not None

@@ -1,6 +1,6 @@
 """A first version of a schema: from the names of the columns alone, or from records that are public.
 
-A schema is published with the model and nothing protects it: the largest income in a private table, written
+A schema leaves with the model and nothing protects it: the largest income in a private table, written
 down as a bound, is somebody's income.
 """
 

@@ -1,7 +1,7 @@
 """``reticent compare``: read a table by its schema, let everyone learn from it, show the scores.
 
 The one thing a reader would get wrong: every (entrant, epsilon, repeat) has the whole budget to itself;
-all of them together have spent far more than one budget, so none of the fits may be published.
+all of them together have spent far more than one budget, so none of the fits may leave.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from reticent import _checks
 from reticent.cli.compare.entrants import Table, entrants, reference
 from reticent.cli.console import Console, table
 from reticent.cli.errors import Refused
-from reticent.cli.reproduce import store
-from reticent.cli.reproduce.command import made
-from reticent.cli.reproduce.draw import machine
-from reticent.cli.reproduce.figure import CLEAN, IDLE, Row
-from reticent.cli.reproduce.sweep import sweep
+from reticent.papers.figures import store
+from reticent.papers.figures.draw import machine
+from reticent.papers.figures.figure import CLEAN, IDLE, Row
+from reticent.papers.figures.produce import made
+from reticent.papers.figures.sweep import sweep
 from reticent.plots.panels import GREY, Line, Panel, looks, panels
 from reticent.tables import Encoder, Schema, read
 

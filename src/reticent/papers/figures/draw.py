@@ -1,4 +1,4 @@
-"""A stored result as a picture and as a table.
+"""A stored result as a picture and as plain data.
 
 The one thing a reader would get wrong: what is drawn are means over seeds with their standard errors;
 the seeds decide data and noise together.
@@ -9,8 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from reticent.cli.console import table
-from reticent.cli.reproduce.figure import (
+from reticent.papers.figures.figure import (
     BOUND,
     CLEAN,
     CORRECTED,
@@ -20,11 +19,10 @@ from reticent.cli.reproduce.figure import (
     Figure,
     Summary,
 )
-from reticent.cli.reproduce.store import Result, summarise
-from reticent.plots.panels import GREY, Line, Panel, label, looks, panels
+from reticent.papers.figures.store import Result, summarise
+from reticent.plots.panels import GREY, Line, Panel, looks, panels
 from reticent.plots.style import COLOURS
 
-WIDEST = 8  # columns of a table that still fit on a screen
 COLOUR_OF = {
     PUBLISHED: COLOURS[1],
     CORRECTED: COLOURS[0],
@@ -59,7 +57,7 @@ def picture(figure: Figure, result: Result, title: str, path: Path) -> Path:
     import matplotlib
 
     shown = []
-    for panel, own in _by_panel(figure, result):
+    for panel, own in by_panel(figure, result):
         shown.append((panel, _lines(own)))
     names = list(dict.fromkeys(key for _, lines in shown for key in lines))
     order = list(COLOUR_OF)
@@ -72,7 +70,8 @@ def picture(figure: Figure, result: Result, title: str, path: Path) -> Path:
     return path
 
 
-def _by_panel(figure: Figure, result: Result) -> list[tuple[Panel, list[Summary]]]:
+def by_panel(figure: Figure, result: Result) -> list[tuple[Panel, list[Summary]]]:
+    """The panels that have numbers, and these."""
     every = summarise(result.rows)
     found = []
     for panel in figure.panels(result.settings):
@@ -80,44 +79,6 @@ def _by_panel(figure: Figure, result: Result) -> list[tuple[Panel, list[Summary]
         if own:
             found.append((panel, own))
     return found
-
-
-def _spread(values: list[float]) -> str:
-    if not values:
-        return ""
-    low, high = f"{min(values):.3g}", f"{max(values):.3g}"
-    return low if low == high else f"{low} .. {high}"
-
-
-def tables(figure: Figure, result: Result) -> str:
-    """The same numbers as text: one table a panel, mean and standard error."""
-    blocks = []
-    for panel, own in _by_panel(figure, result):
-        xs = _some(sorted({one.x for one in own if one.x is not None}))
-        known = any(one.true_epsilon is not None for one in own)
-        lines = [[panel.x_label, *(f"{x:g}" for x in xs), *(["true epsilon"] if known else [])]]
-        for key in dict.fromkeys((one.series, one.variant) for one in own):
-            group = [one for one in own if (one.series, one.variant) == key]
-            at = {one.x: one for one in group}
-            fixed = at.get(None)
-            cells = [_cell(at.get(x, fixed)) for x in xs]
-            truth = [one.true_epsilon for one in group if one.true_epsilon is not None]
-            lines.append([label(*key), *cells, *([_spread(truth)] if known else [])])
-        blocks.append(f"{panel.title}: {panel.y_label}\n{table(lines)}")
-    return "\n\n".join(blocks)
-
-
-def _some(xs: list[float]) -> list[float]:
-    """At most WIDEST of them, the first and the last among them, evenly spread."""
-    if len(xs) <= WIDEST:
-        return xs
-    return [xs[round(k * (len(xs) - 1) / (WIDEST - 1))] for k in range(WIDEST)]
-
-
-def _cell(one: Summary | None) -> str:
-    if one is None:
-        return "-"
-    return f"{one.mean:.3g}" + (f" ±{one.error:.1g}" if one.error > 1e-9 * abs(one.mean) else "")
 
 
 def machine(summaries: list[Summary]) -> list[dict[str, Any]]:

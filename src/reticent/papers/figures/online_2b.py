@@ -10,9 +10,9 @@ compared with the paper's.
 
 from __future__ import annotations
 
-from reticent.cli.reproduce import data
-from reticent.cli.reproduce.figure import Figure, Row, Settings, Task
-from reticent.cli.reproduce.online_2a import regrets
+from reticent.papers.figures import data
+from reticent.papers.figures.figure import Figure, Row, Settings, Task
+from reticent.papers.figures.online_2a import regrets
 from reticent.plots.panels import Panel
 
 NAME = "online-2b"

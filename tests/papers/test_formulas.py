@@ -19,7 +19,7 @@ from scipy.integrate import quad
 from scipy.special import log_ndtr
 from scipy.stats import binom
 
-from reticent.privacy import published
+from reticent import papers
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -110,7 +110,7 @@ def close(value: float, expected: float, digits: float = 5e-3) -> bool:
      (1, 1.0, 41.04, 0.0877, 0.1841), (64, 8.0, 35.91, 0.2863, 0.6010)],
 )  # fmt: skip
 def test_window_gaussian(window, epsilon, scale, zero_out, replace):
-    item = published.window_tree_gaussian(epsilon, 1e-6, window=window)
+    item = papers.window_tree_gaussian(epsilon, 1e-6, window=window)
     assert close(item.scale, scale)
     assert close(item.true_epsilon(), zero_out)
     assert close(item.true_epsilon(neighbours="replace"), replace)
@@ -122,14 +122,14 @@ def test_window_gaussian(window, epsilon, scale, zero_out, replace):
 
 @pytest.mark.parametrize("window", [1, 2, 3, 4, 5, 8, 11])
 def test_window_tree_ratio_by_linear_algebra(window):
-    item = published.window_tree_gaussian(1.0, 1e-6, window=window, norm=3.0)
+    item = papers.window_tree_gaussian(1.0, 1e-6, window=window, norm=3.0)
     brute = tree_mu(3 * window + 2, window) * 3.0 / item.scale
     assert close(item.zero_out.mu, brute, 1e-9)
     assert close(item.replace.mu, 2.0 * brute, 1e-9)
 
 
 def test_window_gamma_inherits_the_sensitivity():
-    item = published.window_tree_gamma(1.0, window=64, norm=2.0, strong_convexity=0.1, diameter=2.0)
+    item = papers.window_tree_gamma(1.0, window=64, norm=2.0, strong_convexity=0.1, diameter=2.0)
     assert close(item.scale, 2.2 * 7, 1e-12)
     assert close(item.true_epsilon(), 1 / 1.1, 1e-12)
     assert close(item.true_epsilon(neighbours="replace"), 2 / 1.1, 1e-12)
@@ -141,7 +141,7 @@ def test_window_gamma_inherits_the_sensitivity():
     in_one_dimension = float(np.max(steepest - flattest))
     assert close(7 * in_one_dimension / item.scale, 1.727, 1e-3)
     # one level too many for windows that are not powers of two
-    assert close(published.window_tree_gamma(1.0, window=100).true_epsilon(), 7 / 8, 1e-12)
+    assert close(papers.window_tree_gamma(1.0, window=100).true_epsilon(), 7 / 8, 1e-12)
 
 
 # ---------------------------------------------------------------- the bandit
@@ -153,11 +153,11 @@ def test_window_gamma_inherits_the_sensitivity():
      (10**6, 100, 1.382e6, 0.0301, 5.440e6, 5.46e-4)],
 )  # fmt: skip
 def test_bandit(horizon, dim, laplace, laplace_epsilon, gaussian, gaussian_epsilon_):
-    pure = published.bandit_laplace(1.0, horizon=horizon, dim=dim, values="non-negative")
+    pure = papers.bandit_laplace(1.0, horizon=horizon, dim=dim, values="non-negative")
     assert close(pure.scale, laplace, 1e-3)
     assert close(pure.true_epsilon(), laplace_epsilon)
     assert pure.true_epsilon() == pure.true_epsilon(neighbours="replace")
-    normal = published.bandit_gaussian(1.0, 1e-6, horizon=horizon, dim=dim)
+    normal = papers.bandit_gaussian(1.0, 1e-6, horizon=horizon, dim=dim)
     assert close(normal.scale, gaussian, 1e-3)
     assert close(normal.true_epsilon(), gaussian_epsilon_)
     # By hand: with zeta from Algorithm 1 and D = 3 (it cancels), one value enters one batch.
@@ -177,18 +177,18 @@ def test_bandit(horizon, dim, laplace, laplace_epsilon, gaussian, gaussian_epsil
 )
 def test_tree_aggregation_under_protects(logarithm, low, high):
     for horizon in (64, 1000, 1024, 10**6):
-        item = published.tree_aggregation_laplace(2.0, horizon=horizon, logarithm=logarithm)
+        item = papers.tree_aggregation_laplace(2.0, horizon=horizon, logarithm=logarithm)
         assert low < item.true_epsilon() / 2.0 < high
         assert close(item.true_epsilon(neighbours="replace"), 2 * item.true_epsilon(), 1e-12)
-    item = published.tree_aggregation_gaussian(1.0, 1e-6, horizon=13, logarithm=logarithm)
+    item = papers.tree_aggregation_gaussian(1.0, 1e-6, horizon=13, logarithm=logarithm)
     depth = math.log(13) if logarithm == "natural" else math.log2(13)
     assert close(item.scale, depth * math.log(depth / 1e-6), 1e-12)
     assert close(item.zero_out.mu, tree_mu(13) / item.scale, 1e-9)
 
 
 def test_bandit_with_nothing_to_release():
-    assert published.bandit_laplace(1.0, horizon=4, dim=3).true_epsilon() == 0.0
-    assert published.bandit_gaussian(1.0, 1e-6, horizon=3, dim=3).true_epsilon() == 0.0
+    assert papers.bandit_laplace(1.0, horizon=4, dim=3).true_epsilon() == 0.0
+    assert papers.bandit_gaussian(1.0, 1e-6, horizon=3, dim=3).true_epsilon() == 0.0
 
 
 # ---------------------------------------------------------------- online learning
@@ -215,7 +215,7 @@ def iterate_moves(inner: str, horizon: int, record: int, alpha: float, move: flo
 @pytest.mark.parametrize("inner", ["implicit", "gradient", "gradient-printed"])
 @pytest.mark.parametrize("horizon", [2, 3, 40])
 def test_perturbed_iterates_against_runs(inner, horizon):
-    item = published.perturbed_iterates(0.7, 1e-5, horizon=horizon, norm=1.5,
+    item = papers.perturbed_iterates(0.7, 1e-5, horizon=horizon, norm=1.5,
                                         strong_convexity=0.3, inner=inner)  # fmt: skip
     assert item.scale.shape == (horizon - 1,)
     for neighbours, move in (("zero-out", 1.5), ("replace", 3.0)):
@@ -224,7 +224,7 @@ def test_perturbed_iterates_against_runs(inner, horizon):
             for record in range(1, horizon)
         )
         assert close(item.curve(neighbours).mu, brute, 1e-9)
-    both = published.horizon_free(0.7, 1e-5, horizon=horizon, norm=1.5, strong_convexity=0.3)
+    both = papers.horizon_free(0.7, 1e-5, horizon=horizon, norm=1.5, strong_convexity=0.3)
     brute = np.linalg.norm(iterate_moves("implicit", horizon, 1, 0.3, 1.5) / both.scale)
     assert close(both.zero_out.mu, float(brute), 1e-9)
 
@@ -234,7 +234,7 @@ def test_perturbed_iterates_against_runs(inner, horizon):
     [(1000, 1 / 3, 12.8, 0.0651), (10**5, 1 / 3, 14.1, 0.0587), (1000, 10 / 3, 10.0, 0.765)],
 )
 def test_perturbed_iterates_figures(horizon, epsilon, times, true):
-    item = published.perturbed_iterates(epsilon, 5e-7, horizon=horizon, inner="gradient")
+    item = papers.perturbed_iterates(epsilon, 5e-7, horizon=horizon, inner="gradient")
     assert item.claimed == (3 * epsilon, 1e-6)
     assert close(item.true_epsilon(neighbours="replace"), true)
     # beta = (lambda sqrt(T)/epsilon) sqrt(ln(2/delta) (ln(T/delta) + epsilon_1))
@@ -251,19 +251,19 @@ def test_perturbed_iterates_figures(horizon, epsilon, times, true):
 
 def test_the_other_reading_of_the_logarithm():
     other = {"horizon": 1000, "inner": "gradient", "reading": "product-of-logarithms"}
-    item = published.perturbed_iterates(1.0, 1e-5, **other)
+    item = papers.perturbed_iterates(1.0, 1e-5, **other)
     assert item.claimed == (3.0, 2e-5)
     assert close(item.true_epsilon(neighbours="replace"), 100.4)
     assert not item.claim_is_proved()
-    item = published.perturbed_iterates(10 / 3, 5e-7, **other)
+    item = papers.perturbed_iterates(10 / 3, 5e-7, **other)
     assert close(item.true_epsilon(neighbours="replace"), 2.64e7)
     with pytest.raises(ValueError, match="reading"):
-        published.perturbed_iterates(1.0, 1e-5, horizon=10, reading="loudly")
+        papers.perturbed_iterates(1.0, 1e-5, horizon=10, reading="loudly")
 
 
 @pytest.mark.parametrize(("epsilon", "mu", "true"), [(0.1, 0.225, 0.786), (1.0, 0.708, 2.83)])
 def test_horizon_free(epsilon, mu, true):
-    item = published.horizon_free(epsilon, 1e-6, horizon=10**6, inner="gradient")
+    item = papers.horizon_free(epsilon, 1e-6, horizon=10**6, inner="gradient")
     log2 = math.log2(1e6)
     assert close(item.claimed[0], 3 * epsilon * log2, 1e-12)
     assert close(item.claimed[1], 1e-6 * log2 + 2 / 1e6 ** (2 * epsilon), 1e-12)
@@ -279,34 +279,32 @@ def test_horizon_free(epsilon, mu, true):
 
 
 def test_private_sum_figures():
-    one = published.private_sum(1.0, 1e-6, horizon=16, logarithm="binary")
+    one = papers.private_sum(1.0, 1e-6, horizon=16, logarithm="binary")
     node = 1.0 / one.scale  # one node, which the paper takes to be epsilon/4, delta/4
     assert close(gaussian_epsilon(node, 2.5e-7), 0.267)
     assert close(gaussian_epsilon(2 * node, 2.5e-7), 0.557)
-    two = published.private_sum(1.0, 1e-6, horizon=2)
+    two = papers.private_sum(1.0, 1e-6, horizon=2)
     assert close(two.true_epsilon(), 2.535)
-    assert close(
-        published.private_sum(1.0, 1e-6, horizon=2, logarithm="binary").true_epsilon(), 1.672
-    )
-    assert published.private_sum(1.0, 1e-6, horizon=1024).true_epsilon(neighbours="replace") > 1.0
-    assert published.private_sum(1.0, 1e-6, horizon=2048).claim_is_proved()
+    assert close(papers.private_sum(1.0, 1e-6, horizon=2, logarithm="binary").true_epsilon(), 1.672)
+    assert papers.private_sum(1.0, 1e-6, horizon=1024).true_epsilon(neighbours="replace") > 1.0
+    assert papers.private_sum(1.0, 1e-6, horizon=2048).claim_is_proved()
     # with binary logarithms the last violation of the claim is a little above T = 32
-    last = max(t for t in range(2, 200) if not published.private_sum(
+    last = max(t for t in range(2, 200) if not papers.private_sum(
         1.0, 1e-6, horizon=t, logarithm="binary").claim_is_proved())  # fmt: skip
     assert 32 <= last < 48
-    none = published.private_sum(1.0, 1e-6, horizon=1)
+    none = papers.private_sum(1.0, 1e-6, horizon=1)
     assert none.scale == 0.0
     assert math.isinf(none.true_epsilon())
     for horizon in (5, 8, 13):
-        item = published.private_sum(1.0, 1e-6, horizon=horizon, norm=2.0)
+        item = papers.private_sum(1.0, 1e-6, horizon=horizon, norm=2.0)
         assert close(item.zero_out.mu, 2.0 * tree_mu(horizon) / item.scale, 1e-9)
-        less = published.private_sum(1.0, 1e-6, horizon=horizon, norm=2.0, released=horizon - 1)
+        less = papers.private_sum(1.0, 1e-6, horizon=horizon, norm=2.0, released=horizon - 1)
         assert close(less.zero_out.mu, 2.0 * tree_mu(horizon - 1) / item.scale, 1e-9)
 
 
 @pytest.mark.parametrize("norm", [0.5, 1.0, 1.5, 10.0])
 def test_quadratic_leader_joint_ratio_by_search(norm):
-    item = published.quadratic_leader(1.0, 1e-6, horizon=9, norm=norm)
+    item = papers.quadratic_leader(1.0, 1e-6, horizon=9, norm=norm)
     sigma_v, sigma_u = item.scale
     assert close(sigma_v / sigma_u, norm, 1e-12)
     nodes = 4
@@ -331,7 +329,7 @@ def test_quadratic_leader_joint_ratio_by_search(norm):
 
 def test_quadratic_leader_figures():
     for logarithm, zero_out, replace in (("binary", 1.706, 3.645), ("natural", 2.580, 5.591)):
-        item = published.quadratic_leader(1.0, 1e-6, horizon=1024, norm=10.0, logarithm=logarithm)
+        item = papers.quadratic_leader(1.0, 1e-6, horizon=1024, norm=10.0, logarithm=logarithm)
         assert close(item.true_epsilon(), zero_out, 1e-3)
         assert close(item.true_epsilon(neighbours="replace"), replace, 1e-3)
 
@@ -340,7 +338,7 @@ def test_quadratic_leader_figures():
     ("alpha", "replace", "zero_out"), [(0.01, 226.1, 76.2), (0.1, 8.22, 3.71), (1.0, 0.339, 0.162)]
 )
 def test_averaged_iterate(alpha, replace, zero_out):
-    item = published.averaged_iterate(1.0, 1e-6, horizon=1000, strong_convexity=alpha, radius=1.0)
+    item = papers.averaged_iterate(1.0, 1e-6, horizon=1000, strong_convexity=alpha, radius=1.0)
     assert close(item.true_epsilon(neighbours="replace"), replace)
     assert close(item.true_epsilon(), zero_out)
     move = iterate_moves("implicit", 1000, 1, alpha, 2.0).sum() / 1000
@@ -356,7 +354,7 @@ def test_averaged_iterate(alpha, replace, zero_out):
 
 def test_vertical_index():
     for parties, steps, scale, true in ((4, 25, 430.9, 0.180), (1, 100, 215.5, 0.375)):
-        item = published.vertical_index(1.0, 1e-6, parties=parties, steps=steps, n=1000,
+        item = papers.vertical_index(1.0, 1e-6, parties=parties, steps=steps, n=1000,
                                         radius=3.0, norm=2.0, scores="scaled")  # fmt: skip
         move = 2 * 2.0 / 1000 * 3.0 / parties
         assert close(item.scale / move, scale, 1e-3)
@@ -372,9 +370,9 @@ def test_vertical_index():
     bound = rho * order + np.log1p(-1 / order) - (math.log(5e-7) + np.log(order)) / (order - 1)
     assert close(float(bound.min()), 0.198)
     # without the factor eta/K in the scores, as line 10 has it, the claim is lost for eta < K
-    plain = published.vertical_index(1.0, 1e-6, parties=4, steps=25, n=1000)
+    plain = papers.vertical_index(1.0, 1e-6, parties=4, steps=25, n=1000)
     assert plain.true_epsilon(neighbours="replace") > 0.5
-    same = published.vertical_index(1.0, 1e-6, parties=4, steps=25, n=1000, radius=4.0)
+    same = papers.vertical_index(1.0, 1e-6, parties=4, steps=25, n=1000, radius=4.0)
     assert close(same.true_epsilon(neighbours="replace"), 0.180)
 
 
@@ -383,7 +381,7 @@ def test_vertical_sketch(n, m, true):
     sketch = np.random.default_rng(1).standard_normal((m, n)) / math.sqrt(m)
     top, column = np.linalg.norm(sketch, 2), np.linalg.norm(sketch, axis=0).max()
     setting = {"parties": 4, "steps": 25, "n": n, "singular_value": top, "column_norm": column}
-    item = published.vertical_sketch(1.0, 1e-6, **setting)
+    item = papers.vertical_sketch(1.0, 1e-6, **setting)
     assert close(item.true_epsilon(), true, 0.06)  # the sketch is random
     assert not item.claim_is_proved()
     # one row of ones: it moves each of the 100 messages by its whole column
@@ -391,7 +389,7 @@ def test_vertical_sketch(n, m, true):
     mu = math.sqrt(100) * np.linalg.norm(moved) / item.scale
     assert close(item.true_epsilon(), gaussian_epsilon(mu, 5e-7), 1e-9)
     assert close(item.true_epsilon(neighbours="replace"), gaussian_epsilon(2 * mu, 5e-7), 1e-9)
-    averaged = published.vertical_sketch(1.0, 1e-6, message="averaged", **setting)
+    averaged = papers.vertical_sketch(1.0, 1e-6, message="averaged", **setting)
     assert averaged.scale == item.scale
     assert averaged.claim_is_proved()
     if n == 1000:
@@ -402,7 +400,7 @@ def test_vertical_sketch(n, m, true):
 
 
 def test_exponential_mechanism_attains():
-    item = published.exponential_mechanism(1.0, norm=2.0, diameter=3.0)
+    item = papers.exponential_mechanism(1.0, norm=2.0, diameter=3.0)
     assert item.scale == 12.0
 
     # Linear losses on [0, 3]: many copies of a slope that pushes to the left, one record changed.
@@ -423,7 +421,7 @@ def huber_slope(theta: np.ndarray | float, knee: float, slope: float) -> np.ndar
 
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 4.0])
 def test_objective_perturbation_gamma_attains(epsilon):
-    item = published.objective_perturbation_gamma(epsilon, smoothness=1.0)
+    item = papers.objective_perturbation_gamma(epsilon, smoothness=1.0)
     ridge = 1.0 / (1.0 - math.exp(-epsilon / 2))
     assert close(item.regulariser, ridge, 1e-12)
     assert close(item.true_epsilon(), epsilon / 2 + math.log1p(1 / ridge), 1e-12)
@@ -453,7 +451,7 @@ def test_objective_perturbation_gamma_attains(epsilon):
     [(1.0, 1e-3, 2.0, 0.02), (4.0, 1e-2, 0.5, 0.02), (1.0, 1e-3, 200.0, 0.4)],
 )
 def test_objective_perturbation_gaussian_against_integration(epsilon, delta, regulariser, share):
-    item = published.objective_perturbation_gaussian(
+    item = papers.objective_perturbation_gaussian(
         epsilon, delta, smoothness=1.0, regulariser=regulariser
     )
     assert close(item.scale**2, (8 * math.log(2 / delta) + 4 * epsilon) / epsilon**2, 1e-12)
@@ -487,7 +485,7 @@ def test_objective_perturbation_gaussian_against_integration(epsilon, delta, reg
 
 
 def test_objective_perturbation_gaussian_figure():
-    item = published.objective_perturbation_gaussian(1.0, 1e-6, smoothness=1.0)
+    item = papers.objective_perturbation_gaussian(1.0, 1e-6, smoothness=1.0)
     assert close(item.scale, 10.96)
     assert item.claim_is_proved()
     ratio, c = 1 / item.scale, math.log(1.5)
@@ -509,7 +507,7 @@ def test_objective_perturbation_gaussian_figure():
 )
 def test_gradient_descent(epsilon, delta, zero_out, replace):
     for steps in (1, 100):
-        item = published.gradient_descent(epsilon, delta, steps=steps, norm=5.0)
+        item = papers.gradient_descent(epsilon, delta, steps=steps, norm=5.0)
         assert close(item.true_epsilon(), zero_out, 1e-3)
         assert close(item.true_epsilon(neighbours="replace"), replace, 1e-3)
     mu = epsilon / math.sqrt(2 * (math.log(1 / delta) + epsilon))
@@ -518,7 +516,7 @@ def test_gradient_descent(epsilon, delta, zero_out, replace):
 
 
 def test_stochastic_gradient_descent_by_convolution():
-    item = published.stochastic_gradient_descent(1.0, 1e-6, steps=100, n=100, norm=2.0)
+    item = papers.stochastic_gradient_descent(1.0, 1e-6, steps=100, n=100, norm=2.0)
     assert close(item.true_epsilon(), 6.24)
     assert not item.claim_is_proved()
     # The loss of one step on a grid, rounded down and up, and 100 of them by FFT.
@@ -556,7 +554,7 @@ def test_stochastic_gradient_descent_by_convolution():
 
 def test_stochastic_gradient_descent_figures():
     for n, steps, true in ((100, 10**4, 0.771), (100, 1000, 0.876), (1000, 1000, 107.5)):
-        item = published.stochastic_gradient_descent(1.0, 1e-6, steps=steps, n=n)
+        item = papers.stochastic_gradient_descent(1.0, 1e-6, steps=steps, n=n)
         assert close(item.true_epsilon(), true)
         from dp_accounting.pld import privacy_loss_distribution as pld
 
@@ -573,24 +571,24 @@ def test_stochastic_gradient_descent_figures():
     [(2, 1.0, 1.106), (2, 8.0, 9.13), (4, 1.0, 0.947), (1024, 1.0, 0.801)],
 )
 def test_ftrl(horizon, epsilon, true):
-    item = published.ftrl(epsilon, 1e-6, horizon=horizon)
+    item = papers.ftrl(epsilon, 1e-6, horizon=horizon)
     assert close(item.true_epsilon(), true, 1e-3)
     if horizon < 100:
         assert close(item.zero_out.mu, tree_mu(horizon) / item.scale, 1e-9)
-        less = published.ftrl(epsilon, 1e-6, horizon=horizon, released=horizon - 1)
+        less = papers.ftrl(epsilon, 1e-6, horizon=horizon, released=horizon - 1)
         assert less.claim_is_proved()
-    assert math.isinf(published.ftrl(epsilon, 1e-6, horizon=1).true_epsilon())
+    assert math.isinf(papers.ftrl(epsilon, 1e-6, horizon=1).true_epsilon())
 
 
 def test_frank_wolfe_figures():
-    printed = published.frank_wolfe_laplace(1.0, 1e-6, steps=100, n=100, norm=2.0, radius=3.0)
+    printed = papers.frank_wolfe_laplace(1.0, 1e-6, steps=100, n=100, norm=2.0, radius=3.0)
     assert close(printed.scale, 6.0 * 1.0513, 1e-3)
     assert close(printed.true_epsilon(), 185.26, 1e-3)
     assert close(printed.true_epsilon(), composed_epsilon(200 / 105.1304, 99, 1e-6), 1e-5)
-    assert published.frank_wolfe_laplace(1.0, 1e-6, steps=100, n=10**4).true_epsilon() > 4950
+    assert papers.frank_wolfe_laplace(1.0, 1e-6, steps=100, n=10**4).true_epsilon() > 4950
     for epsilon, delta, steps, true in ((1.0, 1e-6, 100, 0.774), (8.0, 1e-6, 100, 7.690),
                                         (20.0, 1e-3, 50, 27.14)):  # fmt: skip
-        item = published.frank_wolfe_laplace(epsilon, delta, steps=steps, n=77, loss="average")
+        item = papers.frank_wolfe_laplace(epsilon, delta, steps=steps, n=77, loss="average")
         assert close(item.true_epsilon(), true, 1e-3)
         step = 2 * epsilon / math.sqrt(8 * steps * math.log(1 / delta))
         assert close(item.true_epsilon(), composed_epsilon(step, steps - 1, delta), 1e-6)
@@ -599,7 +597,7 @@ def test_frank_wolfe_figures():
 
 def test_frank_wolfe_as_printed_is_really_broken():
     """Two vertices, a linear loss: 99 noisy comparisons tell one record apart, exactly computed."""
-    item = published.frank_wolfe_laplace(1.0, 1e-6, steps=100, n=100)
+    item = papers.frank_wolfe_laplace(1.0, 1e-6, steps=100, n=100)
 
     def first_wins(gap: float) -> float:  # P[gap + Lap - Lap > 0], unit scale
         tail = 0.5 * math.exp(-abs(gap)) * (1 + abs(gap) / 2)
@@ -619,13 +617,13 @@ def test_frank_wolfe_as_printed_is_really_broken():
 
 
 def test_claims_and_relations():
-    item = published.gradient_descent(1.0, 1e-6, steps=10)
+    item = papers.gradient_descent(1.0, 1e-6, steps=10)
     assert item.relation == "zero-out"
     assert item.claim_is_proved()
     assert not item.claim_is_proved("replace")
     assert math.isinf(item.true_epsilon(0.0))
     assert item.true_epsilon(1e-9) > item.true_epsilon() > item.true_epsilon(1e-3)
-    vacuous = published.horizon_free(0.01, 1e-6, horizon=4)
+    vacuous = papers.horizon_free(0.01, 1e-6, horizon=4)
     assert vacuous.claimed[1] > 1.0
     assert vacuous.true_epsilon() == 0.0
     with pytest.raises(ValueError, match="neighbours"):
@@ -637,24 +635,24 @@ def test_claims_and_relations():
 @pytest.mark.parametrize(
     ("make", "claim", "setting", "message"),
     [
-        (published.window_tree_gaussian, (0.0, 1e-6), {"window": 4}, "epsilon"),
-        (published.window_tree_gaussian, (1.0, 0.0), {"window": 4}, "delta"),
-        (published.window_tree_gamma, (1.0,), {"window": 0}, "window"),
-        (published.window_tree_gamma, (1.0,), {"window": 4, "norm": 0.0}, "norm"),
-        (published.bandit_laplace, (1.0,), {"horizon": 9, "dim": 0}, "dim"),
-        (published.bandit_laplace, (1.0,), {"horizon": 9, "dim": 2, "values": "odd"}, "values"),
-        (published.tree_aggregation_laplace, (1.0,), {"horizon": 9, "logarithm": "x"}, "logarithm"),
-        (published.tree_aggregation_gaussian, (1.0, 0.9), {"horizon": 2}, "smaller delta"),
-        (published.perturbed_iterates, (1.0, 1e-6), {"horizon": 1}, "horizon"),
-        (published.perturbed_iterates, (1.0, 1e-6), {"horizon": 9, "inner": "x"}, "inner"),
-        (published.horizon_free, (1.0, 1e-6), {"horizon": 9, "inner": "gradient-printed"}, "inner"),
-        (published.private_sum, (1.0, 1e-6), {"horizon": 4, "released": 5}, "released"),
-        (published.vertical_index, (1.0, 1e-6), {"parties": 0, "steps": 1, "n": 9}, "parties"),
-        (published.frank_wolfe_laplace, (1.0, 1e-6), {"steps": 0, "n": 9}, "steps"),
-        (published.frank_wolfe_laplace, (1.0, 1e-6), {"steps": 9, "n": 9, "loss": "x"}, "loss"),
-        (published.objective_perturbation_gamma, (1.0,),
+        (papers.window_tree_gaussian, (0.0, 1e-6), {"window": 4}, "epsilon"),
+        (papers.window_tree_gaussian, (1.0, 0.0), {"window": 4}, "delta"),
+        (papers.window_tree_gamma, (1.0,), {"window": 0}, "window"),
+        (papers.window_tree_gamma, (1.0,), {"window": 4, "norm": 0.0}, "norm"),
+        (papers.bandit_laplace, (1.0,), {"horizon": 9, "dim": 0}, "dim"),
+        (papers.bandit_laplace, (1.0,), {"horizon": 9, "dim": 2, "values": "odd"}, "values"),
+        (papers.tree_aggregation_laplace, (1.0,), {"horizon": 9, "logarithm": "x"}, "logarithm"),
+        (papers.tree_aggregation_gaussian, (1.0, 0.9), {"horizon": 2}, "smaller delta"),
+        (papers.perturbed_iterates, (1.0, 1e-6), {"horizon": 1}, "horizon"),
+        (papers.perturbed_iterates, (1.0, 1e-6), {"horizon": 9, "inner": "x"}, "inner"),
+        (papers.horizon_free, (1.0, 1e-6), {"horizon": 9, "inner": "gradient-printed"}, "inner"),
+        (papers.private_sum, (1.0, 1e-6), {"horizon": 4, "released": 5}, "released"),
+        (papers.vertical_index, (1.0, 1e-6), {"parties": 0, "steps": 1, "n": 9}, "parties"),
+        (papers.frank_wolfe_laplace, (1.0, 1e-6), {"steps": 0, "n": 9}, "steps"),
+        (papers.frank_wolfe_laplace, (1.0, 1e-6), {"steps": 9, "n": 9, "loss": "x"}, "loss"),
+        (papers.objective_perturbation_gamma, (1.0,),
          {"smoothness": 1.0, "regulariser": 1.0}, "leave it out"),
-        (published.exponential_mechanism, (1.0,), {"diameter": math.inf}, "diameter"),
+        (papers.exponential_mechanism, (1.0,), {"diameter": math.inf}, "diameter"),
     ],
 )  # fmt: skip
 def test_bad_input(make, claim, setting, message):
@@ -702,7 +700,7 @@ def test_the_page_is_written_and_checked(script, tmp_path, capsys):
 
 def test_every_formula_is_in_the_table(script):
     text = script.PAGE.read_text()
-    makers = [name for name in published.__all__ if name[0].islower()]
+    makers = [name for name in papers.__all__ if name[0].islower()]
     assert len(makers) == 20
     for name in makers:
         assert f"`{name}`" in text

@@ -14,11 +14,11 @@ import pytest
 from scipy.stats import norm
 
 from reticent import vertical
-from reticent.cli.errors import Refused
-from reticent.cli.reproduce import (
+from reticent.cli import reproduce as command
+from reticent.cli.reproduce import tables
+from reticent.papers.figures import (
     bandit_1,
     chapter_1,
-    command,
     data,
     online_2a,
     online_2b,
@@ -27,9 +27,10 @@ from reticent.cli.reproduce import (
     vertical_1,
     window_1,
 )
-from reticent.cli.reproduce.draw import picture, tables
-from reticent.cli.reproduce.figure import BOUND, CATALOGUE, CORRECTED, OURS, PUBLISHED, Row, load
-from reticent.cli.reproduce.sweep import sweep
+from reticent.papers.figures.draw import picture
+from reticent.papers.figures.figure import BOUND, CATALOGUE, CORRECTED, OURS, PUBLISHED, Row, load
+from reticent.papers.figures.produce import measure, produce
+from reticent.papers.figures.sweep import sweep
 
 NAMES = ["online-2a", "online-2b", "online-2c", "window-1", "bandit-1", "vertical-1", "chapter-1"]
 
@@ -84,7 +85,7 @@ def test_without_a_name_the_figures_are_listed(tmp_path, capsys):
 
 
 def test_an_unknown_figure_is_refused_with_the_names_there_are(tmp_path):
-    with pytest.raises(Refused, match=r"no figure 'online-3'.*online-2a"):
+    with pytest.raises(ValueError, match=r"no figure 'online-3'.*online-2a"):
         command.reproduce("online-3", False, tmp_path / "out", False, False)
     assert not (tmp_path / "out").exists()
 
@@ -133,9 +134,9 @@ def test_the_command_stores_draws_and_then_redraws_without_running(
 
 
 def test_other_settings_are_run_again(small, tmp_path):
-    first, reused = command.produce(small, small_online(seeds=1), tmp_path, "x", jobs=1)
+    first, reused = produce(small, small_online(seeds=1), tmp_path, "x", jobs=1)
     assert not reused
-    second, reused = command.produce(small, small_online(seeds=2), tmp_path, "x", jobs=1)
+    second, reused = produce(small, small_online(seeds=2), tmp_path, "x", jobs=1)
     assert not reused
     assert len(second.rows) == 2 * len(first.rows)
     # fixed seeds: what both hold is the same to the last bit
@@ -145,7 +146,7 @@ def test_other_settings_are_run_again(small, tmp_path):
 def test_a_file_that_is_no_result_is_not_overwritten(small, tmp_path):
     path = tmp_path / "online-2a.json"
     path.write_text('{"format": 99}')
-    with pytest.raises(Refused, match=r"online-2a\.json is not a stored result.*move it away"):
+    with pytest.raises(ValueError, match=r"online-2a\.json is not a stored result.*move it away"):
         command.reproduce("online-2a", False, tmp_path, False, False, jobs=1)
     assert path.read_text() == '{"format": 99}'
 
@@ -214,7 +215,7 @@ def test_the_decision_zero_is_measured_against_ridge_regression():
     X, y = online_2a.stream(10, 400, 1)
     w = np.linalg.solve(X.T @ X + 400 * np.eye(10), X.T @ y)  # a ridge of 1 on each of 400 losses
     best = 0.5 * np.sum((y - X @ w) ** 2) + 200 * w @ w
-    clean, idle = command.measure("online-2a", settings, {"seed": 1, "epsilon": None})
+    clean, idle = measure("online-2a", settings, {"seed": 1, "epsilon": None})
     assert idle.value == pytest.approx((0.5 * y @ y - best) / 400, rel=1e-8)
     assert 0.0 < clean.value < idle.value
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-import reticent
 from reticent import losses, online, sets
-from reticent.cli.reproduce import data
-from reticent.cli.reproduce.figure import CORRECTED, OURS, PUBLISHED, Figure, Row, Settings, Task
+from reticent.papers.figures import data
+from reticent.papers.figures.figure import CORRECTED, OURS, PUBLISHED, Figure, Row, Settings, Task
 from reticent.plots.panels import Panel
+from reticent.privacy import Budget
 
 NAME = "online-2c"
 NEGLIGIBLE = 1e6  # an epsilon at which the noise no longer matters
@@ -70,7 +70,7 @@ def measure(settings: Settings, task: Task) -> list[Row]:
     cut = int(settings["train"] * len(X))
     train, test = order[:cut][: settings["most"]], order[cut:]
     clean = epsilon == NEGLIGIBLE
-    common = {"budget": reticent.Budget(epsilon, settings["delta"]), "horizon": len(train),
+    common = {"budget": Budget(epsilon, settings["delta"]), "horizon": len(train),
               "seed": seed, "noise_precision": "float"}  # fmt: skip
     learners = _learners(settings, X.shape[1], common)
     if clean:

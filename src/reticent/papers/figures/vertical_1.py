@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
-import reticent
 from reticent import losses, sets, vertical
-from reticent.cli.reproduce.data import FloatArray
-from reticent.cli.reproduce.figure import (
+from reticent.papers.figures.data import FloatArray
+from reticent.papers.figures.figure import (
     BOUND,
     CORRECTED,
     IDLE,
@@ -30,6 +29,7 @@ from reticent.cli.reproduce.figure import (
     Task,
 )
 from reticent.plots.panels import Panel
+from reticent.privacy import Budget
 
 NAME = "vertical-1"
 ONE_SHOT, COLUMNS = "every feature sketched once", "all columns"
@@ -155,14 +155,14 @@ def _run(settings: Settings, A: FloatArray, y: FloatArray, epsilon: float, varia
     parties = settings["parties"]
     # What a party allows is not what is studied here: the published noise may cost far more.
     about: dict[str, Any] = {"ids": range(len(A)), "labels": y, "key": bytes(16),
-                             "ledger": reticent.Budget(1e6, 0.5), "noise_precision": "float"}  # fmt: skip
+                             "ledger": Budget(1e6, 0.5), "noise_precision": "float"}  # fmt: skip
     cuts = np.array_split(np.arange(A.shape[1]), parties)
     members = {
         f"party {k}": vertical.Party(f"party {k}", A[:, cut], seed=1000 * seed + k, **about)
         for k, cut in enumerate(cuts)
     }
     coordinator = vertical.Coordinator(vertical.InProcess(members))
-    budget = reticent.Budget(epsilon, settings["delta"])
+    budget = Budget(epsilon, settings["delta"])
     if variant == OURS:
         return coordinator.run(budget=budget, distortion=settings["distortion"], seed=seed)
     rounds = max(2, round((len(A) * epsilon) ** (2 / 3)))  # Theorem 3's T, its constants taken as 1

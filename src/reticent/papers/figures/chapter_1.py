@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-import reticent
 from reticent import erm, losses, online, sets
-from reticent.cli.reproduce.data import FloatArray
-from reticent.cli.reproduce.figure import (
+from reticent.papers import formulas
+from reticent.papers.figures.data import FloatArray
+from reticent.papers.figures.figure import (
     BOUND,
     CORRECTED,
     IDLE,
@@ -32,7 +32,7 @@ from reticent.cli.reproduce.figure import (
     Task,
 )
 from reticent.plots.panels import Panel
-from reticent.privacy import gaussian, published
+from reticent.privacy import Budget, gaussian
 
 NAME = "chapter-1"
 VARIANTS = (PUBLISHED, CORRECTED, OURS)
@@ -134,7 +134,7 @@ def _exponential(loss: Any, X: FloatArray, y: Any, variant: str, epsilon: float,
                  settings: Settings, seed: int) -> Solved:  # fmt: skip
     calibration = "published" if variant == PUBLISHED else "exact"
     fit = erm.exponential_mechanism(
-        loss, sets.L2Ball(X.shape[1], 1.0), X, y, budget=reticent.Budget(epsilon), version="plain",
+        loss, sets.L2Ball(X.shape[1], 1.0), X, y, budget=Budget(epsilon), version="plain",
         calibration=calibration, seed=seed,
     )  # fmt: skip
     return fit.point, fit.guarantee
@@ -154,14 +154,14 @@ def _objective(loss: Any, X: FloatArray, y: Any, variant: str, epsilon: float,
                 least, math.sqrt(32.0) * p * slope / (epsilon * ball.diameter)
             )
         else:
-            noise = published.objective_perturbation_gaussian(
+            noise = formulas.objective_perturbation_gaussian(
                 epsilon, delta, norm=slope, smoothness=bend
             )
             more["regularizer"] = max(2.0 * bend / epsilon, math.sqrt(p) * float(noise.scale))
     if variant == PUBLISHED:
         more["calibration"] = "published"
     fit = erm.objective_perturbation(
-        loss, ball, X, y, budget=reticent.Budget(epsilon, delta), seed=seed, **more
+        loss, ball, X, y, budget=Budget(epsilon, delta), seed=seed, **more
     )
     return fit.point, fit.guarantee
 
@@ -176,21 +176,19 @@ def _gradient(loss: Any, X: FloatArray, y: Any, variant: str, epsilon: float,
         T = int(min(max(1.0, n**2 * epsilon**2 / p), settings["most_steps"]))
         slope = loss.scalar_bounds(ball)[0]
         if variant == PUBLISHED:
-            noise = float(published.gradient_descent(epsilon, delta, steps=T).scale)
+            noise = float(formulas.gradient_descent(epsilon, delta, steps=T).scale)
         else:
             noise = math.sqrt(T) / gaussian.mu(epsilon, delta)
         step = n * ball.diameter / (slope * math.sqrt(T * (n**2 + p * noise**2)))
         calibration = "published" if variant == PUBLISHED else "exact"
         more = {"steps": T, "step_size": step, "average": "uniform", "calibration": calibration}
-    fit = erm.gradient_descent(
-        loss, ball, X, y, budget=reticent.Budget(epsilon, delta), seed=seed, **more
-    )
+    fit = erm.gradient_descent(loss, ball, X, y, budget=Budget(epsilon, delta), seed=seed, **more)
     return fit.point, fit.guarantee
 
 
 def _ftrl(loss: Any, X: FloatArray, y: Any, variant: str, epsilon: float,
           settings: Settings, seed: int) -> Solved:  # fmt: skip
-    ball, budget = sets.L2Ball(X.shape[1], 1.0), reticent.Budget(epsilon, settings["delta"])
+    ball, budget = sets.L2Ball(X.shape[1], 1.0), Budget(epsilon, settings["delta"])
     if variant == CORRECTED:
         learner = online.FollowTheRegularizedLeader(
             ball, loss, budget=budget, horizon=len(X), total="tree", seed=seed
@@ -210,7 +208,7 @@ def _frank_wolfe(loss: Any, X: FloatArray, y: Any, variant: str, epsilon: float,
         steps = (4.0 * len(X) * epsilon / 2.0) ** (2 / 3)
         calibration = "published" if variant == PUBLISHED else "exact"
         more = {"steps": max(2, round(steps)), "calibration": calibration}
-    budget = reticent.Budget(epsilon, settings["delta"])
+    budget = Budget(epsilon, settings["delta"])
     fit = erm.frank_wolfe(loss, sets.L1Ball(X.shape[1]), X, y, budget=budget, seed=seed, **more)
     return fit.point, fit.guarantee
 

@@ -15,8 +15,8 @@ import math
 import numpy as np
 
 from reticent._checks import FloatArray, choice, integer, number
-from reticent.privacy.published.bandit import log_depth_over_delta, tree_depth
-from reticent.privacy.published.record import Published, gaussian_curve, ratio
+from reticent.papers.formulas.bandit import log_depth_over_delta, tree_depth
+from reticent.privacy.prescribed import Prescription, gaussian_curve, ratio
 
 PAPER = "Differentially Private Online Learning (Prateek Jain, Pravesh Kothari, Abhradeep Thakurta)"
 READINGS = ("logarithm-of-product", "product-of-logarithms")
@@ -51,7 +51,7 @@ def perturbed_iterates(
     radius: float = 0.0,
     inner: str = "implicit",
     reading: str = "logarithm-of-product",
-) -> Published:
+) -> Prescription:
     """Gaussian noise of POCP, PIGD and PGIGA at steps t = 1, ..., T-1: beta/t.
 
     The epsilon and delta are the algorithm's parameters; the claim is (3 epsilon, 2 delta). A
@@ -92,7 +92,7 @@ def perturbed_iterates(
         2.0 / epsilon * (math.log(horizon / delta) + math.sqrt(epsilon) / power)
     )  # fmt: skip
     mu = norm / convexity / beta * float(np.linalg.norm(_iterate_moves(inner, horizon)))
-    return Published(
+    return Prescription(
         scale=beta / np.arange(1, horizon, dtype=np.float64),
         noise="gaussian",
         formula=(
@@ -123,7 +123,7 @@ def horizon_free(
     strong_convexity: float = 1.0,
     radius: float = 0.0,
     inner: str = "implicit",
-) -> Published:
+) -> Prescription:
     """Gaussian noise of Algorithm 7 at steps t = 1, ..., T-1, which does not use T.
 
     The claim is (3 epsilon log2 T, delta log2 T + 2/T^(2 epsilon)); its second term makes it empty
@@ -143,7 +143,7 @@ def horizon_free(
     moves = _iterate_moves(inner, horizon)
     mu = norm / convexity * float(np.linalg.norm(moves / beta))
     log2 = math.log2(horizon)
-    return Published(
+    return Prescription(
         scale=beta / t,
         noise="gaussian",
         formula=(
@@ -173,7 +173,7 @@ def private_sum(
     norm: float = 1.0,
     released: int | None = None,
     logarithm: str = "natural",
-) -> Published:
+) -> Prescription:
     """Gaussian noise of every tree node of PrivateSum, Algorithm 5.
 
     Parameters
@@ -194,7 +194,7 @@ def private_sum(
     count = horizon if released is None else integer(released, "released", low=1, high=horizon)
     sigma = _private_sum_sigma(epsilon, delta, horizon, norm, logarithm)
     mu = math.sqrt(count.bit_length()) * ratio(norm, sigma)
-    return Published(
+    return Prescription(
         scale=sigma,
         noise="gaussian",
         formula="sigma^2 = (R^2/epsilon^2) log^2 T log(log T / delta)",
@@ -213,7 +213,7 @@ def quadratic_leader(
     horizon: int,
     norm: float = 1.0,
     logarithm: str = "natural",
-) -> Published:
+) -> Prescription:
     """Gaussian noise of the two trees of PQFTL, Algorithm 4: ``scale = [sigma_V, sigma_u]``.
 
     Parameters
@@ -240,7 +240,7 @@ def quadratic_leader(
     # two records at an angle: 2 (1 - c^2) v^2 + 2 (1 + c) u^2, largest at c = min(1, u^2/(2 v^2))
     c = min(1.0, u**2 / (2.0 * v**2))
     replace = nodes * (2.0 * (1.0 - c**2) * v**2 + 2.0 * (1.0 + c) * u**2)
-    return Published(
+    return Prescription(
         scale=np.array(sigmas),
         noise="gaussian",
         formula="PrivateSum with (R^2, epsilon/2, delta/2) for V and (R, epsilon/2, delta/2) for u",
@@ -260,7 +260,7 @@ def averaged_iterate(
     norm: float = 1.0,
     strong_convexity: float,
     radius: float,
-) -> Published:
+) -> Prescription:
     """Gaussian noise of the average iterate in POL, Algorithm 6, which has lost 1/alpha.
 
     Parameters
@@ -284,7 +284,7 @@ def averaged_iterate(
     )  # fmt: skip
     harmonic = math.fsum(1.0 / s for s in range(2, horizon + 1))
     mu = norm * harmonic / (convexity * horizon) / beta
-    return Published(
+    return Prescription(
         scale=beta,
         noise="gaussian",
         formula=(

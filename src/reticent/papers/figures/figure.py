@@ -154,6 +154,6 @@ def load(name: str) -> Figure:
     if name not in CATALOGUE:
         names = ", ".join(CATALOGUE)
         raise ValueError(f"there is no figure {name!r} to reproduce; there are: {names}")
-    module = importlib.import_module(f"reticent.cli.reproduce.{CATALOGUE[name].module}")
+    module = importlib.import_module(f"reticent.papers.figures.{CATALOGUE[name].module}")
     figure: Figure = module.FIGURE
     return figure

@@ -16,7 +16,7 @@ from reticent._checks import choice, integer, number
 from reticent.privacy.budget import NEIGHBOURS
 from reticent.privacy.compose import compose
 from reticent.privacy.curves import Pure
-from reticent.privacy.published.record import Published, gaussian_curve
+from reticent.privacy.prescribed import Prescription, gaussian_curve
 
 PAPER = (
     "Uplink Communication Efficient Differentially Private Sparse Optimization with Feature-Wise "
@@ -36,7 +36,7 @@ def vertical_index(
     radius: float = 1.0,
     norm: float = 1.0,
     scores: str = "plain",
-) -> Published:
+) -> Prescription:
     """Laplace noise of the private signed index, item A; the claim is (epsilon/2, delta/2).
 
     Parameters
@@ -65,7 +65,7 @@ def vertical_index(
     factor = radius / parties if choice(scores, "scores", SCORES) == "scaled" else 1.0
     # a noisy maximum compares two scores, and one record may move them apart: twice the move
     step = 2.0 * factor * norm / n / scale
-    return Published(
+    return Prescription(
         scale=scale,
         noise="laplace",
         formula="scale = (2 G eta / (K n)) sqrt(2 T log(1/(delta/2))) / ((epsilon/(2 K))/2)",
@@ -89,7 +89,7 @@ def vertical_sketch(
     column_norm: float,
     bound: float = 1.0,
     message: str = "printed",
-) -> Published:
+) -> Prescription:
     """Gaussian noise of the sketched active features, item B; the claim is (epsilon/2, delta/2).
 
     Parameters
@@ -122,7 +122,7 @@ def vertical_sketch(
     if choice(message, "message", MESSAGES) == "averaged":
         move /= n
     mu = root * move / sigma
-    return Published(
+    return Prescription(
         scale=sigma,
         noise="gaussian",
         formula="pi = sigma(J) sqrt(K T) sqrt(2 (ln(1/delta) + epsilon/2)) / (n epsilon/2)",

@@ -1,20 +1,15 @@
 """The five papers' own noise, exactly as printed, and the epsilon that it really gives.
 
-One function per published formula, one file per paper; ``calibration="published"`` draws its scale
-from here, and docs/errata.md tabulates claims against truth.
-
-The one thing a reader would get wrong: these formulas are for reproducing published results. Some
-of them protect far less than they claim; ask :meth:`Published.claim_is_proved` before use, or use
-``calibration="exact"``.
+One function per published formula, one file per paper; docs/errata.md tabulates claims against truth.
 """
 
-from reticent.privacy.published.bandit import (
+from reticent.papers.formulas.bandit import (
     bandit_gaussian,
     bandit_laplace,
     tree_aggregation_gaussian,
     tree_aggregation_laplace,
 )
-from reticent.privacy.published.chapter import (
+from reticent.papers.formulas.chapter import (
     exponential_mechanism,
     frank_wolfe_laplace,
     ftrl,
@@ -23,19 +18,17 @@ from reticent.privacy.published.chapter import (
     objective_perturbation_gaussian,
     stochastic_gradient_descent,
 )
-from reticent.privacy.published.online import (
+from reticent.papers.formulas.online import (
     averaged_iterate,
     horizon_free,
     perturbed_iterates,
     private_sum,
     quadratic_leader,
 )
-from reticent.privacy.published.record import Published
-from reticent.privacy.published.vertical import vertical_index, vertical_sketch
-from reticent.privacy.published.window import window_tree_gamma, window_tree_gaussian
+from reticent.papers.formulas.vertical import vertical_index, vertical_sketch
+from reticent.papers.formulas.window import window_tree_gamma, window_tree_gaussian
 
 __all__ = [
-    "Published",
     "averaged_iterate",
     "bandit_gaussian",
     "bandit_laplace",

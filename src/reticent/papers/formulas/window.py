@@ -14,7 +14,7 @@ import math
 
 from reticent._checks import integer, number
 from reticent.privacy.curves import Pure
-from reticent.privacy.published.record import Published, gaussian_curve
+from reticent.privacy.prescribed import Prescription, gaussian_curve
 
 PAPER = (
     "Projection-free Online Empirical Risk Minimization with Privacy-preserving and Privacy "
@@ -36,7 +36,7 @@ def window_tree_gaussian(
     norm: float = 1.0,
     strong_convexity: float = 0.0,
     diameter: float = 0.0,
-) -> Published:
+) -> Prescription:
     """Gaussian noise of every node of the window tree, Theorem 2.
 
     Parameters
@@ -56,7 +56,7 @@ def window_tree_gaussian(
     sigma = math.sqrt(8.0) * printed * levels * math.log(2.0 / delta) / epsilon
     # dyadic nodes longer than the window are never used: one node of each size up to W
     mu = math.sqrt(window.bit_length()) * float(norm) / sigma
-    return Published(
+    return Prescription(
         scale=sigma,
         noise="gaussian",
         formula="sigma = sqrt(8) (L + mu D) (ceil(log2 W) + 1) ln(2/delta) / epsilon",
@@ -75,14 +75,14 @@ def window_tree_gamma(
     norm: float = 1.0,
     strong_convexity: float = 0.0,
     diameter: float = 0.0,
-) -> Published:
+) -> Prescription:
     """Gamma noise of every node of the window tree, Theorem 1; the arguments are as above."""
     epsilon = number(epsilon, "epsilon", low=0.0, open_low=True)
     window = integer(window, "window", low=1)
     printed = _printed_sensitivity(norm, strong_convexity, diameter)
     scale = printed * ((window - 1).bit_length() + 1) / epsilon
     true = window.bit_length() * float(norm) / scale
-    return Published(
+    return Prescription(
         scale=scale,
         noise="gamma",
         formula="scale = (L + mu D) (ceil(log2 W) + 1) / epsilon",

@@ -16,10 +16,9 @@ from typing import Any
 
 import numpy as np
 
-import reticent
 from reticent import losses, online, sets
-from reticent.cli.reproduce.data import FloatArray, shorten
-from reticent.cli.reproduce.figure import (
+from reticent.papers.figures.data import FloatArray, shorten
+from reticent.papers.figures.figure import (
     CORRECTED,
     OURS,
     PUBLISHED,
@@ -30,6 +29,7 @@ from reticent.cli.reproduce.figure import (
     Task,
 )
 from reticent.plots.panels import Panel
+from reticent.privacy import Budget
 
 NAME = "window-1"
 ROWS = {
@@ -100,7 +100,7 @@ def learner(
     loss = losses.Squared(ridge=settings["ridge"])
     epsilon, delta = settings["epsilon"], settings["delta"]
     common: dict[str, Any] = {"horizon": horizon, "seed": seed, "noise_precision": "float"}
-    ever = reticent.Budget(epsilon, delta)
+    ever = Budget(epsilon, delta)
     if row == "pocg":
         schedule = {PUBLISHED: "published", CORRECTED: "proportional", OURS: "optimal"}[variant]
         inner = online.GradientDescent()
@@ -117,7 +117,7 @@ def learner(
     pure = row in ("pftal", "project-pure", "linear-pure")
     # PFTAL is the window learner whose window is the whole stream
     protected = horizon if row == "pftal" else window
-    budget = reticent.Budget(epsilon, 0.0 if pure else delta, window=protected)
+    budget = Budget(epsilon, 0.0 if pure else delta, window=protected)
     more = {}
     if row.startswith("linear"):
         more["step"] = "local-linear"

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reticent.cli.reproduce.figure import Row, Settings, Summary
+from reticent.papers.figures.figure import Row, Settings, Summary
 
 FORMAT = 1
 FIELDS = tuple(field.name for field in dataclasses.fields(Row))

@@ -18,14 +18,14 @@ from reticent.privacy.budget import NEIGHBOURS
 from reticent.privacy.compose import compose
 from reticent.privacy.curves import BoundedRange, Pure
 from reticent.privacy.objective import ObjectivePerturbation
-from reticent.privacy.published.record import Published, gaussian_curve, ratio
+from reticent.privacy.prescribed import Prescription, gaussian_curve, ratio
 from reticent.privacy.subsampled import SubsampledGaussian
 
 PAPER = "Chapter 6, Private Optimization (Abhradeep Thakurta)"
 LOSSES = ("sum", "average")
 
 
-def exponential_mechanism(epsilon: float, *, norm: float = 1.0, diameter: float) -> Published:
+def exponential_mechanism(epsilon: float, *, norm: float = 1.0, diameter: float) -> Prescription:
     """What the summed loss is divided by in Algorithm 1: 2 L |C| / epsilon.
 
     Parameters
@@ -39,7 +39,7 @@ def exponential_mechanism(epsilon: float, *, norm: float = 1.0, diameter: float)
     span = number(norm, "norm", low=0.0, open_low=True)
     span *= number(diameter, "diameter", low=0.0, open_low=True)
     scale = 2.0 * span / epsilon
-    return Published(
+    return Prescription(
         scale=scale,
         noise="exponential",
         formula="density proportional to exp(-epsilon / (2 L |C|) loss(theta))",
@@ -70,7 +70,7 @@ def objective_perturbation_gamma(
     smoothness: float,
     rank: int = 1,
     regulariser: float | None = None,
-) -> Published:
+) -> Prescription:
     """Gamma noise of objective perturbation, Theorem 6.7.
 
     Parameters
@@ -92,7 +92,7 @@ def objective_perturbation_gamma(
     ridge = _check_regulariser(regulariser, least)
     scale = 2.0 * norm / epsilon
     determinant = rank * math.log1p(smoothness / ridge)
-    return Published(
+    return Prescription(
         scale=scale,
         noise="gamma",
         formula="scale = 2 L / epsilon, Delta >= r lambda_max / (1 - exp(-epsilon/2))",
@@ -113,7 +113,7 @@ def objective_perturbation_gaussian(
     norm: float = 1.0,
     smoothness: float,
     regulariser: float | None = None,
-) -> Published:
+) -> Prescription:
     """Gaussian noise of objective perturbation of a generalised linear loss, [KST12].
 
     For other losses nothing is proved: the noise may then lean on a record's gradient in any
@@ -126,7 +126,7 @@ def objective_perturbation_gaussian(
     ridge = _check_regulariser(regulariser, 2.0 * smoothness / epsilon)
     sigma = norm * math.sqrt(8.0 * math.log(2.0 / delta) + 4.0 * epsilon) / epsilon
     curve = (norm / sigma, math.log1p(smoothness / ridge))
-    return Published(
+    return Prescription(
         scale=sigma,
         noise="gaussian",
         formula=(
@@ -147,7 +147,9 @@ def _textbook_multiplier(epsilon: float, delta: float, releases: float) -> float
     return math.sqrt(2.0 * releases * (math.log(1.0 / delta) + epsilon)) / epsilon
 
 
-def gradient_descent(epsilon: float, delta: float, *, steps: int, norm: float = 1.0) -> Published:
+def gradient_descent(
+    epsilon: float, delta: float, *, steps: int, norm: float = 1.0
+) -> Prescription:
     """Gaussian noise of every summed gradient in Algorithm 3.
 
     Parameters
@@ -163,7 +165,7 @@ def gradient_descent(epsilon: float, delta: float, *, steps: int, norm: float = 
     norm = number(norm, "norm", low=0.0, open_low=True)
     sigma = norm * _textbook_multiplier(epsilon, delta, steps)
     mu = math.sqrt(steps) * norm / sigma
-    return Published(
+    return Prescription(
         scale=sigma,
         noise="gaussian",
         formula="sigma = L sqrt(2 T (ln(1/delta) + epsilon)) / epsilon",
@@ -177,7 +179,7 @@ def gradient_descent(epsilon: float, delta: float, *, steps: int, norm: float = 
 
 def stochastic_gradient_descent(
     epsilon: float, delta: float, *, steps: int, n: int, norm: float = 1.0
-) -> Published:
+) -> Prescription:
     """Gaussian noise of n times one sampled gradient, "at the same level" as Algorithm 3.
 
     The truth is that of Poisson sampling with rate 1/n. "Sampled uniformly at random", as printed,
@@ -194,7 +196,7 @@ def stochastic_gradient_descent(
     n = integer(n, "n", low=2)
     sigma = float(full.scale)
     curve = (1.0 / n, sigma / (n * float(norm)), steps)
-    return Published(
+    return Prescription(
         scale=sigma,
         noise="gaussian",
         formula="sigma = L sqrt(2 T (ln(1/delta) + epsilon)) / epsilon on n clip(gradient)",
@@ -213,7 +215,7 @@ def ftrl(
     horizon: int,
     norm: float = 1.0,
     released: int | None = None,
-) -> Published:
+) -> Prescription:
     """Gaussian noise of every tree node of DP-FTRL, Algorithm 4; none at all for one record.
 
     Parameters
@@ -234,7 +236,7 @@ def ftrl(
     levels = (horizon - 1).bit_length()  # ceil(lg n) without rounding
     sigma = norm * _textbook_multiplier(epsilon, delta, levels)
     mu = math.sqrt(count.bit_length()) * ratio(norm, sigma)
-    return Published(
+    return Prescription(
         scale=sigma,
         noise="gaussian",
         formula="sigma = L sqrt(2 ceil(lg n) (ln(1/delta) + epsilon)) / epsilon",
@@ -255,7 +257,7 @@ def frank_wolfe_laplace(
     norm: float = 1.0,
     radius: float = 1.0,
     loss: str = "sum",
-) -> Published:
+) -> Prescription:
     """Laplace noise of every vertex's score in Algorithm 6.
 
     Parameters
@@ -281,7 +283,7 @@ def frank_wolfe_laplace(
     if choice(loss, "loss", LOSSES) == "average":
         move /= n
     step = 2.0 * move / scale
-    return Published(
+    return Prescription(
         scale=scale,
         noise="laplace",
         formula="scale = L_1 |C|_1 sqrt(8 T ln(1/delta)) / (n epsilon)",

@@ -16,11 +16,10 @@ from typing import Any
 
 import numpy as np
 
-import reticent
 from reticent import bandit, losses, sets
 from reticent.bandit.geometry import survey
-from reticent.cli.reproduce.data import FloatArray
-from reticent.cli.reproduce.figure import (
+from reticent.papers.figures.data import FloatArray
+from reticent.papers.figures.figure import (
     CLEAN,
     CORRECTED,
     OURS,
@@ -32,6 +31,7 @@ from reticent.cli.reproduce.figure import (
     Task,
 )
 from reticent.plots.panels import Panel, label
+from reticent.privacy import Budget
 
 NAME = "bandit-1"
 APPROXIMATE, PURE, MIDDLE = "", "pure", "paper's centring"
@@ -145,7 +145,7 @@ def measure(settings: Settings, task: Task) -> list[Row]:
     found = []
     for (series, variant), more in LEARNERS.items():
         delta = 0.0 if series == PURE else settings["delta"]
-        asked: dict[str, Any] = {"budget": reticent.Budget(settings["epsilon"], delta)}
+        asked: dict[str, Any] = {"budget": Budget(settings["epsilon"], delta)}
         if variant == CLEAN:
             asked = {"private": False}
         learner = bandit.ProjectionFreeBandit(

@@ -14,7 +14,7 @@ import math
 
 from reticent._checks import choice, integer, number
 from reticent.privacy.curves import Curve, Laplace, NoPrivacy
-from reticent.privacy.published.record import Published, gaussian_curve, ratio
+from reticent.privacy.prescribed import Prescription, gaussian_curve, ratio
 
 PAPER = (
     "Projection-Free Bandit Optimization with Privacy Guarantees "
@@ -49,7 +49,7 @@ def laplace_curve(move: float) -> Curve:
 
 def tree_aggregation_laplace(
     epsilon: float, *, horizon: int, norm: float = 1.0, logarithm: str = "natural"
-) -> Published:
+) -> Prescription:
     """Laplace noise of every coordinate of every tree node, Theorem 4.
 
     Parameters
@@ -66,7 +66,7 @@ def tree_aggregation_laplace(
     norm = number(norm, "norm", low=0.0, open_low=True)
     scale = norm * tree_depth(horizon, logarithm) / epsilon
     true = horizon.bit_length() * ratio(norm, scale)
-    return Published(
+    return Prescription(
         scale=scale,
         noise="laplace",
         formula="lambda = Y_1 log T / epsilon",
@@ -85,7 +85,7 @@ def tree_aggregation_gaussian(
     horizon: int,
     norm: float = 1.0,
     logarithm: str = "natural",
-) -> Published:
+) -> Prescription:
     """Gaussian noise of every tree node, Theorem 4; ``norm`` bounds the l2 norm, Y_2."""
     epsilon = number(epsilon, "epsilon", low=0.0, open_low=True)
     delta = number(delta, "delta", low=0.0, high=1.0, open_low=True, open_high=True)
@@ -94,7 +94,7 @@ def tree_aggregation_gaussian(
     depth = tree_depth(horizon, logarithm)
     sigma = norm * depth * log_depth_over_delta(depth, delta) / epsilon
     mu = math.sqrt(horizon.bit_length()) * ratio(norm, sigma)
-    return Published(
+    return Prescription(
         scale=sigma,
         noise="gaussian",
         formula="sigma = Y_2 log T log(log T / delta) / epsilon",
@@ -125,7 +125,7 @@ def bandit_laplace(
     norm: float = 1.0,
     logarithm: str = "natural",
     values: str = "signed",
-) -> Published:
+) -> Prescription:
     """Laplace noise of PRIVATEBANDIT, Lemma 7.
 
     Parameters
@@ -147,7 +147,7 @@ def bandit_laplace(
     nodes, zero_out, replace = _nodes_and_moves(horizon, dim, norm, values)
     # a unit vector of n coordinates has an l1 norm of up to sqrt(n)
     root = math.sqrt(dim)
-    return Published(
+    return Prescription(
         scale=scale,
         noise="laplace",
         formula="lambda = T^(1/2) n L log T / epsilon",
@@ -168,7 +168,7 @@ def bandit_gaussian(
     norm: float = 1.0,
     logarithm: str = "natural",
     values: str = "signed",
-) -> Published:
+) -> Prescription:
     """Gaussian noise of PRIVATEBANDIT, Lemma 10; arguments as for :func:`bandit_laplace`."""
     epsilon = number(epsilon, "epsilon", low=0.0, open_low=True)
     delta = number(delta, "delta", low=0.0, high=1.0, open_low=True, open_high=True)
@@ -186,7 +186,7 @@ def bandit_gaussian(
     )
     nodes, zero_out, replace = _nodes_and_moves(horizon, dim, norm, values)
     root = math.sqrt(nodes)
-    return Published(
+    return Prescription(
         scale=sigma,
         noise="gaussian",
         formula=(

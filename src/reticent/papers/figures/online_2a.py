@@ -16,10 +16,9 @@ from typing import Any
 
 import numpy as np
 
-import reticent
 from reticent import losses, online
-from reticent.cli.reproduce.data import FloatArray, shorten
-from reticent.cli.reproduce.figure import (
+from reticent.papers.figures.data import FloatArray, shorten
+from reticent.papers.figures.figure import (
     CLEAN,
     CORRECTED,
     IDLE,
@@ -30,8 +29,9 @@ from reticent.cli.reproduce.figure import (
     Settings,
     Task,
 )
-from reticent.cli.reproduce.no_noise import NoNoise
+from reticent.papers.figures.no_noise import NoNoise
 from reticent.plots.panels import Panel
+from reticent.privacy import Budget
 
 NAME = "online-2a"
 PLAIN = {"weight": 1.0, "damping": 0.0}
@@ -78,7 +78,7 @@ def regrets(panel: str, settings: Settings, task: Task, X: FloatArray, y: FloatA
     chosen = LEARNERS if epsilon is not None else {CLEAN: {"total": NoNoise, **PLAIN}}
     rows = []
     for variant, more in chosen.items():
-        budget = reticent.Budget(1.0 if epsilon is None else epsilon, settings["delta"])
+        budget = Budget(1.0 if epsilon is None else epsilon, settings["delta"])
         learner = online.QuadraticLeader(
             X.shape[1], loss, budget=budget, horizon=len(X), seed=seed, refresh=refresh,
             noise_precision="float", **more,

@@ -59,7 +59,24 @@ class TotalLearner(OnlineLearner):
 
         Examples
         --------
-        See `reticent.online.Rule`.
+        >>> import reticent
+        >>> from reticent import online, sets
+        >>> class Late(online.Rule):
+        ...     ready = False
+        ...
+        ...     def step(self, moment):
+        ...         if not self.ready:
+        ...             raise TimeoutError("the solver is still starting")
+        ...         return moment.decision
+        >>> learner = online.Learner(
+        ...     sets.L2Ball(2), Late(), budget=reticent.Budget(1.0, 1e-6), lipschitz=1.0, horizon=9
+        ... )
+        >>> try:
+        ...     learner.update([1.0, 0.0])
+        ... except TimeoutError:
+        ...     learner.rule.ready = True
+        >>> learner.retry().tolist(), learner.steps
+        ([0.0, 0.0], 1)
         """
         with self._lock:
             if self._unfinished:

@@ -22,12 +22,11 @@ if TYPE_CHECKING:
         plots,
         privacy,
         sets,
+        state,
         sums,
         trace,
         vertical,
     )
-    from reticent._state import load as load_state  # noqa: F401
-    from reticent._state import save as save_state  # noqa: F401
     from reticent.estimators import (  # noqa: F401
         OnlineLinearRegression,
         OnlineLogisticRegression,
@@ -37,6 +36,9 @@ if TYPE_CHECKING:
         PrivateLogisticRegression,
     )
     from reticent.privacy import Budget, Guarantee, Ledger, PrivacyLeakWarning  # noqa: F401
+    from reticent.state import committed  # noqa: F401
+    from reticent.state import load as load_state  # noqa: F401
+    from reticent.state import save as save_state  # noqa: F401
 
 _HOME = {
     "Budget": "privacy.Budget",
@@ -49,12 +51,14 @@ _HOME = {
     "PrivateLinearRegression": "estimators.PrivateLinearRegression",
     "PrivateLasso": "estimators.PrivateLasso",
     "PrivateLinearSVC": "estimators.PrivateLinearSVC",
-    "save_state": "_state.save",
-    "load_state": "_state.load",
+    "committed": "state.committed",
+    "save_state": "state.save",
+    "load_state": "state.load",
 }
 _PACKAGES = (
     "privacy",
     "noise",
+    "state",
     "trace",
     "plots",
     "sums",

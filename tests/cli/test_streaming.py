@@ -11,12 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reticent import _state, online
+from reticent import online
 from reticent.cli import checkpoint, learn, streaming, tasks
 from reticent.cli.console import Console
 from reticent.cli.encoding import Encoder
 from reticent.cli.errors import Refused
 from reticent.cli.schema import Schema
+from reticent.state import files
 
 from .processes import HEADER, Reticent, visits, wait_until, write_csv
 
@@ -360,7 +361,7 @@ def test_a_damaged_state_is_refused(data: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(Refused, match="damaged"):
         checkpoint.load(data.parent / "parts")
-    _state.save({"format": "another"}, path)
+    files.save({"format": "another"}, path)
     with pytest.raises(Refused, match="not written by this version"):
         checkpoint.load(data.parent / "parts")
 

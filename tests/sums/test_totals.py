@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import reticent
-from reticent import _state, sums
+from reticent import sums
+from reticent.state import files, lease
 from reticent.sums import base
 
 from . import reference
@@ -29,7 +30,7 @@ def _own_cache(tmp_path, monkeypatch):
 
 
 def frozen(total):
-    return _state.dumps(total.state())
+    return files.dumps(total.state())
 
 
 # The exact part -----------------------------------------------------------------------------------
@@ -169,7 +170,7 @@ def test_error_of_gamma_noise_is_the_empirical_deviation(name, precision):
     nothing = np.zeros((steps, 3))
     for repeat in range(SAMPLES):
         total._begin()
-        total._lease = _state.Lease()
+        total._lease = lease.Lease()
         samples[:, repeat] = total.run(nothing)[:, repeat % 3]
     check_variances(name, samples, [total.error(t) for t in range(1, steps + 1)])
 
@@ -183,7 +184,7 @@ def test_error_of_gamma_noise_in_epochs_and_far_out(name, monkeypatch):
     samples = np.empty((steps, SAMPLES))
     for repeat in range(SAMPLES):
         total._begin()
-        total._lease = _state.Lease()
+        total._lease = lease.Lease()
         samples[:, repeat] = total.run(np.zeros((steps, 2)))[:, repeat % 2]
     check_variances(name, samples, [total.error(t) for t in range(1, steps + 1)])
 

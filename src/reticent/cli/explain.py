@@ -54,18 +54,13 @@ def _of_model(model: Model) -> tuple[Question, Answer | None]:
     )
     if not how["online"]:
         return dataclasses.replace(question, algorithm=how.get("solver", "offline")), None
-    from reticent.cli import checkpoint
-
     names = {field.name for field in dataclasses.fields(tasks.Settings)}
     settings = tasks.Settings(**{k: v for k, v in how.items() if k in names} | {"seed": 0})  # type: ignore[arg-type]
     encoder = Encoder(model.schema, model.target)
     estimator = tasks.build(
         dataclasses.replace(settings, horizon=settings.horizon or None), encoder
     )
-    label = model.classes[0] if model.classes else 0.0
-    if settings.horizon == 1:
-        return question, None
-    learner = checkpoint.plan_of(estimator, len(model.features), label).learner()
+    learner = estimator._plan_for(len(model.features)).learner()
     question = dataclasses.replace(question, dim=learner.dim, radius=learner.set.radius)  # type: ignore[attr-defined]
     return question, of_leader(learner, question)
 

@@ -100,7 +100,8 @@ def _check_folder(request: Request) -> None:
 
 
 def _forget(request: Request) -> None:
-    for name in (checkpoint.NAME, MODEL, DECISIONS, REPORT):
+    checkpoint.forget(request.out)
+    for name in (MODEL, DECISIONS, REPORT):
         (request.out / name).unlink(missing_ok=True)
 
 
@@ -216,7 +217,7 @@ def _follow(request: Request, console: Console, run: Run, size: int | None) -> i
         request, console, run.model, run.diagnostics, run.seconds, run.every, run.decisions
     )
     if not request.keep_state:
-        (request.out / checkpoint.NAME).unlink(missing_ok=True)
+        checkpoint.forget(request.out)
     return status
 
 

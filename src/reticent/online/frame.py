@@ -26,6 +26,7 @@ from reticent.online.rules import Moment, Problem, Rule
 from reticent.privacy import Budget, Guarantee
 from reticent.sets import ConvexSet
 from reticent.sets.kernels import LOCAL_KINDS
+from reticent.state.lease import Lease
 from reticent.sums import RunningTotal
 from reticent.trace.play import pages_of
 
@@ -48,8 +49,8 @@ class TotalLearner(OnlineLearner):
         return self.total.guarantee
 
     @property
-    def _lock(self) -> Any:
-        return self.total._lock
+    def _lease(self) -> Lease:
+        return self.total._lease
 
     def _check_room(self, count: int) -> None:
         total = self.total

@@ -156,7 +156,7 @@ def test_what_a_thief_can_draw_again_is_the_present_interval(name, monkeypatch):
     state = files.loads(files.dumps(made.state()))
     lease._known.clear()
     thief = type(made).from_state(state)
-    used = state["used"]
+    used = state["block"][1]
     assert 0 < used < 4
     noise = thief._noise.step * thief._block
     steps = range(102 - used, 102)

@@ -40,22 +40,26 @@ class Directions:
         left = len(self.inner) - self.row
         if left:
             return left
+        self._draw(self._rows)
+        return self._rows
+
+    def _draw(self, rows: int) -> None:
         self._begun_with = self._source.state()
         self._source.ratchet()
-        fresh = np.empty((self._rows, self._geometry.dim))
+        fresh = np.empty((rows, self._geometry.dim))
         self._source.normals(fresh)
         kernels.normalise(fresh)
         self._set(fresh)
-        return self._rows
 
     def state(self) -> dict[str, Any]:
         if self.row == len(self.inner):
-            return {"source": self._source.state(), "used": 0}
-        return {"source": self._begun_with, "used": self.row}
+            return {"source": self._source.state(), "block": [0, 0]}
+        return {"source": self._begun_with, "block": [len(self.inner), self.row]}
 
     def restore(self, state: dict[str, Any]) -> None:
         self._source = Source.from_state(state["source"])
         self._set(self.inner[:0])
-        if state["used"]:
-            self.ready()
-            self.row = int(state["used"])
+        rows, used = state["block"]
+        if used:
+            self._draw(rows)
+            self.row = used

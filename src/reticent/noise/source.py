@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 import weakref
 from typing import Any
 
@@ -157,6 +158,7 @@ class Source:
         self._fine = AESCounter(key=0)
         self._fine_key: bytes | None = None
         self._begun = False
+        self._turn = threading.Lock()
         self._ahead: list[tuple[bytes, bytes, NDArray[np.uint64]]] = []
         self._generator = np.random.Generator(self._coarse)
         _live.add(self)
@@ -177,12 +179,18 @@ class Source:
         if self._process != os.getpid():
             self._take_over()
         if not self._begun:
-            self.ratchet()
+            with self._turn:
+                if not self._begun:  # else another thread has begun it
+                    self._advance()
 
     def ratchet(self) -> None:
         """Begin the next interval; from then on nothing that was drawn before can be drawn again."""
         if self._process != os.getpid():
             self._take_over()
+        with self._turn:
+            self._advance()
+
+    def _advance(self) -> None:
         if not self._ahead:
             self._look_ahead()
         self._next, self._fine_key, rounds = self._ahead.pop()

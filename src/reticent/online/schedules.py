@@ -195,14 +195,14 @@ class IterateNoise:
     def ready(self, t: int, strength: float) -> int:
         """How many iterates after the t-th, where A stands at ``strength``, there is noise for; at least one."""
         if self.row == len(self.rows):
-            self._draw(t, strength)
+            count = max(1, _BLOCK // self.rows.shape[1])
+            if self._horizon is not None:
+                count = min(count, self._horizon - t)
+            self._draw(t, strength, count)
         return len(self.rows) - self.row
 
-    def _draw(self, t: int, strength: float) -> None:
+    def _draw(self, t: int, strength: float, count: int) -> None:
         dim = self.rows.shape[1]
-        count = max(1, _BLOCK // dim)
-        if self._horizon is not None:
-            count = min(count, self._horizon - t)
         begun_with = self.source.state(), t, strength
         reaches, _ = self._reach.of(t, count, strength)
         deviations = self._plan.deviations(t, reaches)
@@ -222,13 +222,16 @@ class IterateNoise:
     def state(self) -> dict[str, Any]:
         """What the present block is drawn from, and how much of it is used; the key of the next where all is."""
         if self.row == len(self.rows):
-            return {"source": self.source.state(), "used": 0}
+            return {"source": self.source.state(), "block": [0, 0]}
         source, t, strength = self._begun_with
-        return {"source": source, "used": self.row, "t": t, "strength": strength}
+        return {
+            "source": source, "block": [len(self.rows), self.row], "t": t, "strength": strength
+        }  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
         self.source = Source.from_state(state["source"])
         self.rows, self.grid, self.row = self.rows[:0], self.grid[:0], 0
-        if state["used"]:
-            self._draw(int(state["t"]), float(state["strength"]))
-            self.row = int(state["used"])
+        count, used = state["block"]
+        if used:
+            self._draw(int(state["t"]), float(state["strength"]), count)
+            self.row = used

@@ -166,8 +166,13 @@ def claim(identity: Any, step: int, what: str, unit: str = "step") -> Lease:
 
 
 def _after_fork() -> None:
-    global _guard
+    global _guard, _descriptor
     _guard = threading.Lock()
+    if _descriptor is not None:
+        # The child may close what it inherited, as daemons do; its locks need a descriptor of its own.
+        with contextlib.suppress(OSError):
+            os.close(_descriptor)
+        _descriptor = None
     _known.clear()
     for lease in list(_every):
         lease.furthest, lease._locked, lease.lock = _COPIED, False, threading.Lock()

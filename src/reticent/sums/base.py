@@ -358,7 +358,7 @@ class RunningTotal(ABC):
             "base": self._base.copy(),
             "snapshot": None if self._snapshot is None else self._snapshot.copy(),
             "process": {name: array.copy() for name, array in memory.items()},
-            "used": used,
+            "block": [len(self._block) if used else 0, used],
             "last": self._block[self._row - 1].copy() if self._row else np.empty(0),
             "source": source,
         }
@@ -387,11 +387,10 @@ class RunningTotal(ABC):
         self._snapshot = None if state["snapshot"] is None else state["snapshot"].copy()
         for name, array in state["process"].items():
             self._noise.arrays[name][...] = array
-        used, last = int(state["used"]), state["last"]
+        (rows, used), last = state["block"], state["last"]
         if used:
-            t = self.steps - start - used
             begun_with = self._source.state(), self._noise.memory()
-            block = self._noise.block(self._source, t, self._rows(t), self.dim)
+            block = self._noise.block(self._source, self.steps - start - used, rows, self.dim)
             self._begun_with, self._noise.torn = begun_with, False
             self._block, self._row = block, used
         elif len(last):

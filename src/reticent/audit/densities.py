@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import CubicSpline, RectBivariateSpline
+from scipy.interpolate import PchipInterpolator, RectBivariateSpline
 from scipy.optimize import brentq
 from scipy.special import logsumexp
 
@@ -67,9 +67,7 @@ def stick(log_p: FloatArray, log_q: FloatArray, weights: FloatArray, epsilon: fl
     return float(np.sum(weights * np.where(np.isfinite(gain), gain, 0.0)))
 
 
-def epsilon_at(
-    profile: Callable[[float], float], delta: float, highest: float = 200.0
-) -> float:
+def epsilon_at(profile: Callable[[float], float], delta: float, highest: float = 200.0) -> float:
     """The epsilon at which a hockey stick has fallen to delta."""
     if profile(0.0) <= delta:
         return 0.0
@@ -88,22 +86,27 @@ def laplace_log_density(b: FloatArray) -> FloatArray:
     return -np.abs(b) - math.log(2.0)
 
 
-def carried(
-    grid: FloatArray, here: FloatArray, there: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def carried(grid: FloatArray, here: FloatArray, there: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The noise of the other world that leads to the same point, and the logarithm of its slope.
 
     ``here`` and ``there`` are the points to which the noise on the grid leads in the two worlds.
     """
-    order = np.argsort(there)
-    back = CubicSpline(there[order], grid[order])
-    forth = CubicSpline(grid, here)
-    noise = back(here)
-    slope = back(here, 1) * forth(grid, 1)
-    inside = (here >= there.min()) & (here <= there.max())
-    with np.errstate(invalid="ignore", divide="ignore"):
-        logarithm = np.where(inside & (slope > 0.0), np.log(np.abs(slope)), np.nan)
-    return np.where(inside, noise, np.nan), logarithm
+    # Slopes are means of two secants, and so never beyond what the minimiser's own are, kinks or not. Where it
+    # stays at the border of its set it has no density, and is left out.
+    mine, other = _moving(here), _moving(there)
+    back = PchipInterpolator(there[other], grid[other], extrapolate=False)
+    slope = np.interp(here, there[other], np.gradient(grid[other], there[other]))
+    slope *= np.gradient(here, grid)
+    noise = np.where(mine, back(here), np.nan)
+    inside = np.isfinite(noise) & (slope > 0.0)
+    logarithm = np.log(np.where(inside, slope, 1.0))
+    return np.where(inside, noise, np.nan), np.where(inside, logarithm, np.nan)
+
+
+def _moving(points: FloatArray) -> NDArray[np.bool_]:
+    """Whether a point lies strictly between its neighbours."""
+    rising = np.diff(points) > 0.0
+    return np.concatenate([[rising[0]], rising[1:] & rising[:-1], [rising[-1]]])
 
 
 def log_ratio(
@@ -157,7 +160,10 @@ def sampled_stick(ratio: float, rate: float, neighbours: str, epsilon: float) ->
     weights = (half[:, None] * _WEIGHTS).ravel()
 
     def mixture(shift: float) -> FloatArray:
-        parts = [normal_log_density(x) + math.log1p(-rate), normal_log_density(x - shift) + math.log(rate)]
+        parts = [
+            normal_log_density(x) + math.log1p(-rate),
+            normal_log_density(x - shift) + math.log(rate),
+        ]
         return np.asarray(np.logaddexp(*parts))
 
     here = mixture(ratio)

@@ -1,7 +1,7 @@
 """Noise as an input: while the hook is in place, every draw of the library is recorded and can be prescribed.
 
-This is the only file of the audit that knows how the library draws. It stands at the samplers, below whatever
-computes their scales, so that a scale is recorded as it reached the draw: the lattice samplers, their
+This is the only file of the audit that knows how the library draws. It stands below whatever computes a scale, so that
+each is recorded as it reached the draw: the lattice samplers and their kernels, their
 floating-point twins, noisy selection, and the two functions through which noisy numbers leave (``release.noisy``
 and the running totals), whose results are noted in the order in which they left.
 
@@ -81,6 +81,7 @@ class _Recorder:
     indices: Sequence[int] | None
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(_FIRST))
     depth: int = 0
+    reached: dict[str, Any] = field(default_factory=dict)
 
     def draw(
         self, kind: str, scales: Any, out: NDArray[Any], whole: bool, shape: tuple[int, int]
@@ -163,13 +164,21 @@ def _patches(
     found.append((process, "_float_draws", _float_draws(recorder, process._float_draws)))
     found.append((release, "_float_noise", _float_noise(recorder, release._float_noise)))
     found.append((selection, "_select", _select(recorder, selection._select)))
+    # the kernels below the samplers: a scale counts as it reached them
+    for target, kernel, places in (
+        (lattice, "_gaussian_kernel", {"scales": 1}),
+        (lattice, "_laplace_kernel", {"scales": 1}),
+        (lattice, "_gamma_kernel", {"scales": 1}),
+        (selection, "_bounds", {"scores": 0, "scale": 2}),
+    ):
+        found.append((target, kernel, _reaching(recorder, getattr(target, kernel), places)))
     if normals:
         found.append((Source, "normals", _normals(recorder, Source.normals)))
     if words is not None:
         found.append((Source, "words", lambda self, count: words(count)))
     for module in _modules(len(sys.modules)):
         if callable(getattr(module, "noisy", None)):
-            found.append((module, "noisy", _leaving(recorder, module.noisy)))  # noqa: PERF401
+            found.append((module, "noisy", _leaving(recorder, module.noisy)))
     for owner, name in (
         (RunningTotal, "_add"),
         (RunningTotal, "run"),
@@ -214,10 +223,12 @@ def _numbered(recorder: _Recorder) -> Any:
 
 def _sampler(recorder: _Recorder, kind: str, honest: Any) -> Any:
     def draw(source: Source, scales: FloatArray, out: NDArray[np.int64]) -> None:
+        recorder.reached.clear()
         with recorder.inside() as outermost:
             honest(source, scales, out)
         if outermost:
-            recorder.draw(kind, scales, out, True, out.shape)  # type: ignore[arg-type]
+            made = recorder.reached.get("scales", scales)
+            recorder.draw(kind, made, out, True, out.shape)  # type: ignore[arg-type]
 
     return draw
 
@@ -256,7 +267,10 @@ def _normals(recorder: _Recorder, honest: Any) -> Any:
 
 def _select(recorder: _Recorder, honest: Any) -> Any:
     def choose(scores: FloatArray, scale: float, source: Source, noise: str) -> int:
+        recorder.reached.clear()
         index = int(honest(scores, scale, source, noise))
+        scores = recorder.reached.get("scores", scores)
+        scale = recorder.reached.get("scale", scale)
         place = len(recorder.tape.choices)
         if recorder.indices is not None and place < len(recorder.indices):
             index = int(recorder.indices[place])
@@ -264,6 +278,16 @@ def _select(recorder: _Recorder, honest: Any) -> Any:
         return index
 
     return choose
+
+
+def _reaching(recorder: _Recorder, honest: Any, places: dict[str, int]) -> Any:
+    """Note some arguments of a kernel."""
+
+    def call(*arguments: Any) -> Any:
+        recorder.reached.update({name: np.copy(arguments[at]) for name, at in places.items()})
+        return honest(*arguments)
+
+    return call
 
 
 def _leaving(recorder: _Recorder, honest: Any) -> Any:

@@ -44,7 +44,7 @@ POWER = 0.5
 _STEP = 2.0**-8  # by how many scales a draw is moved to measure its response
 _ITERATIONS = 60
 _EACH = 48  # more draws than this are searched for those that matter
-_PROGRAMME = 1e-6  # what a linear programme may be off by
+_PROGRAMME = 1e-5  # what a linear programme on measured responses may be off by
 _UNSEEN = 1e-6  # of a standard deviation: a difference in what leaves that no noise explains
 
 

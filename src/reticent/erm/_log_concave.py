@@ -40,10 +40,10 @@ RESOLVED = 2.0**-10
 _BLOCK = 128
 _SMALLEST = 2.0**-900
 """No set is smaller: far below, products of doubles lose bits to underflow."""
-_FIRST_CELLS = 32
-"""Times 2^dim: so many cells are tried before the parallelepiped is turned along the density."""
-_TURNS = 8
-"""So often it is turned at most, with twice the cells each time; then there is no limit on them."""
+_GROWTH = 8.0
+"""The exponent grows by this factor from one stage of cutting to the next."""
+_MOST_CELLS = 16
+"""Times 2^dim: if a stage adds more cells, the parallelepiped is turned along the density."""
 _ROOM = 2.0**-46
 """For the rounding of positions, relative to the largest coordinates."""
 _LENGTH_COUNTS = 2.0**-3
@@ -156,10 +156,11 @@ class _Frame:
     def around(cls, low: FloatArray, high: FloatArray, fits: bool) -> _Frame:
         return cls(low, np.diag(np.nextafter(high - low, np.inf)), np.ones(len(low)), fits)
 
-    def turned(self, low: FloatArray, high: FloatArray, cells: _Cells) -> _Frame:
+    def turned(self, low: FloatArray, high: FloatArray, cells: _Cells, k: float) -> _Frame:
         """Along the principal axes of the cells' masses, the box taken as a cube."""
         span, dim = high - low, len(low)
-        mass = np.exp(cells.mass - cells.mass.max())
+        mass = cells.mass(k)
+        mass = np.exp(mass - mass.max())
         mass /= mass.sum()
         centers = cells.centers
         away = centers - mass @ centers
@@ -192,10 +193,10 @@ class _Cells:
     index: np.ndarray
     depth: np.ndarray
     # of the corners: corner number b has bit j set where axis j is at its upper end
-    values: FloatArray  # k F
-    slopes: FloatArray  # of k F, along the whole axes
+    values: FloatArray  # F
+    slopes: FloatArray  # of F, along the whole axes
     inside: np.ndarray  # whether it certainly lies in the set
-    tops: FloatArray  # log of the envelope
+    floors: FloatArray  # what F is at least on the cell
 
     @property
     def widths(self) -> FloatArray:
@@ -205,19 +206,17 @@ class _Cells:
     def centers(self) -> FloatArray:
         return (self.index + 0.5) * self.widths
 
-    @property
-    def mass(self) -> FloatArray:
+    def mass(self, k: float) -> FloatArray:
         """Log of the envelope's mass, in units of the parallelepiped."""
-        return self.tops - self.depth.sum(axis=1) * math.log(2.0)
+        return np.asarray(-k * self.floors - self.depth.sum(axis=1) * math.log(2.0))
 
-    @property
-    def filled(self) -> FloatArray:
+    def filled(self, k: float) -> FloatArray:
         """A lower bound on the share of the envelope that is density.
 
         A convex F is at most the multilinear interpolation of its values at the corners, whose mean
         is theirs; by Jensen's inequality the mean density is at least exp(-k times that).
         """
-        share = np.exp(np.minimum(-self.values.mean(axis=1) - self.tops, 0.0))
+        share = np.exp(np.minimum(k * (self.floors - self.values.mean(axis=1)), 0.0))
         return np.where(self.inside.all(axis=1), share, 0.0)
 
     def where(self, chosen: np.ndarray) -> _Cells:
@@ -255,7 +254,7 @@ class Sampler:
         self._upper = np.arange(2**self.dim)[:, None] >> np.arange(self.dim) & 1
         self.frame = _Frame.around(self.low, self.high, fits=self.is_box)
         self.cells = self._cut()
-        mass = self.cells.mass
+        mass = self.cells.mass(k)
         self.weights = mass + np.abs(mass) * 2.0**-46 + 2.0**-40
         self.rounds = 0
 
@@ -265,31 +264,46 @@ class Sampler:
         return np.asarray(found + (0.5 * self.ridge * points * points).sum(axis=1))
 
     def _tangents(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """k F and how fast it grows along each axis, at every point."""
+        """F and how fast it grows along each axis, at every point."""
         # slopes are not clipped as elsewhere: cells may reach beyond the set, where F is convex too
         found, slopes = _sums(self.A, self.y, points, self.kind, self.params, True)
         found = found + (0.5 * self.ridge * points * points).sum(axis=1)
-        return self.k * found, self.k * (slopes + self.ridge * points) @ self.frame.axes
+        return found, (slopes + self.ridge * points) @ self.frame.axes
 
     # Cutting the parallelepiped into cells.
 
     def _cut(self) -> _Cells:
+        """Cells that certify the envelope, at exponents that grow up to k.
+
+        So where the parallelepiped has to be turned, the density is known for a smaller exponent.
+        """
+        cells, k, before, most = self._root(), self.k, 0.0, math.inf
         # Positions do not resolve a box that is thinner than this, and neither does the density.
-        can_turn = self.dim > 1 and (self.high - self.low).min() > 1024.0 * self._room
-        turns = _TURNS if can_turn else 0
-        most = _FIRST_CELLS << self.dim
-        cells = self._root()
+        if self.dim > 1 and (self.high - self.low).min() > 1024.0 * self._room:
+            k = min(k, _GROWTH / float(cells.values.max() - cells.floors.min()))
         while True:
-            share = np.exp(cells.mass - cells.mass.max())
-            filled = share * cells.filled
+            found = self._certified(cells, k, most)
+            if found is None:
+                self.frame = self.frame.turned(self.low, self.high, cells, before)
+                found = self._certified(self._root(), k, math.inf)
+            assert found is not None
+            cells = found
+            if k == self.k:
+                return cells
+            most = len(cells.floors) + (_MOST_CELLS << self.dim)
+            k, before = min(_GROWTH * k, self.k), k
+
+    def _certified(self, cells: _Cells, k: float, most: float) -> _Cells | None:
+        """The cells, split until they certify the envelope; None if they would be too many."""
+        while len(cells.floors) <= most:
+            mass = cells.mass(k)
+            share = np.exp(mass - mass.max())
+            filled = share * cells.filled(k)
             if share.sum() <= ENOUGH * filled.sum():
                 return cells
-            if turns > 0 and len(share) > most:
-                self.frame = self.frame.turned(self.low, self.high, cells)
-                cells, most, turns = self._root(), 2 * most, turns - 1
-                continue
             loose = share - filled
-            cells = self._split(cells, loose >= 0.25 * loose.max())
+            cells = self._split(cells, k, loose >= 0.25 * loose.max())
+        return None
 
     def _root(self) -> _Cells:
         index = np.zeros((1, self.dim), np.int64)
@@ -326,15 +340,14 @@ class Sampler:
         kept = self._meets(points, half)
         index, depth, half, points = index[kept], depth[kept], half[kept], points[kept]
         values, slopes, inside = values[kept], slopes[kept], inside[kept]
-        # All tangents as affine functions about the center; their mean lies below k F as well, and is
+        # All tangents as affine functions about the center; their mean lies below F as well, and is
         # the best of them where a kink runs through the cell.
         own, steep = self._tangents(points)
         heights = values - (slopes * half[:, None, :] * (2 * self._upper - 1)).sum(axis=2)
         heights = np.column_stack([own, heights, heights.mean(axis=1)])
         steep = np.concatenate([steep[:, None], slopes, slopes.mean(axis=1)[:, None]], axis=1)
         least = heights - (np.abs(steep) * half[:, None, :]).sum(axis=2)
-        tops = 2.0 * self.k * self.doubt - least.max(axis=1)
-        return _Cells(index, depth, values, slopes, inside, tops)
+        return _Cells(index, depth, values, slopes, inside, least.max(axis=1) - 2.0 * self.doubt)
 
     def _meets(self, points: FloatArray, half: FloatArray) -> np.ndarray:
         """Whether the cells around these centers may hold a point of the set: no is certain."""
@@ -346,15 +359,15 @@ class Sampler:
         reach = (np.abs(directions @ self.frame.axes) * half).sum(axis=1)
         return np.asarray(norms - reach <= self.problem.set.radius + self._room)
 
-    def _split(self, cells: _Cells, chosen: np.ndarray) -> _Cells:
+    def _split(self, cells: _Cells, k: float, chosen: np.ndarray) -> _Cells:
         split = cells.where(chosen)
-        axes = self._longest(split)
+        axes = self._longest(split, k)
         parts = [cells.where(~chosen)]
         for axis in range(self.dim):
             parts += self._halves(split.where(axes == axis), axis)
         return parts[0].joined(parts[1:])
 
-    def _longest(self, cells: _Cells) -> np.ndarray:
+    def _longest(self, cells: _Cells, k: float) -> np.ndarray:
         """The axis along which most happens: to the density, else to the border, else the longest.
 
         The last two count by how long an edge is beside the density's spread, so that an axis along
@@ -362,7 +375,7 @@ class Sampler:
         """
         edges = cells.widths / self.frame.spread
         edges /= edges.max(axis=1, keepdims=True)
-        steep = np.abs(cells.slopes).max(axis=1) * cells.widths
+        steep = k * np.abs(cells.slopes).max(axis=1) * cells.widths
         scores = np.empty(edges.shape)
         for j in range(self.dim):
             lower, upper = self._ends(j)
@@ -376,7 +389,7 @@ class Sampler:
         return lower, lower | 1 << axis
 
     def _halves(self, cells: _Cells, axis: int) -> list[_Cells]:
-        count = len(cells.tops)
+        count = len(cells.floors)
         if count == 0:
             return []
         lower, upper = self._ends(axis)

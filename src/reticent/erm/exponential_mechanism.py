@@ -89,7 +89,10 @@ def exponential_mechanism(
     Notes
     -----
     On a net the losses are computed in floating point, and their rounding is part of the
-    sensitivity. The exact sampler follows the law of real numbers, so there is none.
+    sensitivity. The exact sampler follows the law of real numbers, so there is none, and returns the
+    double nearest to each coordinate of a real draw. Its exponent is limited to what double precision
+    resolves, which matters from about ``count * epsilon = 1e9`` on or for sets that are very small
+    beside the losses' size; the guarantee is then better than the budget.
 
     Examples
     --------

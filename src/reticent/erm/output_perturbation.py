@@ -19,8 +19,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from reticent import _checks
-from reticent.erm._minimise import minimise
-from reticent.erm._objective import Doubt
+from reticent.erm._minimise import doubt_of, minimise
 from reticent.erm._problem import Problem, default_radius
 from reticent.erm._reading import need_lipschitz, need_projection, read
 from reticent.erm.fit import Fit
@@ -150,7 +149,7 @@ def reachable(problem: Problem, ridge: float) -> float:
     radius = float(problem.set.norm_bound)
     if not math.isfinite(radius):
         radius = 100.0 * default_radius(problem, NAME)
-    return Doubt(problem, 0.0, ridge).reachable(radius) + 1e-12 * problem.norm
+    return doubt_of(problem, 0.0, ridge).reachable(radius) + 1e-12 * problem.norm
 
 
 def ridge_for(problem: Problem, regularizer: Any) -> float:

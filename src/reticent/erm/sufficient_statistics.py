@@ -31,6 +31,9 @@ from reticent.noise import Source
 from reticent.noise.release import noisy
 from reticent.privacy import Gaussian, Release, charge
 from reticent.sets import L2Ball, WholeSpace
+from reticent.solve.accelerated import accelerated, settled
+from reticent.solve.ball import in_eigenbasis
+from reticent.solve.region import Region
 from reticent.trace import Callback, Recorder
 
 NAME = "sufficient statistics"
@@ -250,22 +253,13 @@ def _solve(problem: Problem, V: FloatArray, u: FloatArray, ridge: float) -> Floa
     if isinstance(problem.set, WholeSpace):
         return problem.shaped(vectors @ (c / values))
     if isinstance(problem.set, L2Ball):
-        from reticent.erm._proximal import multiplier
-
-        s = c / values
-        if np.linalg.norm(s) > problem.set.radius:
-            shift = multiplier(lambda t: c / (values + t), c, values[0], problem.set.radius)
-            s = c / (values + shift)
+        s = in_eigenbasis(values, c, problem.set.radius)
         return problem.set.project(problem.shaped(vectors @ s))
-    x = np.array(problem.set.project(problem.shaped(vectors @ (c / values)))).ravel()
-    H, top = (vectors * values) @ vectors.T, float(values[-1])
-    momentum, old = x.copy(), x
-    for k in range(1, 5000):
-        x = problem.set.project(problem.shaped(momentum - (H @ momentum - u) / top)).ravel()
-        if float(np.linalg.norm(x - old)) <= 1e-12 * (1.0 + float(np.linalg.norm(x))):
-            break
-        momentum, old = x + (k - 1.0) / (k + 2.0) * (x - old), x
-    return problem.shaped(x)
+    project = Region(problem.set, problem.dim).project
+    assert project is not None
+    H, start = (vectors * values) @ vectors.T, project(vectors @ (c / values))
+    way = accelerated(lambda x: H @ x - u, project, start, float(values[-1]))
+    return problem.shaped(settled(way, start, 5000, 1e-12))
 
 
 # AdaSSP.

@@ -90,11 +90,6 @@ class Objective:
         return int(self.terms.A.shape[1])
 
     @property
-    def record_weight(self) -> float:
-        """What one record's loss counts for."""
-        return 1.0 / self.count if self.is_mean else 1.0
-
-    @property
     def least_curvature(self) -> float:
         """The strong convexity that the quadratic term alone gives; 0 where R is a matrix."""
         return self.ridge if isinstance(self.ridge, float) else 0.0

@@ -88,7 +88,7 @@ class _Wide:
             return x - solve(g, 0.0)
         # The model's linear term at 0; H x = A'(w A x) + ridge x.
         c = A.T @ (roots * roots * (A @ x)) + ridge * x - g
-        return within(lambda shift: solve(c, shift), float(np.linalg.norm(c)), ridge, self.radius)
+        return within(solve, c, self.radius)
 
 
 def _conjugate(objective: Objective, z: FloatArray, g: FloatArray) -> FloatArray:

@@ -3,8 +3,8 @@
 The ridge minimises a bound on the excess risk over what privacy allows, with the noise that each ridge
 calls for; bounds and proofs: docs/algorithms/objective-perturbation.md.
 
-The one thing a reader would get wrong: nothing here may look at a record. What is chosen is public, and
-so is the tolerance that the minimiser must reach.
+Nothing here may look at a record. What is chosen is public, and so is the tolerance that the minimiser
+must reach.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ gradient that depends on the records is released as a *sum*; a record moves it b
 ``reticent.erm._sums``. The prediction of a record, and so its slope, is a function of that record and
 of public numbers alone, which is why only the final sum's rounding counts.
 
-The one thing a reader would get wrong: slopes are clipped to the bound that the set implies.
-Without that, a decision that rounding has put a hair outside the set would break the promise.
+Slopes are clipped to the bound that the set implies. Without that, a decision that rounding has put a
+hair outside the set would break the promise.
 """
 
 from __future__ import annotations

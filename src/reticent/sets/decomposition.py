@@ -8,8 +8,8 @@ vertices of the mixture to the best vertex; ``rho = mass_per_radius * diameter``
 docs/algorithms/local-linear-oracle.md for the lemma behind it. Considered: a linear program for
 the mixture, which needs all vertices at once.
 
-The one thing a reader would get wrong: the weight that has to be moved is bounded for *any*
-mixture that gives x, so the mixture need not be remembered from step to step.
+The weight that has to be moved is bounded for *any* mixture that gives x, so the mixture need not be
+remembered from step to step.
 """
 
 from __future__ import annotations

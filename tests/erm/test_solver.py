@@ -11,6 +11,7 @@ import pytest
 
 import reticent
 from reticent import erm, losses, sets
+from reticent.erm.solver import Plan
 from reticent.noise import Source
 from reticent.privacy import BudgetExceeded
 
@@ -88,6 +89,20 @@ def test_a_bad_callback_costs_nothing(name, draws):
         call(name, callback=3)
     assert draws == []
     assert ledger.entries == ()
+
+
+def test_what_cannot_be_continued_is_refused():
+    A, y = records(count=50)
+    stopped = erm.frank_wolfe(
+        LOGISTIC, sets.L1Ball(4), A, y, budget=BUDGET, steps=5, callback=lambda moment: True
+    )
+    with pytest.raises(ValueError, match="cannot continue another run"):
+        erm.frank_wolfe(LOGISTIC, sets.L1Ball(4), A, y, budget=None, resume=stopped)
+
+
+def test_a_plan_pays_unless_its_guarantee_is_its_own():
+    with pytest.raises(ValueError, match="guarantee of its own"):
+        Plan(problem=None, is_paid=True)
 
 
 def test_only_the_skeleton_charges():

@@ -49,16 +49,13 @@ class Run:
         problem = self.problem
         return noisy(vector, scale, self.source, noise=problem.noise, precision=problem.precision)
 
-    def note(
-        self,
-        step: int,
-        point: FloatArray,
-        values: Mapping[str, float] | None = None,
-        diagnostics: Mapping[str, float] | None = None,
-    ) -> bool:
-        """Write one step down; True if the callback asks to stop."""
+    def note(self, step: int, point: FloatArray, *numbers: Mapping[str, float]) -> bool:
+        """Write one step down; True if the callback asks to stop.
+
+        The numbers are those that the guarantee covers, then those that read the records.
+        """
         self.arrays["point"] = point
-        return self.recorder.note(step, point, values, diagnostics)
+        return self.recorder.note(step, point, *numbers)
 
 
 def _last_point(run: Run) -> FloatArray:
@@ -115,6 +112,10 @@ class Plan:
     guarantee: Callable[[Source], Guarantee] | None = None
     is_paid: bool = False
 
+    def __post_init__(self) -> None:
+        if self.is_paid and self.guarantee is None:
+            raise ValueError("is_paid is for a plan with a guarantee of its own; leave it out")
+
     def promise(self, source: Source, calibration: str) -> Guarantee:
         if self.guarantee is not None:
             return self.guarantee(source)
@@ -155,8 +156,22 @@ def solve(
         Its name, for ledgers and traces.
     planned : callable
         The plan for a problem; it refuses what the solver cannot do.
-    loss, set, X, y, budget, noise_precision, calibration, **reading
-        For :func:`reticent.erm._reading.read`.
+    loss : Loss
+        What is minimised.
+    set : set or None
+        Where; None is the whole space, in place of which a plan may choose a set.
+    X : array or CSR matrix
+        The records; they are clipped to the loss's bounds.
+    y : array or None
+        Their labels.
+    budget : Budget
+        What all releases together may cost.
+    noise_precision : {"lattice", "float"}
+        "float" is for simulations.
+    calibration : {"exact", "published"}
+        With "exact" a guarantee that does not meet the budget is refused.
+    **reading
+        Further arguments of :func:`reticent.erm._reading.read`: weights, and how records are clipped.
     seed : int, optional
         Of the noise; None is a cryptographic generator.
     callback : callable, optional
@@ -174,9 +189,10 @@ def solve(
         loss, set, X, y, budget, noise_precision=noise_precision, calibration=calibration, **reading
     )
     plan = planned(problem)
-    recorder = plan.recorder(
-        solver, callback, progress
-    )  # refuses a bad callback: nothing is spent yet
+    # What is bad about the callback or the run to continue is found here: nothing is spent yet.
+    recorder = plan.recorder(solver, callback, progress)
+    if resume is not None and plan.identity is None:
+        raise ValueError(f"this {solver} cannot continue another run; leave resume out")
     source = Source(seed)
     guarantee = plan.promise(source, calibration)
     identity = {} if plan.identity is None else {**plan.identity, **terms(plan.problem)}
@@ -195,10 +211,10 @@ def solve(
             plan.problem, source, plan.recorder(solver, callback, progress), dict(plan.arrays)
         )
     step = _take_steps(plan, run, pause.step)
+    point = plan.finish(run)
     rest = None
     if plan.identity is not None and step < plan.steps:
         rest = Pause(solver, identity, step, run.arrays, pause.source, pause.lease)
-    point = plan.finish(run)
     pause.lease.furthest = step
     return Fit(point, guarantee, run.recorder.close(), rest)
 

@@ -16,12 +16,11 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 
 from reticent import _checks
 from reticent.losses import kernels
@@ -32,7 +31,7 @@ from reticent.solve.barrier import Kinked, central_path
 from reticent.solve.bundle import bundle
 from reticent.solve.corrective import minimize_by_vertices
 from reticent.solve.newton import minimize_by_newton
-from reticent.solve.objective import Objective
+from reticent.solve.objective import MeanTerms, Objective
 from reticent.solve.quadratic import QuadraticSolver
 from reticent.solve.region import Region
 from reticent.solve.search import Search, descend
@@ -233,7 +232,7 @@ def _solve(loss: Loss, A: Any, y: Any, region: Region, search: Search, x: FloatA
         )
         central_path(kinked, region, search, x, loss.ridge, solver)
         return f"central path, {name}"
-    mean = Mean(kind, params, A, y)
+    mean = _Mean(A, y, kind, params)
     objective = Objective(mean, loss.ridge, is_mean=True, is_quadratic=is_quadratic)
     strong = loss.ridge
     if region.free and strong == 0.0:
@@ -243,16 +242,13 @@ def _solve(loss: Loss, A: Any, y: Any, region: Region, search: Search, x: FloatA
 
 
 @dataclass
-class Mean:
+class _Mean(MeanTerms):
     """The mean loss of prepared records, in terms of their linear predictors."""
 
+    y: FloatArray
     kind: int
     params: FloatArray
-    A: Any
-    y: FloatArray
-
-    def predictors(self, x: FloatArray) -> FloatArray:
-        return np.ascontiguousarray(self.A @ x)
+    per_record: ClassVar[tuple[str, ...]] = ("y",)
 
     def total_value(self, z: FloatArray) -> float:
         return kernels.phi_mean(self.kind, self.params, z, self.y)
@@ -262,15 +258,6 @@ class Mean:
 
     def bends(self, z: FloatArray) -> FloatArray:
         return kernels.d2phi_all(self.kind, self.params, z, self.y) / len(z)
-
-    def predictors_and_sum(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        z = self.predictors(x)
-        return z, self.A.T @ self.slopes(z)
-
-    def thinned(self, every: int) -> Mean:
-        A = self.A[::every]
-        A = A if sp.issparse(A) else np.ascontiguousarray(A)
-        return replace(self, A=A, y=self.y[::every].copy())
 
 
 def _least_curvature(objective: Objective) -> float:

@@ -13,15 +13,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from numba import njit
 
 from reticent._checks import FloatArray
 from reticent.solve.certificate import least_of_tangent
-from reticent.solve.objective import Objective
+from reticent.solve.objective import MeanTerms, Objective
 from reticent.solve.region import Region
 from reticent.solve.search import Search
 
@@ -65,7 +64,7 @@ def _share_slopes(r: FloatArray, mu: float) -> FloatArray:
 
 
 @dataclass
-class Kinked:
+class Kinked(MeanTerms):
     """The mean of max(0, r) - level r over the records, r = offset + sign z; smooth if mu is above 0.
 
     Parameters
@@ -82,17 +81,14 @@ class Kinked:
         The weight of the barrier that rounds the kinks off.
     """
 
-    A: Any
     sign: FloatArray
     offset: FloatArray
     level: float
     mu: float = 0.0
+    per_record: ClassVar[tuple[str, ...]] = ("sign", "offset")
 
     def residuals(self, z: FloatArray) -> FloatArray:
         return self.offset + self.sign * z
-
-    def predictors(self, x: FloatArray) -> FloatArray:
-        return np.ascontiguousarray(self.A @ x)
 
     def total_value(self, z: FloatArray) -> float:
         r = self.residuals(z)
@@ -108,17 +104,6 @@ class Kinked:
 
     def bends(self, z: FloatArray) -> FloatArray:
         return self.sign**2 * _share_slopes(self.residuals(z), self.mu) / len(z)
-
-    def predictors_and_sum(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        z = self.predictors(x)
-        return z, self.A.T @ self.slopes(z)
-
-    def thinned(self, every: int) -> Kinked:
-        A = self.A[::every]
-        A = A if sp.issparse(A) else np.ascontiguousarray(A)
-        return replace(
-            self, A=A, sign=self.sign[::every].copy(), offset=self.offset[::every].copy()
-        )
 
 
 def central_path(

@@ -212,7 +212,8 @@ def minimize_by_newton(
 ) -> FloatArray:
     """Minimise until the search is satisfied or its limits are spent; the last point."""
     solver = quadratics or QuadraticSolver(region)
-    if objective.thins and objective.count > _THIN_ABOVE:
+    # Where one solve is all it takes, a part of the records is no help.
+    if objective.thins and not objective.is_quadratic and objective.count > _THIN_ABOVE:
         # A part of the records takes the iterate to their statistical error for a part of the price.
         part = search.part(1e-3)
         thin = objective.thinned(objective.count // _THIN_TO)

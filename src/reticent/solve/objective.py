@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from copy import copy
-from typing import Any, Protocol
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -40,6 +41,39 @@ class Terms(Protocol):
     def thinned(self, every: int) -> Any: ...
 
 
+@dataclass
+class MeanTerms:
+    """What every mean of losses of linear predictors does in the same way.
+
+    Parameters
+    ----------
+    A : array or CSR matrix
+        The records, one row each.
+    """
+
+    A: Any
+    per_record: ClassVar[tuple[str, ...]] = ()
+    """The attributes, beside A, that hold one entry per record."""
+
+    def predictors(self, x: FloatArray) -> FloatArray:
+        return np.ascontiguousarray(self.A @ x)
+
+    def slopes(self, z: FloatArray) -> FloatArray:
+        raise NotImplementedError
+
+    def predictors_and_sum(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        z = self.predictors(x)
+        return z, self.A.T @ self.slopes(z)
+
+    def thinned(self, every: int) -> Self:
+        part, A = copy(self), self.A[::every]
+        part.A = A if sp.issparse(A) else np.ascontiguousarray(A)
+        for name in self.per_record:
+            setattr(part, name, getattr(self, name)[::every].copy())
+        return part
+
+
+@dataclass(eq=False)
 class Objective:
     """f and its derivatives.
 
@@ -58,28 +92,18 @@ class Objective:
     smoothness : float
         A bound on the second derivatives, if one is known.
     thins : bool
-        Whether a part of the records is a good start. It is not where one solve is all it takes.
+        Whether a part of the records is a good start.
     """
 
-    def __init__(
-        self,
-        terms: Terms,
-        ridge: float | FloatArray,
-        linear: FloatArray | None = None,
-        *,
-        is_mean: bool = False,
-        is_quadratic: bool = False,
-        smoothness: float = math.inf,
-        thins: bool = True,
-    ) -> None:
-        self.terms = terms
-        self.ridge = ridge
-        self.linear = linear
-        self.is_mean = is_mean
-        self.is_quadratic = is_quadratic
-        self.smoothness = smoothness
-        self.thins = thins and not is_quadratic
-        self._constant: FloatArray | None = None
+    terms: Terms
+    ridge: float | FloatArray
+    linear: FloatArray | None = None
+    _: KW_ONLY
+    is_mean: bool = False
+    is_quadratic: bool = False
+    smoothness: float = math.inf
+    thins: bool = True
+    _constant: FloatArray | None = field(default=None, init=False)
 
     @property
     def count(self) -> int:

@@ -10,8 +10,6 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 
-import numpy as np
-
 from reticent._checks import FloatArray
 from reticent.solve.region import Projection
 
@@ -48,11 +46,12 @@ def accelerated(
         if value is not None:
             top, new = _backtracked(value, project, v, g, new, top)
         yield new
+        change = new - x
         following = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * momentum * momentum))
-        if float((v - new) @ (new - x)) > 0.0:
+        if float((v - new) @ change) > 0.0:
             # The momentum points uphill: forget it.
             momentum = following = 1.0
-        v = new + (momentum - 1.0) / following * (new - x)
+        v = new + (momentum - 1.0) / following * change
         x, momentum = new, following
 
 
@@ -79,8 +78,10 @@ def settled(
     """
     x = start
     for new in itertools.islice(points, steps):
-        moved = float(np.linalg.norm(new - x))
+        moved = new - x
         x = new
-        if moved <= tolerance * (1.0 + float(np.linalg.norm(x))):
+        # By products, not norms: on small problems the norms would cost as much as the steps.
+        length = math.sqrt(float(moved @ moved))
+        if length == 0.0 or length <= tolerance * (1.0 + math.sqrt(float(x @ x))):
             break
     return x

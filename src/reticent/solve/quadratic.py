@@ -12,6 +12,7 @@ million; the Newton steps are what does.
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from reticent._checks import FloatArray
 from reticent.sets.decomposition import minor_cycle
-from reticent.solve.accelerated import accelerated, settled
+from reticent.solve.accelerated import accelerated
 from reticent.solve.ball import in_ball
 from reticent.solve.certificate import duality_gap
 from reticent.solve.region import Projection, Region
@@ -146,7 +147,7 @@ def _by_projection(
             break
         before = best_gap
         way = accelerated(lambda v: H @ v + q, project, best, top)
-        s = settled(way, best, _FISTA_STEPS)
+        s = next(itertools.islice(way, _FISTA_STEPS - 1, None))
         value, gap = _value(H, q, s), duality_gap(region, s, H @ s + q, 0.0)
         if value <= best_value or gap < best_gap:
             best, best_value, best_gap = s, value, gap

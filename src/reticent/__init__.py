@@ -19,10 +19,12 @@ if TYPE_CHECKING:
         losses,
         noise,
         online,
+        papers,
         plots,
         privacy,
         sets,
         sums,
+        tables,
         trace,
         vertical,
     )
@@ -36,13 +38,20 @@ if TYPE_CHECKING:
         PrivateLinearSVC,
         PrivateLogisticRegression,
     )
-    from reticent.privacy import Budget, Guarantee, Ledger, PrivacyLeakWarning  # noqa: F401
+    from reticent.privacy import (  # noqa: F401
+        Budget,
+        Guarantee,
+        Ledger,
+        PrivacyLeakWarning,
+        RepeatedFitWarning,
+    )
 
 _HOME = {
     "Budget": "privacy.Budget",
     "Guarantee": "privacy.Guarantee",
     "Ledger": "privacy.Ledger",
     "PrivacyLeakWarning": "privacy.PrivacyLeakWarning",
+    "RepeatedFitWarning": "privacy.RepeatedFitWarning",
     "OnlineLogisticRegression": "estimators.OnlineLogisticRegression",
     "OnlineLinearRegression": "estimators.OnlineLinearRegression",
     "PrivateLogisticRegression": "estimators.PrivateLogisticRegression",
@@ -64,6 +73,8 @@ _PACKAGES = (
     "bandit",
     "erm",
     "vertical",
+    "papers",
+    "tables",
     "estimators",
     "audit",
 )

@@ -32,10 +32,10 @@ SOLVERS = {
 }
 
 
-def call(name, **more):
+def call(name, budget=BUDGET, **more):
     loss, where, options = SOLVERS[name]
     A, y = records(count=300)
-    return getattr(erm, name)(loss, where, A, y, budget=BUDGET, **options, **more)
+    return getattr(erm, name)(loss, where, A, y, budget=budget, **options, **more)
 
 
 @pytest.fixture
@@ -87,6 +87,18 @@ def test_a_bad_callback_costs_nothing(name, draws):
         pytest.raises(TypeError, match="callback must be callable"),
     ):
         call(name, callback=3)
+    assert draws == []
+    assert ledger.entries == ()
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("ends", [{"window": 10}, {"fade": [(10, 1.0), (100, 2.0)]}])
+def test_a_promise_that_ends_or_fades_is_refused(name, ends, draws):
+    with (
+        reticent.Ledger(BUDGET.with_(**ends)) as ledger,
+        pytest.raises(ValueError, match=f"budget.{next(iter(ends))} must be None"),
+    ):
+        call(name, BUDGET.with_(**ends))
     assert draws == []
     assert ledger.entries == ()
 

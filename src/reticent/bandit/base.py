@@ -28,7 +28,7 @@ from reticent.bandit.frame import Frame
 from reticent.bandit.mirror import KNOWN, Mirror
 from reticent.bandit.tickets import Desk, Ticket, issue
 from reticent.noise.source import generation
-from reticent.privacy import Budget, Guarantee, PrivacyLeakWarning, charge
+from reticent.privacy import Budget, Guarantee, PrivacyLeakWarning, charge, uncharged
 from reticent.sets import ConvexSet
 from reticent.trace import Play
 
@@ -283,7 +283,7 @@ class Bandit(Frame):
                 "give it again: from_state(state, mirror=...)"
             )
         lease = _state.claim(state["id"], state["moves"], "move")
-        learner = totals.unledgered(lambda: cls(convex, **arguments))
+        learner = uncharged(lambda: cls(convex, **arguments))
         learner._restore(state, lease)
         return learner
 

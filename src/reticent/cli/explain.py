@@ -15,18 +15,14 @@ import numpy as np
 
 from reticent.cli import tasks, textplot
 from reticent.cli.console import Console
-from reticent.cli.encoding import Encoder
 from reticent.cli.explaining import Answer, Question, answer, of_leader
-from reticent.cli.model import Model
+from reticent.tables import Model
 
 
 def explain_model(path: Path, *, plot: Path | None, console: Console) -> int:
     """Explain what a model file promises."""
     model = Model.load(path)
-    from reticent.privacy import Guarantee
-
-    guarantee = Guarantee.from_dict(model.guarantee)
-    how = model.how
+    guarantee, how = model.guarantee, model.how
     title = (
         f"{path}: {model.target!r} from {len(model.features)} features, {how['estimator']}, "
         f"{model.records:,} records"
@@ -57,8 +53,9 @@ def _of_model(model: Model) -> tuple[Question, Answer | None]:
     from reticent.cli import checkpoint
 
     names = {field.name for field in dataclasses.fields(tasks.Settings)}
-    settings = tasks.Settings(**{k: v for k, v in how.items() if k in names} | {"seed": 0})  # type: ignore[arg-type]
-    encoder = Encoder(model.schema, model.target)
+    kept = {name: value for name, value in how.items() if name in names}
+    settings = tasks.Settings(**kept | {"task": model.task, "seed": 0})
+    encoder = model.encoder
     estimator = tasks.build(
         dataclasses.replace(settings, horizon=settings.horizon or None), encoder
     )

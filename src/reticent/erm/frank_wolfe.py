@@ -35,7 +35,7 @@ from reticent.erm._sums import weighted_rows
 from reticent.erm.fit import Fit
 from reticent.erm.solver import Plan, Run, solve
 from reticent.losses import GeneralizedLinear, Squared
-from reticent.privacy import Budget, Guarantee
+from reticent.privacy import Budget, Guarantee, prescribed
 from reticent.sets import L1Ball, WholeSpace
 from reticent.sets.base import VerticesUnavailable
 from reticent.trace import Callback
@@ -96,9 +96,9 @@ def frank_wolfe(
     record_loss, seed, noise_precision, callback, progress, resume
         As in :func:`reticent.erm.gradient_descent`. Selections are exact whatever
         ``noise_precision`` says.
-    calibration : {"exact", "published"}
-        "published" is the printed Laplace noise, whose 1/n does not belong to a summed loss; the
-        guarantee says what it really gives.
+    calibration : str
+        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
+        reports the truth about that, too.
 
     Returns
     -------
@@ -162,13 +162,19 @@ def _plan(problem: Problem, steps: Any, radius: Any, oracle: str, record_loss: b
         feature = problem.loss.feature_norm  # type: ignore[attr-defined]
         chooser = CornerOracle(problem, rounding(problem.count, count, feature, label, size))
     caveats: tuple[str, ...] = ()
-    if calibration == "published":
-        if not isinstance(chooser, CornerOracle) or problem.budget.delta == 0.0:
+    if calibration != "exact":
+        corners = chooser if isinstance(chooser, CornerOracle) else None
+        formula = prescribed.prescribe(
+            calibration, "frank-wolfe", problem.budget, steps=count, count=problem.count,
+            corners=corners is not None, radius=0.0 if corners is None else corners.size,
+            norm=0.0 if corners is None else corners.per_record,
+        )  # fmt: skip
+        if corners is None:
             raise ValueError(
-                "calibration='published' is the Laplace noise of Algorithm 6 over an l1 ball or a "
-                "simplex; it needs delta > 0 and such a set"
+                f"calibration={calibration!r} prescribes noise on scores: use an l1 ball or a simplex"
             )
-        scale, release, caveats = chooser.published(count, chooser.size, chooser.per_record)
+        scale, release = corners.prescribed(count, formula)
+        caveats = formula.doubts(problem.budget.neighbours)
     else:
         scale, release = chooser.calibrate(count)
     settings = {

@@ -15,6 +15,7 @@ set's projection does.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -28,7 +29,7 @@ from reticent.erm.fit import Fit
 from reticent.erm.solver import Plan, Run, solve
 from reticent.noise import Source, lattice
 from reticent.online import FollowTheRegularizedLeader
-from reticent.privacy import Guarantee, Release
+from reticent.privacy import Guarantee
 from reticent.sets import L2Ball
 from reticent.sums import RunningTotal
 from reticent.sums.toeplitz_search import toeplitz
@@ -84,8 +85,9 @@ def ftrl(
         The average of all decisions, or the last one.
     record_loss : bool
         Whether to write the average loss so far into the trace's diagnostics, which is not private.
-    calibration : {"exact", "published"}
-        "published" is the printed tree noise for one pass.
+    calibration : str
+        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
+        reports the truth about that, too.
     callback : callable, optional
         Called every few thousand records; returning True stops the run.
 
@@ -136,11 +138,10 @@ def _plan(problem: Problem, set: Any, passes: int, order: str, regularizer: Any,
         problem = problem.with_set(L2Ball(problem.dim, default_radius(problem, NAME)))
     need_lipschitz(problem, NAME)
     need_projection(problem, NAME)
-    pure = problem.budget.delta == 0.0
-    if calibration == "published" and (passes > 1 or order == "resample" or pure):
+    if calibration != "exact" and (passes > 1 or order == "resample"):
         raise ValueError(
-            "calibration='published' is the tree of Theorem 6.13, for Gaussian noise and one pass; "
-            "it needs passes=1, order='passes' or 'given', and delta > 0"
+            f"calibration={calibration!r} prescribes noise for one pass; it needs passes=1 and "
+            "order='passes' or 'given'"
         )
     pupil = _Pupil(problem, passes, order, given, average, record_loss, seed, calibration)
     settings = {
@@ -359,10 +360,6 @@ def _guarantee(learner: FollowTheRegularizedLeader, most: int, overlap: float) -
     line = (
         f"a record comes up to {most} times, which counts as {overlap:.4g} of its gradient's norm"
     )
-    releases = [
-        Release(r.mechanism, r.curve, r.sensitivity, r.noise, r.count, (*r.details, line))
-        for r in made.releases
-    ]
-    return Guarantee(
-        releases, made.neighbours, made.window, made.seeded, made.lattice, made.caveats
-    )
+    # Without ages: a record that comes several times has several, and what is returned has none.
+    releases = tuple(replace(r, details=(*r.details, line), ages=None) for r in made.releases)
+    return replace(made, releases=releases)

@@ -30,7 +30,7 @@ from reticent.erm._perturbation import (
     exact,
     is_margin,
     part,
-    published_setting,
+    prescribed_setting,
     reach_bound,
 )
 from reticent.erm._problem import Problem, default_radius
@@ -138,7 +138,7 @@ def _plan(problem: Problem, set: Any, columns: list[Any], several: bool,
     setting = (
         exact(problem, given, count)
         if calibration == "exact"
-        else published_setting(problem, given)
+        else prescribed_setting(problem, given, calibration)
     )
     tolerance, distance = apart(problem, setting.scale, setting.ridge)
     size = 2.0 * reach_bound(problem, setting.scale, setting.ridge)

@@ -168,8 +168,9 @@ def solve(
         What all releases together may cost.
     noise_precision : {"lattice", "float"}
         "float" is for simulations.
-    calibration : {"exact", "published"}
-        With "exact" a guarantee that does not meet the budget is refused.
+    calibration : str
+        With ``"exact"`` a guarantee that does not meet the budget is refused; other names are those
+        of prescribed noise (`reticent.privacy.prescribed`).
     **reading
         Further arguments of :func:`reticent.erm._reading.read`: weights, and how records are clipped.
     seed : int, optional

@@ -27,7 +27,7 @@ from reticent.erm._sums import UNIT, UNITS, gram
 from reticent.erm.fit import Fit
 from reticent.erm.solver import Plan, Run, solve
 from reticent.losses import Squared
-from reticent.privacy import Gaussian, Release
+from reticent.privacy import Gaussian, Release, prescribed
 from reticent.sets import L2Ball, WholeSpace
 from reticent.solve.accelerated import accelerated, settled
 from reticent.solve.ball import in_eigenbasis
@@ -75,8 +75,9 @@ def sufficient_statistics(
         One release of both statistics and a ridge chosen from them, or Wang's AdaSSP.
     regularizer : float, optional
         A fixed weight of ``(1/2) ||x||^2`` beside the loss's own ridge, for method "joint".
-    calibration : {"exact", "published"}
-        "published" is AdaSSP's printed noise, three times (epsilon/3, delta/3).
+    calibration : str
+        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
+        reports the truth about that, too.
     seed, noise_precision, callback, progress
         As in :func:`reticent.erm.gradient_descent`.
 
@@ -123,8 +124,10 @@ def _plan(problem: Problem, method: str, regularizer: float | None, calibration:
         raise ValueError(f"{NAME} needs a set with a projection, and {problem.set!r} has none")
     if method == "adassp":
         return _adassp(problem, given, calibration)
-    if calibration == "published":
-        raise ValueError("calibration='published' is AdaSSP's noise; ask for method='adassp'")
+    if calibration != "exact":
+        raise ValueError(
+            f"calibration={calibration!r} is for method='adassp', got method={method!r}"
+        )
     return _joint(problem, given)
 
 
@@ -186,7 +189,7 @@ def _joint(problem: Problem, given: float | None) -> Plan:
     )  # fmt: skip
 
     def step(run: Run, t: int) -> bool:
-        V, u = gram(problem.A, problem.y)
+        V, u = gram(problem.A, problem.y, problem.row_limit)
         seen = run.noisy(np.concatenate([_fold(V) / matrix, u / vector]), scale)
         V, u = _unfold(seen[:-p], p) * matrix, seen[-p:] * vector
         spread = scale * (math.sqrt(size + 1.0) if problem.noise == "gamma" else 1.0)
@@ -277,9 +280,11 @@ def _adassp(problem: Problem, given: float | None, calibration: str) -> Plan:
     caveats: tuple[str, ...] = ()
     sizes = [1, p * (p + 1) // 2, p]
     most = [2.0 * n * F * F, 2.0 * n * F * F, 2.0 * n * F * Y]
-    if calibration == "published":
-        unit = math.sqrt(logarithm) / (problem.budget.epsilon / 3.0)
-        scales = [unit * F * F, unit * F * F, unit * F * Y]
+    if calibration != "exact":
+        formula = prescribed.prescribe(
+            calibration, "adassp", problem.budget, feature_norm=F, label_bound=Y
+        )
+        scales = np.ravel(formula.scale).tolist()
     else:
         level = problem.level / math.sqrt(3.0)
         scales = [
@@ -290,11 +295,11 @@ def _adassp(problem: Problem, given: float | None, calibration: str) -> Plan:
         problem.release(name, m, scale, s)
         for name, m, scale, s in zip(names, moved, scales, sizes, strict=True)
     ]
-    if calibration == "published":
-        caveats = _claim(problem, releases)
+    if calibration != "exact":
+        caveats = formula.doubts(problem.budget.neighbours, _truth(problem, releases))
 
     def step(run: Run, t: int) -> bool:
-        V, u = gram(problem.A, problem.y)
+        V, u = gram(problem.A, problem.y, problem.row_limit)
         rows, columns = np.triu_indices(p)
         smallest = scipy.linalg.eigvalsh(V, subset_by_index=[0, 0])
         seen = [
@@ -313,14 +318,7 @@ def _adassp(problem: Problem, given: float | None, calibration: str) -> Plan:
     return Plan(problem=problem, step=step, releases=releases, settings=settings, caveats=caveats)
 
 
-def _claim(problem: Problem, releases: list[Release]) -> tuple[str, ...]:
-    """A sentence if the printed noise does not give what AdaSSP claims."""
+def _truth(problem: Problem, releases: list[Release]) -> float:
+    """The epsilon that Gaussian releases give together, at the budget's delta."""
     mu = math.sqrt(sum(r.curve.mu**2 for r in releases if isinstance(r.curve, Gaussian)))
-    budget = problem.budget
-    truth = Gaussian(mu).epsilon(budget.delta)
-    if truth <= budget.epsilon * (1.0 + 1e-9):
-        return ()
-    return (
-        f"published noise (AdaSSP): claims epsilon = {budget.epsilon:g} at delta = "
-        f"{budget.delta:g}, but under {budget.neighbours!r} neighbours it gives {truth:.4g}",
-    )
+    return Gaussian(mu).epsilon(problem.budget.delta)

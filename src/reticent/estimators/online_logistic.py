@@ -3,7 +3,7 @@
 The approximate leader of [window], Algorithm 1, on the logistic loss with a ridge; several classes are
 one-versus-rest in one stacked release (:mod:`reticent.estimators.stream`).
 
-The one thing a reader would get wrong: the list of classes is part of what is published. Read off the
+The one thing a reader would get wrong: the list of classes is part of what is released. Read off the
 labels it is a release that nothing protects, so say it: ``classes=``.
 """
 
@@ -65,7 +65,7 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
     classes_ : array
         Sorted.
     guarantee_ : reticent.Guarantee
-        For everything that was or will be published from this stream.
+        For everything that was or will be released from this stream.
     n_samples_seen_ : int
     clipped_ : ClipCounts
         How many records were beyond the bounds. A diagnostic that reads private data: do not publish.

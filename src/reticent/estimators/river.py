@@ -75,7 +75,8 @@ class _Online:
     def _begin(self, first: FloatArray) -> Stream:
         """Spend the budget of a new stream, unless the first records would be refused anyway."""
         if not np.isfinite(first).all():
-            raise ValueError(f"features must be finite, got {first.tolist()}")
+            where = np.unique(np.argwhere(~np.isfinite(first))[:, -1]).tolist()
+            raise ValueError(f"features must be finite; those in columns {where} are not")
         values = parameters.checked(self._get_params())
         self._stream = Stream(
             Plan(
@@ -227,7 +228,8 @@ class OnlineLogisticRegression(_Online, base.MiniBatchClassifier):
         code = self._codes.get(y)
         if code is None:
             raise ValueError(
-                f"y = {y!r} is not one of the classes {self._order}; nothing was learnt from it"
+                f"y, a {type(y).__name__}, is not one of the classes {self._order}; nothing was "
+                "learnt from it"
             )
         return code
 

@@ -237,7 +237,7 @@ class Stream:
 
     def _row(self, v: FloatArray) -> FloatArray:
         row = np.full(self.plan.width, self.plan.scaling)
-        row[: v.size] = v * (k.shrink(v, self.plan.feature_norm) / self.plan.feature_norm)
+        k.unit(v, self.plan.feature_norm, row[: v.size])
         return row
 
     def learn(self, X: Any, labels: FloatArray, beyond: int = 0) -> None:

@@ -10,7 +10,6 @@ used yet. It is as secret as the data, and it can be continued once (see `retice
 
 from __future__ import annotations
 
-import contextvars
 import time
 from abc import ABC, abstractmethod
 from typing import Any, Self
@@ -22,7 +21,7 @@ from reticent import _checks, _state
 from reticent.losses import GeneralizedLinear, Linear, Loss, Quadratic
 from reticent.losses.glm import _Classification, _Regression
 from reticent.online import parts, records
-from reticent.privacy import Budget, Guarantee
+from reticent.privacy import Budget, Guarantee, uncharged
 from reticent.sets import ConvexSet
 from reticent.trace import Diary, Play, Progress
 
@@ -274,8 +273,8 @@ class OnlineLearner(ABC):
         _state.check_kind(state, cls, STATE_VERSION)
         set = parts.restore(state["set"], given.pop("set", None), "set")
         loss = parts.restore(state["loss"], given.pop("loss", None), "loss")
-        # In an empty context no ledger is active: the original was charged for its whole life.
-        learner = contextvars.Context().run(
+        # The original was charged for its whole life.
+        learner = uncharged(
             lambda: cls._from_facts(state, set, loss, **given)  # type: ignore[misc]
         )
         learner.clipped = int(state["clipped"])

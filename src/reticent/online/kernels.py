@@ -19,8 +19,8 @@ import numpy as np
 from numba import njit
 
 from reticent.losses.kernels import LINEAR, LOGISTIC, dphi, phi
+from reticent.noise import door
 from reticent.sets.kernels import L2BALL, local_linear_minimizer_inplace, project_inplace
-from reticent.sums.kernels import multiplier, shortening
 
 # Rules: how a noisy total becomes a decision.
 PROJECTION = 0
@@ -34,7 +34,7 @@ CENTER = 2
 BASE = 3  # what the running total has already let go of
 NOISY = 4  # the last noisy total
 PREVIOUS = 5  # the one before it
-WORK = 6  # and the row after it
+WORK = 6  # and the row after it; they hold a record and are not part of a saved state
 MEMORY_ROWS = 8
 
 # Places in ``knobs``: first what the loop changes, then what it only reads.
@@ -108,20 +108,6 @@ def see(loss_kind, loss_params, z, label):  # type: ignore[no-untyped-def]
             return math.log1p(e), -label * (e / (1.0 + e))
         return math.log1p(e) - m, -label * (1.0 / (1.0 + e))
     return phi(loss_kind, loss_params, z, label), dphi(loss_kind, loss_params, z, label)
-
-
-@njit(cache=True, nogil=True)
-def absorb_clipped(a, slope, knobs, total, work):  # type: ignore[no-untyped-def]
-    """Add ``slope * a`` to the exact total, scaled down to the norm if it is longer."""
-    for i in range(a.size):
-        work[i] = slope * a[i]
-    factor = multiplier(work, knobs[LIMIT], knobs[PER_STEP])
-    if factor < shortening(a.size, knobs[PER_STEP]):
-        knobs[CLIPPED] += 1.0
-        if factor < 0.0:  # not finite, as a decision far enough out can make it
-            return
-    for i in range(a.size):
-        total[i] += total.dtype.type(work[i] * factor)
 
 
 @njit(cache=True, nogil=True)
@@ -201,13 +187,13 @@ def play(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Play one record after another; decisions are written down every so many records."""
     x, played, center = memory[DECISION], memory[PLAYED], memory[CENTER]
-    base, noisy, work = memory[BASE], memory[NOISY], memory[WORK]
+    base, noisy, work, spare = memory[BASE], memory[NOISY], memory[WORK], memory[WORK + 1]
     room = memory[WORK:].reshape(-1)
     step, per_step = knobs[STEP], knobs[PER_STEP]
+    limit = knobs[LIMIT] * per_step
+    most = door.largest_square(limit) * (1.0 - 4.0 * door.margin(x.size))
     ridge, curvature = knobs[RIDGE], knobs[CURVATURE]
     spread = curvature - ridge
-    # records come clipped to feature_norm, so below this slope none can be too long
-    gentle = knobs[LIMIT] * (1.0 - 1e-9) / knobs[FEATURE_NORM]
     written = 0
     for r in range(A.shape[0]):
         if wait == 0:
@@ -220,19 +206,19 @@ def play(  # type: ignore[no-untyped-def]
         # See the loss, and add what was seen to the exact total.
         loss = 0.0
         if gaps.size == 0 or gaps[r] == 0:
-            z = dot(A[r], x)
+            z, square = door.dot_and_copy(A, r, x, work)
             if losses.size:
                 loss, slope = see(loss_kind, loss_params, z, labels[r])
                 if ridge != 0.0:
                     loss += 0.5 * ridge * dot(x, x)
             else:
                 slope = dphi(loss_kind, loss_params, z, labels[r])
-            if abs(slope) <= gentle:
-                factor = slope * per_step
+            scale = slope * per_step
+            if door.passes(square, scale, most):
                 for i in range(x.size):
-                    total[i] += total.dtype.type(A[r, i] * factor)
-            else:
-                absorb_clipped(A[r], slope, knobs, total, work)
+                    total[i] += total.dtype.type(work[i] * scale)
+            elif door.admit_product(work, slope, per_step, limit, total, spare) != door.WHOLE:
+                knobs[CLIPPED] += 1.0  # too long, or not finite, as a decision far out can make it
         if losses.size:
             losses[r] = loss
 
@@ -289,13 +275,9 @@ def _once(a, label, loss_kind, loss_params, knobs, total, noise, row, memory):  
 @njit(cache=True, nogil=True)
 def update(gradient, knobs, total, noise, row, memory):  # type: ignore[no-untyped-def]
     """One gradient: how many were clipped, or -1, and nothing is changed, if it is not finite."""
-    if multiplier(gradient, knobs[LIMIT], 1.0) < 0.0:
+    if not door.finite(gradient):
         return -1
-    longest = knobs[FEATURE_NORM]
-    knobs[FEATURE_NORM] = math.inf
-    clipped = _once(gradient, 0.0, LINEAR, knobs[ONE:KNOBS], knobs, total, noise, row, memory)
-    knobs[FEATURE_NORM] = longest
-    return clipped
+    return _once(gradient, 0.0, LINEAR, knobs[ONE:KNOBS], knobs, total, noise, row, memory)
 
 
 @njit(cache=True, nogil=True)

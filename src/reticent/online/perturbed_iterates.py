@@ -46,11 +46,11 @@ class PerturbedIterates(OnlineLearner):
         a loss of the user's own could only promise.
     inner : ImplicitGradient or GradientDescent
         The algorithm whose iterates are perturbed.
-    schedule : {"optimal", "proportional", "published", "horizon-free"}, optional
+    schedule : str, optional
         How the noise is spread over time. ``"optimal"`` has the least noise in total,
-        ``"proportional"`` follows the sensitivity (the only one for a window), ``"published"`` is the
-        paper's, ``"horizon-free"`` needs no horizon. By default the first that the budget and the
-        horizon allow.
+        ``"proportional"`` follows the sensitivity (the only one for a window), ``"horizon-free"`` needs
+        no horizon; or the name of prescribed noise (`reticent.privacy.prescribed`). By default the
+        first that the budget and the horizon allow.
     horizon : int, optional
         How many records there may be.
     added_regularizer : {None, "auto"} or float
@@ -146,6 +146,7 @@ class PerturbedIterates(OnlineLearner):
         self._knobs[k.SMOOTHNESS] = self.loss.data_smoothness
         self._loss_kernel = self.loss.kernel
         self._longest = self.loss.feature_norm**2 * (1.0 - 1e-12)
+        self._bounds = np.array(records.bounds(self.loss, self.dim))
         kernel = self.set.kernel
         assert kernel is not None  # needs_exact_projection refuses others
         self._set_kernel = (kernel[0], np.array(kernel[1]))
@@ -232,9 +233,9 @@ class PerturbedIterates(OnlineLearner):
                         self._ready()
                         try:
                             taken = k.observe(
-                                a, label, self._longest, *self._loss_kernel, self._inner,
-                                self._knobs, *self._set_kernel, self._noise.rows, self._noise.grid,
-                                self._noise.row, self._memory,
+                                a, label, self._longest, self._bounds, *self._loss_kernel,
+                                self._inner, self._knobs, *self._set_kernel, self._noise.rows,
+                                self._noise.grid, self._noise.row, self._memory,
                             )  # fmt: skip
                         finally:
                             self._settle()
@@ -266,7 +267,7 @@ class PerturbedIterates(OnlineLearner):
             noise, grid = self._noise.rows[self._noise.row :], self._noise.grid[self._noise.row :]
             try:
                 k.play(
-                    some.A, some.labels, some.gaps, *self._loss_kernel, self._inner,
+                    some.A, some.labels, some.gaps, self._bounds, *self._loss_kernel, self._inner,
                     self._knobs, *self._set_kernel, noise, grid, self._memory, wait, every,
                     pages[written:], losses[done:end],
                 )  # fmt: skip
@@ -297,7 +298,7 @@ class PerturbedIterates(OnlineLearner):
             },
             "inner": [type(self.inner).__name__, getattr(self.inner, "projected", None)],
             "budget": dataclasses.asdict(self.budget),
-            "memory": self._memory.copy(),
+            "memory": self._memory[: k.WORK].copy(),
             "knobs": self._knobs.copy(),
             "bounds": iterate_calibration.bounds(self._constants, self._knobs),
             "noise": self._noise.state(),
@@ -318,6 +319,6 @@ class PerturbedIterates(OnlineLearner):
         learner._noise.restore(state["noise"])
         learner._guarantee = learner._promise()
         learner._steps = int(state["steps"])
-        learner._memory[...] = state["memory"]
+        learner._memory[: k.WORK] = state["memory"][: k.WORK]
         learner._knobs[...] = state["knobs"]
         return learner

@@ -23,11 +23,12 @@ from reticent import _checks
 from reticent.noise import lattice
 from reticent.noise.source import Source
 from reticent.online import iterate_kernels as k
-from reticent.privacy import Budget, published
+from reticent.privacy import Budget, prescribed
+from reticent.privacy.prescribed import Prescription
 
 FloatArray = NDArray[np.float64]
 
-SCHEDULES = ("optimal", "proportional", "published", "horizon-free")
+SCHEDULES = ("optimal", "proportional", "horizon-free")
 _BLOCK = 32768  # numbers of noise drawn at a time
 LONGEST = 2**40  # steps of a stream without a horizon that are accounted for
 
@@ -73,7 +74,7 @@ class Schedule:
     word: str
     factor: float
     mu: float
-    formula: published.Published | None = None
+    formula: Prescription | None = None
 
     def deviations(self, t: int, reaches: FloatArray) -> FloatArray:
         if self.word == "optimal":
@@ -81,7 +82,7 @@ class Schedule:
         if self.word == "proportional":
             return self.factor * reaches
         number = np.arange(t + 1, t + 1 + len(reaches), dtype=np.float64)
-        if self.word == "published":
+        if self.formula is not None:
             return self.factor / number
         return self.factor * reaches * np.sqrt(number + 1.0) * np.log(number + 1.0)
 
@@ -97,7 +98,7 @@ def choose(schedule: Any, budget: Budget, horizon: int | None) -> str:
         if budget.window is not None:
             return "proportional"
         return "horizon-free" if horizon is None else "optimal"
-    word = _checks.choice(schedule, "schedule", SCHEDULES)
+    word = _checks.choice(schedule, "schedule", (*SCHEDULES, *prescribed.names()[1:]))
     if budget.window is not None and word != "proportional":
         raise ValueError(
             f"schedule={word!r} cannot use a window; leave it out, or use 'proportional'"
@@ -109,9 +110,9 @@ def choose(schedule: Any, budget: Budget, horizon: int | None) -> str:
 
 def build(
     word: str, reach: Reach, budget: Budget, horizon: int | None, dim: int, precision: str,
-    printed: dict[str, Any],
+    facts: dict[str, Any],
 ) -> Schedule:  # fmt: skip
-    """The schedule of a word, calibrated to a budget (or as printed)."""
+    """The schedule of a word, calibrated to a budget; ``facts`` are for one that is prescribed."""
     grain = math.sqrt(dim) / lattice.STEPS if precision == "lattice" else 0.0
     if word == "horizon-free":
         return _horizon_free(budget.mu, grain)
@@ -127,11 +128,8 @@ def build(
         squares, roots = reach.sums(horizon, 2.0 / 3.0, 1.0 / 3.0)
         factor = _solve(budget.mu, squares, roots, horizon, grain)
         return Schedule(word, factor, _mu(squares, roots, horizon, factor, grain))
-    # Stated for (3 epsilon, 2 delta), so a third and a half of what is asked for.
-    formula = published.perturbed_iterates(
-        budget.epsilon / 3.0, budget.delta / 2.0, horizon=max(horizon, 2), **printed
-    )
-    beta = float(np.ravel(formula.scale)[0])
+    formula = prescribed.prescribe(word, "perturbed-iterates", budget, horizon=horizon, **facts)
+    beta = formula.amount  # of the first iterate; that of the t-th is beta/t
     squares = k.weighted_sum(
         reach.inner, horizon, reach.ridge, reach.added, reach.moved, reach.drift, beta, grain
     )

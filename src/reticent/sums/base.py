@@ -11,7 +11,6 @@ holds noise that has not been used yet. It is a secret like the clean total besi
 
 from __future__ import annotations
 
-import contextvars
 import dataclasses
 import math
 from abc import ABC, abstractmethod
@@ -22,14 +21,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from reticent import _checks, _state
-from reticent.noise import lattice
+from reticent.noise import door, lattice
 from reticent.noise.source import Source, generation
-from reticent.privacy import Budget, Guarantee, charge
+from reticent.privacy import Budget, Guarantee, charge, uncharged
+from reticent.privacy.budget import OLDEST
 from reticent.sums import kernels
 from reticent.sums.process import Process
 
 _BLOCK = 65536  # numbers of noise drawn at a time: some 512 kB, which stays in a core's second-level cache
 _EXACT = 2.0**60  # a total kept in whole steps stays below this
+_CARRIED = 2.0**50  # and one whose high part is carried away between blocks below this
+_CARRY = 32  # bits that stay
 _FIRST_EPOCH = 256
 _STATE_VERSION = 2
 
@@ -42,8 +44,8 @@ class RunningTotal(ABC):
     dim : int
         Length of a contribution.
     horizon : int or None
-        How many contributions there may be. ``None``: no limit; without a window the stream is then
-        cut into epochs of doubling length, which costs accuracy and no privacy.
+        How many contributions there may be. ``None``: no limit that matters (2^40), or none at all
+        where promises end or fade.
     budget : Budget
         What may be spent, on the whole stream.
     norm : float
@@ -57,6 +59,8 @@ class RunningTotal(ABC):
     """
 
     _forgets: ClassVar[bool] = False  # whether the mechanism can make use of a window
+    _fades: ClassVar[bool] = False  # and of a promise that fades
+    _expires: ClassVar[bool] = False  # whether nothing at all is promised after the window
 
     def __init__(
         self,
@@ -119,6 +123,11 @@ class RunningTotal(ABC):
                 f"{name} protects every record for ever and cannot use window={self.budget.window}; "
                 "use WindowTree or Correlated, or a budget without a window"
             )
+        if self.budget.fade is not None and not self._fades:
+            raise ValueError(
+                f"{name} has no promise that fades and cannot use fade={self.budget.fade}; "
+                "use Correlated, or a budget with a window or without"
+            )
 
     # The life of a total
     # -------------------------------------------------------------------------------------
@@ -126,7 +135,6 @@ class RunningTotal(ABC):
     def _begin(self) -> None:
         self.steps = 0
         self.clipped = 0
-        self._snapshot: NDArray[Any] | None = None  # with a window: a total that will have expired
         self._generation = generation()
         first = _FIRST_EPOCH if self._has_epochs else self.horizon
         self._enter(self._process(first), np.zeros(self.dim), 0, first)
@@ -137,7 +145,7 @@ class RunningTotal(ABC):
 
     @property
     def _is_endless(self) -> bool:
-        return self._forgets and self.budget.window is not None
+        return self.horizon is None and self._forgets and self.budget.window is not None
 
     def _enter(
         self, process: Process, base: NDArray[np.float64], start: int, steps: int | None
@@ -146,13 +154,10 @@ class RunningTotal(ABC):
         total = np.zeros(self.dim, np.int64 if process.lattice else np.float64)
         block: NDArray[Any] = np.empty((0, self.dim), total.dtype)
         per_step = 1.0 / process.step
-        long = kernels.shortening(self.dim, per_step)
-        # A float norm is within (dim + 16) units of the true one, so a vector clipped to this is
-        # not above `norm`.
-        limit = self.norm * (1.0 - (self.dim + 16) * 2.0**-52) if process.lattice else self.norm
+        limit = door.limit_for(self.norm, self.dim)
         # From here on nothing is called, so that an interrupt finds the old stretch or the new one.
         self._noise, self._total, self._block, self._row = process, total, block, 0
-        self._per_step, self._long, self._limit = per_step, long, limit
+        self._per_step, self._limit = per_step, limit
         self._base, self._epoch_start, self._epoch_steps = base, start, steps
 
     def _lattice_step(self, scale: float, steps: float) -> float:
@@ -160,15 +165,17 @@ class RunningTotal(ABC):
         if self.noise_precision == "float":
             return 1.0
         fine = lattice.step(scale, lattice.GAMMA_STEPS if self.noise == "gamma" else lattice.STEPS)
-        return max(fine, 2.0 ** math.ceil(math.log2(self.norm * steps / _EXACT)))
+        exact = _CARRIED if self._is_endless else _EXACT
+        return max(fine, 2.0 ** math.ceil(math.log2(self.norm * steps / exact)))
 
     def _capacity(self, steps: int | None) -> float:
         """How many contributions may be in the exact total at once."""
-        return float(steps) if steps is not None else 2.0 * self._rebase_every
+        return float(steps) if steps is not None else float(self._rows)
 
     @property
-    def _rebase_every(self) -> int:
-        return max(self.budget.window or 1, 2**16)
+    def _rows(self) -> int:
+        """Steps in a block of noise."""
+        return max(1, _BLOCK // self.dim)
 
     def _ready(self) -> int:
         """Check that this object may go on, and return how many steps the noise at hand is good for."""
@@ -179,45 +186,58 @@ class RunningTotal(ABC):
         left = len(self._block) - self._row
         if left:
             return left
-        if self.horizon is not None and self.steps >= self.horizon:
+        if self.steps >= self._last_step:
             raise ValueError(
-                f"the horizon of {self.horizon} steps is used up; build the total with a larger horizon, "
-                "or with horizon=None for epochs of doubling length"
+                f"the horizon of {self._last_step} steps is used up; build the total with a larger horizon, "
+                "or with horizon=None"
             )
         if self._has_epochs and self.steps == self._epoch_start + self._epoch_steps:  # type: ignore[operator]
             self._next_epoch()
-        rows = max(1, _BLOCK // self.dim)
         t = self.steps - self._epoch_start
-        if self._epoch_steps is not None:
-            rows = min(rows, self._epoch_steps - t)
-        else:
-            rows = min(rows, self._rebase_every - t % self._rebase_every)
+        left_over = (
+            self._last_step - self.steps if self._epoch_steps is None else self._epoch_steps - t
+        )
+        rows = int(min(self._rows, left_over))
         process = self._noise
         block = process.block(self._source, t, rows, self.dim)
         if self._epoch_steps is None:
-            self._rebase(t)
+            self._carry()
         self._block, self._row, process.torn = block, 0, False
         return rows
 
     def _next_epoch(self) -> None:
         """The old epoch enters only through its last released total, so the new one costs no privacy."""
-        released = self._total + (self._block[self._row - 1] if self._row else 0)
         steps = 2 * self._epoch_steps  # type: ignore[operator]
-        base = self._base + self._noise.step * released
+        base = self._released()
         # The process first, which may take seconds: an interrupt there must not leave a longer epoch
         # with the noise of a shorter one.
         self._enter(self._process(steps), base, self.steps, steps)
 
-    def _rebase(self, t: int) -> None:
-        """Move what has expired out of the exact total, so that it never overflows on an endless stream."""
-        if t == 0 or t % self._rebase_every:
+    def _released(self) -> NDArray[np.float64]:
+        """The last noisy total, once more."""
+        noise = self._block[self._row - 1] if self._row else 0
+        return np.asarray(self._base + self._noise.step * (self._total + noise), np.float64)
+
+    def _carry(self) -> None:
+        """Move the high part of the exact total into ``_base``, so that it never overflows.
+
+        Both parts are whole numbers of steps, the base a multiple of 2^32 of them: below 2^85
+        steps doubles hold it exactly. The rest and the noise stay below 2^53 steps, so a released
+        total is the exact one, rounded once, whatever was carried and when.
+        """
+        if not self._noise.lattice:
             return
-        if (
-            self._snapshot is not None
-        ):  # taken at least a window ago: every record in it has expired
-            self._base = self._base + self._noise.step * self._snapshot
-            self._total = self._total - self._snapshot
-        self._snapshot = self._total.copy()
+        total: NDArray[Any] = self._total
+        high = (total + (1 << (_CARRY - 1))) >> _CARRY
+        base = self._base + self._noise.step * 2.0**_CARRY * high
+        self._base, self._total = base, total - (high << _CARRY)
+
+    @property
+    def _last_step(self) -> float:
+        """How many contributions there may be."""
+        if self.horizon is not None:
+            return self.horizon
+        return OLDEST if self._is_endless and self.budget.scope.last is None else math.inf
 
     def _advance(self, rows: int) -> None:
         """Count noise as used. Before it is: an interrupt may lose it, but never have it used twice."""
@@ -252,15 +272,15 @@ class RunningTotal(ABC):
         self._ready()
         row = self._row
         self._advance(1)
-        factor = kernels.add(
+        code = kernels.add(
             v, self._total, self._block, row, self._limit, self._per_step, self._noise.step,
             self._base, out,
         )  # fmt: skip
-        if factor < 0.0:
+        if code == door.REFUSED:
             self._advance(-1)
             _checks.vector(v, "contribution", self.dim)
-        if factor < self._long:
-            self.clipped += 1
+            raise ValueError("contribution must be finite and must not change while it is added")
+        self.clipped += code
         return out
 
     def run(self, contributions: ArrayLike) -> NDArray[np.float64]:
@@ -268,10 +288,7 @@ class RunningTotal(ABC):
         rows = _checks.real_array(contributions, "contributions")
         if rows.ndim != 2 or rows.shape[1] != self.dim:
             raise ValueError(f"contributions must have shape (n, {self.dim}), got {rows.shape}")
-        factors = np.empty(len(rows))
-        unit = self._per_step  # a power of two, and so is what it becomes in a later epoch
-        clipped = kernels.multipliers(rows, self._limit, unit, factors)
-        if clipped < 0:
+        if not door.finite(rows.reshape(-1)):  # a refusal must come before anything is added
             _checks.matrix(rows, "contributions", self.dim)
         out = np.empty((len(rows), self.dim))
         with self._lock:
@@ -284,12 +301,11 @@ class RunningTotal(ABC):
             while done < len(rows):
                 noise = self._take(len(rows) - done)
                 end = done + len(noise)
-                kernels.run(
-                    rows[done:end], factors[done:end] * (self._per_step / unit), self._total, noise,
+                self.clipped += kernels.run(
+                    rows[done:end], self._limit, self._per_step, self._total, noise,
                     self._noise.step, self._base, out[done:end],
                 )  # fmt: skip
                 done = end
-            self.clipped += clipped
         return out
 
     def _take(self, most: int) -> NDArray[Any]:
@@ -341,7 +357,6 @@ class RunningTotal(ABC):
             "epoch": [self._epoch_start, self._epoch_steps],
             "total": self._total.copy(),
             "base": self._base.copy(),
-            "snapshot": None if self._snapshot is None else self._snapshot.copy(),
             "process": {name: array.copy() for name, array in self._noise.arrays.items()},
             "noise": self._block[self._row :].copy(),
             "last": self._block[self._row - 1].copy() if self._row else np.empty(0),
@@ -355,8 +370,8 @@ class RunningTotal(ABC):
         lease = _state.claim(state["id"], state["steps"])
         arguments = dict(state["arguments"])
         arguments["budget"] = Budget(**arguments["budget"])
-        # In an empty context no ledger is active: the original was charged for the whole stream.
-        self = contextvars.Context().run(lambda: cls(**arguments))
+        # The original was charged for the whole stream.
+        self = uncharged(lambda: cls(**arguments))
         self._restore(state, lease)
         return self
 
@@ -369,7 +384,6 @@ class RunningTotal(ABC):
         start, length = state["epoch"]
         self._enter(self._process(length), state["base"].copy(), start, length)
         self._total = state["total"].copy()
-        self._snapshot = None if state["snapshot"] is None else state["snapshot"].copy()
         for name, array in state["process"].items():
             self._noise.arrays[name][...] = array
         used = [state["last"][None]] if len(state["last"]) else []

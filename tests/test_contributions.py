@@ -175,6 +175,7 @@ def test_learners(name, dim):
 
 ITERATES = {
     "implicit": (online.ImplicitGradient(), losses.Logistic(ridge=0.5)),
+    "implicit, strong": (online.ImplicitGradient(), losses.Logistic(ridge=100.0)),
     "implicit, hinge": (online.ImplicitGradient(), losses.Hinge(ridge=0.5)),
     "implicit, small norm": (online.ImplicitGradient(), losses.Logistic(ridge=0.5, **SMALL)),
     "gradient": (online.GradientDescent(), losses.Logistic(ridge=0.5)),
@@ -192,7 +193,7 @@ def test_perturbed_iterates(name, dim):
     for row in rows_for(dim, count=16):
         pair = [
             online.PerturbedIterates(
-                sets.L2Ball(dim), loss, inner=inner, budget=BUDGET, horizon=20, seed=1
+                sets.L2Ball(dim, 30.0), loss, inner=inner, budget=BUDGET, horizon=20, seed=1
             )
             for _ in range(2)
         ]
@@ -463,7 +464,7 @@ def test_gradient_descent_and_objective_perturbation_on_a_sentinel():
 def test_implicit_iterates_on_a_sentinel():
     """PGIGA moved 3.78 times as far as its noise was calibrated to."""
     learner = online.PerturbedIterates(
-        sets.L2Ball(100), losses.Logistic(ridge=0.5), budget=BUDGET, horizon=10
+        sets.L2Ball(100, 30.0), losses.Logistic(ridge=100.0), budget=BUDGET, horizon=10
     )
     learner.run(np.full((1, 100), 1.7e308), [1.0])
     reach = learner._reach.of(0, 1, learner._reach.start)[0][0]

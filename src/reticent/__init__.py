@@ -23,13 +23,12 @@ if TYPE_CHECKING:
         plots,
         privacy,
         sets,
+        state,
         sums,
         tables,
         trace,
         vertical,
     )
-    from reticent._state import load as load_state  # noqa: F401
-    from reticent._state import save as save_state  # noqa: F401
     from reticent.estimators import (  # noqa: F401
         OnlineLinearRegression,
         OnlineLogisticRegression,
@@ -45,6 +44,9 @@ if TYPE_CHECKING:
         PrivacyLeakWarning,
         RepeatedFitWarning,
     )
+    from reticent.state import committed  # noqa: F401
+    from reticent.state import load as load_state  # noqa: F401
+    from reticent.state import save as save_state  # noqa: F401
 
 _HOME = {
     "Budget": "privacy.Budget",
@@ -58,12 +60,14 @@ _HOME = {
     "PrivateLinearRegression": "estimators.PrivateLinearRegression",
     "PrivateLasso": "estimators.PrivateLasso",
     "PrivateLinearSVC": "estimators.PrivateLinearSVC",
-    "save_state": "_state.save",
-    "load_state": "_state.load",
+    "committed": "state.committed",
+    "save_state": "state.save",
+    "load_state": "state.load",
 }
 _PACKAGES = (
     "privacy",
     "noise",
+    "state",
     "trace",
     "plots",
     "sums",

@@ -11,11 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reticent import _state, online
+from reticent import online
 from reticent.cli import checkpoint, learn, streaming, tasks
 from reticent.cli.console import Console
 from reticent.cli.errors import Refused
 from reticent.cli.options import Bad, LearnOptions
+from reticent.state import files
 from reticent.tables import Encoder, Schema
 
 from .processes import HEADER, Reticent, visits, wait_until, write_csv
@@ -340,7 +341,7 @@ def test_a_damaged_state_is_refused(data: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(Refused, match="damaged"):
         checkpoint.load(data.parent / "parts")
-    _state.save({"format": "another"}, path)
+    files.save({"format": "another"}, path)
     with pytest.raises(Refused, match="not written by this version"):
         checkpoint.load(data.parent / "parts")
 

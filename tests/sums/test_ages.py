@@ -124,7 +124,7 @@ def test_a_stream_without_a_horizon_ends_before_its_promise():
     state = total.state()
     state["steps"] = 2**40 - 1
     state["epoch"] = [0, None]
-    state["id"] = "far out"
+    state["id"] = "f" * 32
     far = sums.Correlated.from_state(state)
     far.add([0.5])
     with pytest.raises(ValueError, match=f"the horizon of {2**40}"):

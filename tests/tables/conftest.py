@@ -8,27 +8,7 @@ import pytest
 
 from reticent.tables import Schema
 
-SCHEMA = """
-target = "spent"
-
-[columns.age]
-type = "number"
-bounds = [18, 100]
-
-[columns.job]
-type = "category"
-values = ["clerk", "cook", "other"]
-
-[columns.member]
-type = "boolean"
-
-[columns.spent]
-type = "category"
-values = ["no", "yes"]
-
-[columns.amount]
-type = "ignore"
-"""
+from ..cli.processes import SCHEMA
 
 
 @pytest.fixture(scope="session")

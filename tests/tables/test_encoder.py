@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from reticent.tables import Column, Encoder, Schema, TableError
 
-from .conftest import SCHEMA
+from ..cli.processes import SCHEMA
 
 
 def test_encoding_against_a_reference(schema: Schema) -> None:

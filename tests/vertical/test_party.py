@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from scipy.special import ndtr
 
 import reticent
-from reticent import _state
+from reticent.state import files
 from reticent.vertical import Party, Plan, SignSketch, messages
 from reticent.vertical._site import SiteFile
 from reticent.vertical.messages import (
@@ -257,11 +257,11 @@ def test_a_plan_that_is_considered_changes_nothing(make_party, noisy, tmp_path):
     assert begin(party, noisy).guarantee == answer.guarantee
     # also while a run is open, whose noise it must not touch
     ask(party, step(2))
-    kept, source = contents(tmp_path), _state.dumps(party._source.state())
+    kept, source = contents(tmp_path), files.dumps(party._source.state())
     assert isinstance(ask(party, consider(noisy, run=bytes(16))), Ready)
     refused(party, consider(noisy, run=bytes(16), selection_scale=1e-3), "budget")
     assert contents(tmp_path) == kept
-    assert _state.dumps(party._source.state()) == source
+    assert files.dumps(party._source.state()) == source
     assert len(party.ledger.entries) == 1
     assert isinstance(ask(party, step(3)), Choice)
 
@@ -483,7 +483,7 @@ def test_killed_while_an_answer_is_written_or_before_it_left(
     assert party._memory.rounds == (1 if written is not None else 2)
     answer = party.handle(step(3).encode())
     if written is None:
-        assert answer == _state.loads(lost[0][8:])["answer"].tobytes()
+        assert answer == files.loads(lost[0][8:])["answer"].tobytes()
     assert party._memory.rounds == 2
     again = restart(make_party, tmp_path)
     assert again.handle(step(3).encode()) == answer

@@ -50,8 +50,6 @@ def _of_model(model: Model) -> tuple[Question, Answer | None]:
     )
     if not how["online"]:
         return dataclasses.replace(question, algorithm=how.get("solver", "offline")), None
-    from reticent.cli import checkpoint
-
     names = {field.name for field in dataclasses.fields(tasks.Settings)}
     kept = {name: value for name, value in how.items() if name in names}
     settings = tasks.Settings(**kept | {"task": model.task, "seed": 0})
@@ -59,10 +57,7 @@ def _of_model(model: Model) -> tuple[Question, Answer | None]:
     estimator = tasks.build(
         dataclasses.replace(settings, horizon=settings.horizon or None), encoder
     )
-    label = model.classes[0] if model.classes else 0.0
-    if settings.horizon == 1:
-        return question, None
-    learner = checkpoint.plan_of(estimator, len(model.features), label).learner()
+    learner = estimator._plan_for(len(model.features)).learner()
     question = dataclasses.replace(question, dim=learner.dim, radius=learner.set.radius)  # type: ignore[attr-defined]
     return question, of_leader(learner, question)
 

@@ -70,7 +70,8 @@ def _check_folder(options: LearnOptions) -> None:
 
 
 def _forget(options: LearnOptions) -> None:
-    for name in (checkpoint.NAME, MODEL, DECISIONS, REPORT):
+    checkpoint.forget(options.out)
+    for name in (MODEL, DECISIONS, REPORT):
         (options.out / name).unlink(missing_ok=True)
 
 
@@ -165,7 +166,7 @@ def _follow(run: Run, size: int | None) -> int:
         raise Refused(f"{run.data} holds no records")
     status = _finish(options, run.console, run.model, run.diagnostics, run.seconds)
     if not options.keep_state:
-        state.unlink(missing_ok=True)
+        checkpoint.forget(options.out)
     return status
 
 

@@ -93,9 +93,8 @@ class Run:
             )
             self.seen = self.model.records
         elif state["stream"] is not None:
-            label = self.encoder.classes[0] if self.encoder.classes else 0.0
-            checkpoint.thaw(self.estimator, state["stream"], len(self.encoder.names), label)
-            self.seen = int(state["stream"]["seen"])
+            self.estimator = type(self.estimator).from_state(state["stream"])
+            self.seen = int(self.estimator.n_samples_seen_)
             self.model = self._as_model()
         self.diagnostics.restore(state["diagnostics"])
         self._pending, self._offset = list(state["pending"]), int(state["offset"])
@@ -218,12 +217,9 @@ class Run:
         self.diagnostics.note(self.seen)
 
     def _absorb_with_gaps(self, records: Encoded, end: int) -> None:
-        if not self.seen:
-            label = self.encoder.classes[0] if self.encoder.classes else 0.0
-            checkpoint.begin(self.estimator, len(self.encoder.names), label)
         for row in range(end):
             if row in records.bad:
-                checkpoint.gap(self.estimator)
+                self.estimator.gap(len(self.encoder.names))
                 self.diagnostics.blanked += 1
             else:
                 self.estimator.partial_fit(records.X[row : row + 1], records.y[row : row + 1])
@@ -264,7 +260,7 @@ class Run:
                 "every": self.every,
                 "position": vars(self._position),
                 # at the end of the horizon no sums need be kept, only what has been released
-                "stream": checkpoint.freeze(self.estimator) if going else None,
+                "stream": self.estimator.state() if going else None,
                 "model": self.model.to_dict() if self.model and self.finished else None,
                 "diagnostics": self.diagnostics.to_dict(),
                 "pending": self._pending,

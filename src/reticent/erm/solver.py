@@ -227,5 +227,7 @@ def _take_steps(plan: Plan, run: Run, step: int) -> int:
     with run.recorder:
         while step < plan.steps and not stop:
             step = min(step + plan.stride, plan.steps)
+            if plan.identity is not None:  # what is saved of a run must not hold what it has drawn
+                run.source.ratchet()
             stop = plan.step(run, step)
     return step

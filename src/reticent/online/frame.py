@@ -26,6 +26,7 @@ from reticent.online.rules import Moment, Problem, Rule
 from reticent.privacy import Budget, Guarantee
 from reticent.sets import ConvexSet
 from reticent.sets.kernels import LOCAL_KINDS
+from reticent.state.lease import Lease
 from reticent.sums import RunningTotal
 from reticent.trace.play import pages_of
 
@@ -59,10 +60,28 @@ class TotalLearner(OnlineLearner):
 
         Examples
         --------
-        See `reticent.online.Rule`.
+        >>> import reticent
+        >>> from reticent import online, sets
+        >>> class Late(online.Rule):
+        ...     ready = False
+        ...
+        ...     def step(self, moment):
+        ...         if not self.ready:
+        ...             raise TimeoutError("the solver is still starting")
+        ...         return moment.decision
+        >>> learner = online.Learner(
+        ...     sets.L2Ball(2), Late(), budget=reticent.Budget(1.0, 1e-6), lipschitz=1.0, horizon=9
+        ... )
+        >>> try:
+        ...     learner.update([1.0, 0.0])
+        ... except TimeoutError:
+        ...     learner.rule.ready = True
+        >>> learner.retry().tolist(), learner.steps
+        ([0.0, 0.0], 1)
         """
         with self._lock:
             if self._unfinished:
+                self.total._lease.check(self.total.steps, "learner")
                 self._finish()
             return self.decision
 
@@ -84,6 +103,7 @@ class TotalLearner(OnlineLearner):
 
     def _check_finished(self) -> None:
         if self._unfinished:
+            self.total._lease.check(self.total.steps, "learner")
             raise RuntimeError(
                 f"step {self.total.steps} ended in an error after its record had entered the total; "
                 "given again, that record would be counted twice. Mend what failed, call retry() for "
@@ -99,8 +119,8 @@ class TotalLearner(OnlineLearner):
         return self.total.guarantee
 
     @property
-    def _lock(self) -> Any:
-        return self.total._lock
+    def _lease(self) -> Lease:
+        return self.total._lease
 
     def _check_room(self, count: int) -> None:
         total = self.total

@@ -17,9 +17,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reticent import _checks, _state
+from reticent import _checks
 from reticent.losses import GeneralizedLinear, Loss
-from reticent.noise.source import Source, generation
+from reticent.noise.source import Source
 from reticent.online import iterate_calibration, records, schedules
 from reticent.online import iterate_kernels as k
 from reticent.online.base import FloatArray, OnlineLearner, check_horizon
@@ -28,6 +28,7 @@ from reticent.online.inner import GradientDescent, ImplicitGradient, kind_of
 from reticent.online.totals import warn_of
 from reticent.privacy import Budget, Guarantee, charge
 from reticent.sets import ConvexSet
+from reticent.state.lease import Lease, claim
 from reticent.trace.play import pages_of
 
 _NOTHING = np.zeros(0)
@@ -132,8 +133,7 @@ class PerturbedIterates(OnlineLearner):
     def _begin(self) -> None:
         assert isinstance(self.loss, GeneralizedLinear)
         self._steps = 0
-        self._lease = _state.Lease()
-        self._generation = generation()
+        self._held = Lease()
         self._memory = np.zeros((k.MEMORY_ROWS, self.dim))
         center = np.asarray(self.set.center, dtype=np.float64).reshape(-1)
         for row in (k.DECISION, k.ITERATE, k.CENTER):
@@ -153,12 +153,10 @@ class PerturbedIterates(OnlineLearner):
 
     def _ready(self) -> int:
         """Check that this object may go on, and return how many records there is noise for."""
-        if self._generation != generation():
-            raise _state.copied("learner")
         if self._knobs[k.T] != self._steps:
             self._settle()
-        if self._lease.furthest != self._steps:
-            raise _state.overtaken("learner", self._lease, self._steps)
+        if self._held.furthest != self._steps:
+            self._held.check(self._steps, "learner")
         return self._noise.ready(self._steps, float(self._knobs[k.STRENGTH]))
 
     def _settle(self) -> None:
@@ -167,9 +165,10 @@ class PerturbedIterates(OnlineLearner):
         The clean iterate's own clock moves together with it: noise up to there has been played.
         """
         t = int(self._knobs[k.T])
-        furthest = max(t, self._lease.furthest)
+        lease = self._held
+        furthest = max(t, lease.furthest) if lease.furthest >= 0 else lease.furthest
         self._noise.row += t - self._steps
-        self._steps, self._lease.furthest = t, furthest
+        self._steps, lease.furthest = t, furthest
 
     # ------------------------------------------------------------------ the learner's face
 
@@ -182,8 +181,8 @@ class PerturbedIterates(OnlineLearner):
         return self._guarantee
 
     @property
-    def _lock(self) -> Any:
-        return self._lease.lock
+    def _lease(self) -> Lease:
+        return self._held
 
     @property
     def _point(self) -> FloatArray:
@@ -228,7 +227,7 @@ class PerturbedIterates(OnlineLearner):
             ):
                 label = None if self._label is None else self._label(y, a)
                 if label is not None:
-                    with self._lease.lock:
+                    with self._held.lock:
                         self._check_room(1)
                         self._ready()
                         try:
@@ -280,15 +279,11 @@ class PerturbedIterates(OnlineLearner):
     # ------------------------------------------------------------------ saved states
 
     def _facts(self) -> dict[str, Any]:
-        if self._generation != generation():
-            # else a copy in the child, made of this state, would go on
-            raise _state.copied("learner")
+        self._held.refuse_copies("learner")
         if self._knobs[k.T] != self._steps:
             self._settle()
-        self._lease.publish()
+        self._held.publish(self, "learner")
         return {
-            "id": self._lease.id,
-            "steps": self._steps,
             "arguments": {
                 "horizon": self.horizon,
                 "schedule": self.schedule,
@@ -306,7 +301,7 @@ class PerturbedIterates(OnlineLearner):
 
     @classmethod
     def _from_facts(cls, state: dict[str, Any], set: Any, loss: Any, **given: Any) -> Self:
-        lease = _state.claim(state["id"], state["steps"])
+        lease = claim(state["id"], state["steps"], "learner")
         name, projected = state["inner"]
         inner: Any = GradientDescent() if name == "GradientDescent" else ImplicitGradient(projected)
         learner = cls(
@@ -315,7 +310,8 @@ class PerturbedIterates(OnlineLearner):
         iterate_calibration.check_bounds(
             state, iterate_calibration.bounds(learner._constants, learner._knobs)
         )
-        learner._lease = lease
+        learner._held = lease
+        lease.hold(learner)
         learner._noise.restore(state["noise"])
         learner._guarantee = learner._promise()
         learner._steps = int(state["steps"])

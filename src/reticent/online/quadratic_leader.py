@@ -267,6 +267,7 @@ class QuadraticLeader(TotalLearner):
         self._check_finished()
         total, knobs = self.total, self._knobs
         one_by_one = self._set_kernel[0] < 0
+        where = self._target if one_by_one else self._decision
         done = written = 0
         while done < len(chunk):
             total._ready()
@@ -276,21 +277,19 @@ class QuadraticLeader(TotalLearner):
             if one_by_one:
                 end = done + 1
             row = total._row
-            # what follows may fail (a projection of the user's own), and no record must come twice
-            self._unfinished = True
             self._target[:] = self._decision
+            # a projection that is not compiled may fail, and then the record must not come again
+            self._unfinished = one_by_one
             total._advance(end - done)
             k.play(
                 chunk.A[done:end], chunk.labels[done:end], chunk.gaps[done:end], self._bounds,
                 loss_kind, loss_params, knobs, *self._set_kernel, total._total,
-                total._block[row:], total._base, self._noisy, self._target,
+                total._block[row:], total._base, self._noisy, where,
                 self._matrix, self._vector, self._work, self._room, wait, every, pages[written:],
                 losses[done:end],
             )  # fmt: skip
             if one_by_one:
                 self._finish()
-            else:
-                self._decision[:], self._unfinished = self._target, False
             turned, wait = pages_of(end - done, wait, every)
             written, done = written + turned, end
         return losses

@@ -119,7 +119,11 @@ class Rule:
         return self.problem.center.copy()
 
     def step(self, moment: Moment) -> FloatArray:
-        """The next decision, a flat vector."""
+        """The next decision, a flat vector.
+
+        If it raises, the record of the step has been counted all the same, and the learner takes no
+        other one until :meth:`Learner.retry` has called this again, with the same moment.
+        """
         raise NotImplementedError
 
     def knobs(self) -> dict[int, float]:

@@ -187,22 +187,25 @@ class IterateNoise:
         )
         self.grid = np.empty(0)
         self._plan, self._reach, self._horizon = plan, reach, horizon
-        self._strength = reach.start  # as far as noise has been drawn
+        # What the block began with: the key of its interval, the step, and A.
+        self._begun_with: tuple[dict[str, Any], int, float] = (source.state(), 0, reach.start)
 
     def ready(self, t: int, strength: float) -> int:
         """How many iterates after the t-th, where A stands at ``strength``, there is noise for; at least one."""
         if self.row == len(self.rows):
-            self._draw(t, strength)
+            count = max(1, _BLOCK // self.rows.shape[1])
+            if self._horizon is not None:
+                count = min(count, self._horizon - t)
+            self._draw(t, strength, count)
         return len(self.rows) - self.row
 
-    def _draw(self, t: int, strength: float) -> None:
+    def _draw(self, t: int, strength: float, count: int) -> None:
         dim = self.rows.shape[1]
-        count = max(1, _BLOCK // dim)
-        if self._horizon is not None:
-            count = min(count, self._horizon - t)
-        reaches, strength = self._reach.of(t, count, strength)
+        begun_with = self.source.state(), t, strength
+        reaches, _ = self._reach.of(t, count, strength)
         deviations = self._plan.deviations(t, reaches)
         rows = np.empty((count, dim), self.rows.dtype)
+        self.source.ratchet()
         if rows.dtype == np.float64:
             self.source.normals(rows)
             rows *= deviations[:, None]
@@ -212,17 +215,21 @@ class IterateNoise:
             grid = np.ldexp(1.0, np.frexp(deviations / lattice.STEPS)[1] - 1)
             lattice.gaussian(self.source, deviations / grid, rows)
         # From here on nothing is called, so that an interrupt finds the old noise or the new.
-        self.rows, self.grid, self.row, self._strength = rows, grid, 0, strength
+        self.rows, self.grid, self.row, self._begun_with = rows, grid, 0, begun_with
 
     def state(self) -> dict[str, Any]:
+        """What the present block is drawn from, and how much of it is used; the key of the next where all is."""
+        if self.row == len(self.rows):
+            return {"source": self.source.state(), "block": [0, 0]}
+        source, t, strength = self._begun_with
         return {
-            "strength": self._strength,
-            "rows": self.rows[self.row :].copy(),
-            "grid": self.grid[self.row :].copy(),
-            "source": self.source.state(),
-        }
+            "source": source, "block": [len(self.rows), self.row], "t": t, "strength": strength
+        }  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
         self.source = Source.from_state(state["source"])
-        self._strength = float(state["strength"])
-        self.rows, self.grid, self.row = state["rows"].copy(), state["grid"].copy(), 0
+        self.rows, self.grid, self.row = self.rows[:0], self.grid[:0], 0
+        count, used = state["block"]
+        if used:
+            self._draw(int(state["t"]), float(state["strength"]), count)
+            self.row = used

@@ -5,8 +5,10 @@ everything else (clipping, the lattice, chunks, saved states, epochs, expiry) is
 mechanism is a subclass that gives a :class:`Process` for a number of steps. See
 docs/algorithms/running-totals.md.
 
-The one thing a reader would get wrong: noise is drawn in blocks ahead of its use, so a saved state
-holds noise that has not been used yet. It is a secret like the clean total beside it.
+Noise is drawn in blocks ahead of its use, and each block is an interval of the source, with a key of
+its own. A saved state holds that key, what the process remembered when the block began, and how much
+of the block is used; the block is drawn again from these. Earlier blocks cannot be: their keys are
+gone (docs/saved-states.md).
 """
 
 from __future__ import annotations
@@ -20,11 +22,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reticent import _checks, _state
+from reticent import _checks
 from reticent.noise import door, lattice
-from reticent.noise.source import Source, generation
+from reticent.noise.source import Source
 from reticent.privacy import Budget, Guarantee, charge, uncharged
 from reticent.privacy.budget import OLDEST
+from reticent.state.files import check_kind
+from reticent.state.lease import Lease, claim
 from reticent.sums import kernels
 from reticent.sums.process import Process
 
@@ -33,7 +37,7 @@ _EXACT = 2.0**60  # a total kept in whole steps stays below this
 _CARRIED = 2.0**50  # and one whose high part is carried away between blocks below this
 _CARRY = 32  # bits that stay
 _FIRST_EPOCH = 256
-_STATE_VERSION = 2
+_STATE_VERSION = 3
 
 
 class RunningTotal(ABC):
@@ -88,8 +92,7 @@ class RunningTotal(ABC):
         self._source = Source(seed)
         self._guarantee = self._promise()
         charge(self._guarantee, f"{type(self).__name__} of dimension {self.dim}")
-        self._lease = _state.Lease()
-        self._lock = self._lease.lock
+        self._lease = Lease()
         self._begin()
 
     # What a mechanism provides
@@ -135,9 +138,17 @@ class RunningTotal(ABC):
     def _begin(self) -> None:
         self.steps = 0
         self.clipped = 0
-        self._generation = generation()
         first = _FIRST_EPOCH if self._has_epochs else self.horizon
         self._enter(self._process(first), np.zeros(self.dim), 0, first)
+
+    @property
+    def _lock(self) -> Any:
+        """The lease's, which all twins share; held while a step is taken, and by no one twice."""
+        return self._lease.lock
+
+    @property
+    def _position(self) -> tuple[str, int]:
+        return self._lease.id, self.steps
 
     @property
     def _has_epochs(self) -> bool:
@@ -157,6 +168,7 @@ class RunningTotal(ABC):
         limit = door.limit_for(self.norm, self.dim)
         # From here on nothing is called, so that an interrupt finds the old stretch or the new one.
         self._noise, self._total, self._block, self._row = process, total, block, 0
+        self._begun_with: tuple[dict[str, Any], dict[str, NDArray[Any]]] = ({}, {})
         self._per_step, self._limit = per_step, limit
         self._base, self._epoch_start, self._epoch_steps = base, start, steps
 
@@ -170,19 +182,17 @@ class RunningTotal(ABC):
 
     def _capacity(self, steps: int | None) -> float:
         """How many contributions may be in the exact total at once."""
-        return float(steps) if steps is not None else float(self._rows)
+        return float(steps) if steps is not None else float(self._block_rows)
 
     @property
-    def _rows(self) -> int:
+    def _block_rows(self) -> int:
         """Steps in a block of noise."""
         return max(1, _BLOCK // self.dim)
 
     def _ready(self) -> int:
         """Check that this object may go on, and return how many steps the noise at hand is good for."""
-        if self._generation != generation():
-            raise _state.copied("total")
         if self._lease.furthest != self.steps:
-            raise _state.overtaken("total", self._lease, self.steps)
+            self._lease.check(self.steps, "total")
         left = len(self._block) - self._row
         if left:
             return left
@@ -194,16 +204,20 @@ class RunningTotal(ABC):
         if self._has_epochs and self.steps == self._epoch_start + self._epoch_steps:  # type: ignore[operator]
             self._next_epoch()
         t = self.steps - self._epoch_start
-        left_over = (
-            self._last_step - self.steps if self._epoch_steps is None else self._epoch_steps - t
-        )
-        rows = int(min(self._rows, left_over))
         process = self._noise
-        block = process.block(self._source, t, rows, self.dim)
+        begun_with = self._source.state(), process.memory()
+        block = process.block(self._source, t, self._rows(t), self.dim)
         if self._epoch_steps is None:
             self._carry()
-        self._block, self._row, process.torn = block, 0, False
-        return rows
+        self._block, self._row, self._begun_with, process.torn = block, 0, begun_with, False
+        return len(block)
+
+    def _rows(self, t: int) -> int:
+        """Steps in the block of noise that begins after the t-th of its stretch."""
+        end = (
+            self._last_step - self._epoch_start if self._epoch_steps is None else self._epoch_steps
+        )
+        return int(min(self._block_rows, end - t))
 
     def _next_epoch(self) -> None:
         """The old epoch enters only through its last released total, so the new one costs no privacy."""
@@ -342,11 +356,13 @@ class RunningTotal(ABC):
 
     def _facts(self) -> dict[str, Any]:
         """`state`, for whoever holds the lock already."""
-        if self._generation != generation():
-            # else a copy in the child, made of this state, would go on
-            raise _state.copied("total")
         self._noise.check()
-        self._lease.publish()
+        self._lease.publish(self, "total")
+        used, t = self._row, self.steps - self._epoch_start
+        source, memory = self._begun_with
+        if used == len(self._block):  # the next step begins another block
+            used, source, memory = 0, self._source.state(), self._noise.memory()
+        self._noise.forget(memory, t - used)
         return {
             "version": _STATE_VERSION,
             "kind": type(self).__name__,
@@ -357,17 +373,17 @@ class RunningTotal(ABC):
             "epoch": [self._epoch_start, self._epoch_steps],
             "total": self._total.copy(),
             "base": self._base.copy(),
-            "process": {name: array.copy() for name, array in self._noise.arrays.items()},
-            "noise": self._block[self._row :].copy(),
+            "process": {name: array.copy() for name, array in memory.items()},
+            "block": [len(self._block) if used else 0, used],
             "last": self._block[self._row - 1].copy() if self._row else np.empty(0),
-            "source": self._source.state(),
+            "source": source,
         }
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Any:
         """Go on from a state; refused if the stream it belongs to has already been continued beyond it."""
-        _state.check_kind(state, cls, _STATE_VERSION)
-        lease = _state.claim(state["id"], state["steps"])
+        check_kind(state, cls, _STATE_VERSION)
+        lease = claim(state["id"], state["steps"], "total")
         arguments = dict(state["arguments"])
         arguments["budget"] = Budget(**arguments["budget"])
         # The original was charged for the whole stream.
@@ -375,9 +391,9 @@ class RunningTotal(ABC):
         self._restore(state, lease)
         return self
 
-    def _restore(self, state: dict[str, Any], lease: _state.Lease) -> None:
+    def _restore(self, state: dict[str, Any], lease: Lease) -> None:
         self._lease = lease
-        self._lock = lease.lock
+        lease.hold(self)
         self._source = Source.from_state(state["source"])
         self._guarantee = self._promise()
         self.steps, self.clipped = int(state["steps"]), int(state["clipped"])
@@ -386,9 +402,18 @@ class RunningTotal(ABC):
         self._total = state["total"].copy()
         for name, array in state["process"].items():
             self._noise.arrays[name][...] = array
-        used = [state["last"][None]] if len(state["last"]) else []
-        self._block = np.concatenate([*used, state["noise"]])
-        self._row = len(used)
+        (rows, used), last = state["block"], state["last"]
+        if used:
+            begun_with = self._source.state(), self._noise.memory()
+            block = self._noise.block(self._source, self.steps - start - used, rows, self.dim)
+            self._begun_with, self._noise.torn = begun_with, False
+            self._block, self._row = block, used
+        elif len(last):
+            self._block, self._row = last[None].copy(), 1
+        if self._row:
+            # Floating point of another processor may round the known part of the noise another way;
+            # what was released is what later epochs begin with.
+            self._block[self._row - 1] = last
 
     def _arguments(self) -> dict[str, Any]:
         return {

@@ -25,11 +25,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from reticent import _checks, _state
+from reticent import _checks
 from reticent.noise import lattice
 from reticent.privacy import Budget, Guarantee, Release
 from reticent.privacy.ages import Filtered
 from reticent.privacy.budget import OLDEST
+from reticent.state.lease import Lease
 from reticent.sums import scales
 from reticent.sums.base import RunningTotal
 from reticent.sums.process import Process
@@ -195,7 +196,7 @@ class Correlated(RunningTotal):
         # Another machine's cache may hold another filter; the stream goes on with its own.
         return state | {"filter": self._parameters(state["epoch"][1]).to_dict()}
 
-    def _restore(self, state: dict[str, Any], lease: _state.Lease) -> None:
+    def _restore(self, state: dict[str, Any], lease: Lease) -> None:
         self._filters = {state["epoch"][1]: Toeplitz.from_dict(state["filter"])}
         self._scales = {}
         super()._restore(state, lease)

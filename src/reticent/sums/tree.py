@@ -205,6 +205,21 @@ class _Nodes(Process):
         _honaker_nodes(fresh, stack, t, own, out)
         return out
 
+    def forget(self, memory: dict[str, NDArray[Any]], t: int) -> None:
+        for level in range(self.levels):
+            if unused(t, level, plain=self.estimator == "plain"):
+                memory["stack"][level] = 0
+
+
+def unused(t: int, level: int, *, plain: bool) -> bool:
+    """Whether no total after the t-th is made of the last one whose number has ``level`` trailing zeros.
+
+    The totals that are still needed are the prefixes of t in binary: those that end in a one, and with
+    the plain estimator only where a zero follows.
+    """
+    rest = t & ((1 << level) - 1)
+    return not t >> level & 1 or (plain and rest == (1 << level) - 1)
+
 
 def _trailing_zeros(t: int) -> int:
     """Number of trailing zeros of 1, 2, ..., t together."""

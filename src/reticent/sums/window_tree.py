@@ -29,7 +29,7 @@ from reticent.privacy.prescribed import Calibration, Prescription
 from reticent.sums import scales
 from reticent.sums.base import RunningTotal
 from reticent.sums.process import Process
-from reticent.sums.tree import _level
+from reticent.sums.tree import _level, unused
 
 
 @njit(cache=True, nogil=True)
@@ -104,6 +104,12 @@ class _Blocks(Process):
             fresh, t, self.window, self._top, memory["prefix"], memory["suffix"], memory["whole"], out
         )  # fmt: skip
         return out
+
+    def forget(self, memory: dict[str, NDArray[Any]], t: int) -> None:
+        filled = t & ((1 << self._top) - 1)
+        for level in range(self._top):
+            if unused(filled, level, plain=True):
+                memory["prefix"][level] = 0
 
 
 class WindowTree(RunningTotal):

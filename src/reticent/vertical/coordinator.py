@@ -20,8 +20,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from reticent import _checks, _state
+from reticent import _checks
 from reticent.privacy import Budget, prescribed
+from reticent.state import files
 from reticent.trace import Callback
 from reticent.vertical._session import Conversation, Session
 from reticent.vertical.design import VARIANTS, Noise
@@ -208,7 +209,7 @@ class Coordinator:
         if self._settings is None:
             if self.path is None or not self.path.exists():
                 raise ValueError("there is no interrupted run to resume; call run()")
-            self._settings = _state.load(self.path)
+            self._settings = files.load(self.path)
             self._sampling = None
         settings = self._settings
         if list(self.transport.names) != settings["names"]:
@@ -220,7 +221,7 @@ class Coordinator:
         session = Session(settings, self._sampling, talk, progress, callback)
         session.prepare()
         if self.path is not None:
-            _state.save({"kind": "vertical run", **settings}, self.path)
+            files.save({"kind": "vertical run", **settings}, self.path)
         fit = session.play()
         self._settings = None
         self._journal = {}

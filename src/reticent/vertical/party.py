@@ -280,6 +280,7 @@ class Party:
             done = Done(run=message.run, sequence=message.sequence)
             return memory.with_(phase="closed"), done
         plan = Plan(**memory.plan)
+        self._source.ratchet()
         held = Round(self._columns, self._labels, self._terms, plan, memory, self._source)
         return held.answer(message)
 

@@ -603,7 +603,7 @@ def test_contributions_changed_after_the_check(worse):
     """An array that was changed after `run` had looked at it contributed 341 times the norm."""
     total = sums.Tree(2, 20, budget=BUDGET)
     rows = np.array([[0.5, 0.5]])
-    total._lock = Meddling(total._lock, lambda: rows.fill(worse))
+    total._lease.lock = Meddling(total._lock, lambda: rows.fill(worse))
     total.run(rows)
     assert_within(total, np.zeros(2, np.int64), 1.0)
     assert total.clipped == 1
@@ -634,7 +634,7 @@ def test_records_changed_after_the_check(name, worse):
         reach = learner._reach.of(0, 1, learner._reach.start)[0][0]
         assert float(np.linalg.norm(learner._memory[iterate_kernels.ITERATE])) <= reach
     else:
-        lock._lock = Meddling(lock._lock, change)
+        lock._lease.lock = Meddling(lock._lock, change)
         learner.run(X, y)
         total = learner.total
         assert_within(total, np.zeros(total.dim, np.int64), total.norm)
@@ -651,7 +651,7 @@ def test_a_memory_map_changed_during_a_run(tmp_path):
         theirs.fill(1e200)
         theirs.flush()
 
-    total._lock = Meddling(total._lock, change)
+    total._lease.lock = Meddling(total._lock, change)
     total.run(mine)
     assert_within(total, np.zeros(2, np.int64), 4.0)
     assert total.clipped == 4

@@ -211,7 +211,7 @@ def solve(
         run = Run(
             plan.problem, source, plan.recorder(solver, callback, progress), dict(plan.arrays)
         )
-    step = _take_steps(plan, run, pause.step)
+    step = _take_steps(plan, run, pause)
     point = plan.finish(run)
     rest = None
     if plan.identity is not None and step < plan.steps:
@@ -220,14 +220,15 @@ def solve(
     return Fit(point, guarantee, run.recorder.close(), rest)
 
 
-def _take_steps(plan: Plan, run: Run, step: int) -> int:
-    """From this step on; the number of the last one."""
+def _take_steps(plan: Plan, run: Run, pause: Pause) -> int:
+    """From where the pause stands; the number of the last one."""
     assert plan.step is not None
+    step = pause.step
     stop: bool | None = False
     with run.recorder:
         while step < plan.steps and not stop:
             step = min(step + plan.stride, plan.steps)
-            if plan.identity is not None:  # what is saved of a run must not hold what it has drawn
-                run.source.ratchet()
+            if plan.identity is not None:  # a run that is saved must not hold what it has drawn
+                pause.turn(step)
             stop = plan.step(run, step)
     return step

@@ -281,7 +281,7 @@ def observe(  # type: ignore[no-untyped-def]
     if not dot(v, v) <= longest:
         return False
     a = memory[RECORD]
-    label = _take(v.reshape(1, -1), 0, label, bounds, memory)
+    label = _take(v[np.newaxis, :], 0, label, bounds, memory)
     work = memory[WORK + 1 : RECORD].reshape(-1)
     advance(
         inner, loss_kind, loss_params, a, label, False, knobs, memory, set_kind, set_params, work

@@ -263,7 +263,7 @@ def _once(a, label, loss_kind, loss_params, knobs, total, noise, row, memory):  
     """Play one record, and return how many were clipped."""
     memory[WORK + 1, 0] = label
     play(
-        a.reshape(1, -1), memory[WORK + 1, :1], NO_GAPS, loss_kind, loss_params, int(knobs[RULE]),
+        a[np.newaxis, :], memory[WORK + 1, :1], NO_GAPS, loss_kind, loss_params, int(knobs[RULE]),
         knobs, int(knobs[SET_KIND]), knobs[KNOBS:], total, noise[row : row + 1], memory, 1, 1,
         memory[:0], memory[0, :0],
     )  # fmt: skip

@@ -3,9 +3,8 @@
 A record beyond the stated bounds is scaled down or clipped (Abadi et al., *Deep learning with
 differential privacy*, section 3.1), so that what one of them can move is true whatever comes.
 
-The one thing a reader would get wrong: whatever is refused here is refused before anything is spent or
-drawn, and by public numbers and types as far as possible; an error that names a record is for the
-eyes of whoever holds the records.
+Whatever is refused here is refused before anything is spent or drawn, and by public numbers and types
+as far as possible; an error that names a record is for the eyes of whoever holds the records.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Compile what is compiled at first use, so that the first call of a fresh process is quick.
 
-The caches are kept by Numba beside the source files, or in the user's cache folder where those
-cannot be written.
+Where the caches are kept, :mod:`reticent._compile` says.
 """
 
 from __future__ import annotations

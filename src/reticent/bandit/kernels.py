@@ -13,8 +13,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from reticent._compile import compiled
 from reticent.sets.kernels import linear_minimizer_inplace, project_inplace
 from reticent.sums.kernels import absorb, multiplier
 
@@ -22,7 +22,7 @@ LINEAR = 0
 QUADRATIC = 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def normalise(rows):  # type: ignore[no-untyped-def]
     """Scale each row to length one."""
     for r in range(rows.shape[0]):
@@ -37,7 +37,7 @@ def normalise(rows):  # type: ignore[no-untyped-def]
             rows[r, 0] = 1.0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def take(u, w, factor, watch, pending, limit, per_step):  # type: ignore[no-untyped-def]
     """Add one record, clipped as a vector and truncated to the lattice; w is its deviation in [-1, 1].
 
@@ -53,13 +53,13 @@ def take(u, w, factor, watch, pending, limit, per_step):  # type: ignore[no-unty
     absorb(pending, v, multiplier(v, limit, per_step))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def place(base, radius, direction, out):  # type: ignore[no-untyped-def]
     for i in range(out.size):
         out[i] = base[i] + radius * direction[i]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def conditional_gradient(kind, params, center, slope, y, first, count, g, vertex):  # type: ignore[no-untyped-def]
     """Steps first, first + 1, ... of min 1/2 ||y - center||^2 + <slope, y>, with steps 2 / (i + 2)."""
     for i in range(first, first + count):
@@ -69,7 +69,7 @@ def conditional_gradient(kind, params, center, slope, y, first, count, g, vertex
         move(y, vertex, 2.0 / (i + 2.0))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def move(y, vertex, gamma):  # type: ignore[no-untyped-def]
     """A step toward a vertex; False, and nothing changed, if the vertex is not finite."""
     total = 0.0
@@ -82,13 +82,13 @@ def move(y, vertex, gamma):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def gradient(y, center, slope, g):  # type: ignore[no-untyped-def]
     for j in range(y.size):
         g[j] = (y[j] - center[j]) + slope[j]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def move_and_place(y, vertex, gamma, center, slope, g, base, radius, directions, row, out):  # type: ignore[no-untyped-def]
     """A step toward a vertex, the gradient of the next one, and the point to play."""
     place(base, radius, directions[row], out)
@@ -98,12 +98,12 @@ def move_and_place(y, vertex, gamma, center, slope, g, base, radius, directions,
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def place_one(base, radius, directions, row, out):  # type: ignore[no-untyped-def]
     place(base, radius, directions[row], out)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def ask(kind, params, center, slope, y, i, g, vertex, base, radius, directions, row, out):  # type: ignore[no-untyped-def]
     """One step of the conditional gradient, unless i is negative, and the point to play."""
     if i >= 0:
@@ -111,7 +111,7 @@ def ask(kind, params, center, slope, y, i, g, vertex, base, radius, directions, 
     place(base, radius, directions[row], out)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _value(form, scale, a, x):  # type: ignore[no-untyped-def]
     total = 0.0
     if form == LINEAR:
@@ -123,7 +123,7 @@ def _value(form, scale, a, x):  # type: ignore[no-untyped-def]
     return 0.5 * scale * total
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def batch(  # type: ignore[no-untyped-def]
     form, scale, A, base, radius, directions, U, baseline, clip, factor, watch, pending, limit,
     per_step, losses,
@@ -142,7 +142,7 @@ def batch(  # type: ignore[no-untyped-def]
     return clipped
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def projected(  # type: ignore[no-untyped-def]
     form, scale, A, kind, params, center, shrink, basis, radius, directions, U, baseline, clip,
     factor, before, base, schedule, first, pending, limit, per_step, total, noise, step, x,

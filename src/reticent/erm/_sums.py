@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 
 from reticent._checks import FloatArray
+from reticent._compile import compiled
 from reticent.losses import kernels
 
 UNITS = 160.0
@@ -33,7 +33,7 @@ _NONE = np.empty(0)
 _CHUNK = 2**22  # numbers of partial sums held at a time
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _add(total, lost, value):  # type: ignore[no-untyped-def]
     """Neumaier: what an addition loses is kept apart."""
     for j in range(total.size):
@@ -46,13 +46,13 @@ def _add(total, lost, value):  # type: ignore[no-untyped-def]
         total[j] = new
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _add_rows(total, lost, rows):  # type: ignore[no-untyped-def]
     for i in range(rows.shape[0]):
         _add(total, lost, rows[i])
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@compiled(fastmath={"reassoc", "contract"})
 def _product(row, x):  # type: ignore[no-untyped-def]
     # The bounds hold for any order of the additions, fused or not.
     total = 0.0
@@ -61,7 +61,7 @@ def _product(row, x):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _slopes(A, y, weights, x, kind, params, bound, z):  # type: ignore[no-untyped-def]
     dim = A.shape[1]
     total, lost, part = np.zeros(dim), np.zeros(dim), np.empty(dim)
@@ -101,7 +101,7 @@ def summed_slopes(
     return z, _slopes(A, y, _NONE if weights is None else weights, x, kind, params, bound, z)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _sparse(indptr, indices, data, weights, total, lost):  # type: ignore[no-untyped-def]
     for i in range(weights.size):
         w = weights[i]
@@ -162,7 +162,7 @@ def _sparse_gram(A: Any) -> FloatArray:
     return (total + lost).reshape(dim, dim)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _add_at(total, lost, places, values):  # type: ignore[no-untyped-def]
     for k in range(places.size):
         j = places[k]

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from scipy.optimize import minimize_scalar
 
 from reticent import _checks
 from reticent._checks import FloatArray
+from reticent._compile import compiled
 from reticent.erm._problem import Problem, default_radius, doubts, reach
 from reticent.erm._reading import need_lipschitz, read
 from reticent.erm._sums import UNIT
@@ -40,7 +40,7 @@ _DENSE = 2e8
 """Numbers; larger sparse records are not made dense."""
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _pass(A, y, order, loss, rule, where, x, mean):  # type: ignore[no-untyped-def]
     """One step for each record; x ends at the last iterate, mean at the average of all.
 

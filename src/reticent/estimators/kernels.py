@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
-
+from reticent._compile import compiled
 from reticent.online.kernels import DECISION, update
 
 LOGISTIC = 0  # one output, label -1 or 1
@@ -34,7 +33,7 @@ SETTINGS = 5
 REFUSED = -1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def shrink(v, norm):  # type: ignore[no-untyped-def]
     """What brings v within the norm: 1 where it is, below 1 where it is not, -1 if v is not finite."""
     square = 0.0
@@ -58,7 +57,7 @@ def shrink(v, norm):  # type: ignore[no-untyped-def]
     return factor if factor >= 2.2250738585072014e-308 else 0.0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def sigmoid(z):  # type: ignore[no-untyped-def]
     if z >= 0.0:
         return 1.0 / (1.0 + math.exp(-z))
@@ -66,7 +65,7 @@ def sigmoid(z):  # type: ignore[no-untyped-def]
     return e / (1.0 + e)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def predictor(v, factor, w, settings):  # type: ignore[no-untyped-def]
     """<w, features> for one output, the intercept included."""
     z = 0.0
@@ -76,7 +75,7 @@ def predictor(v, factor, w, settings):  # type: ignore[no-untyped-def]
     return z + w[v.size] * settings[SCALING] if w.size > v.size else z
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def predictors(v, w, settings, out):  # type: ignore[no-untyped-def]
     """The linear predictors of one record; -1 if it is not finite."""
     factor = shrink(v, settings[NORM])
@@ -89,7 +88,7 @@ def predictors(v, w, settings, out):  # type: ignore[no-untyped-def]
     return 0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def predict_one(v, w, settings):  # type: ignore[no-untyped-def]
     """The linear predictor of one record for one output; nan if it is not finite."""
     factor = shrink(v, settings[NORM])
@@ -98,7 +97,7 @@ def predict_one(v, w, settings):  # type: ignore[no-untyped-def]
     return predictor(v, factor / settings[NORM], w, settings)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def see(v, label, w, settings, g):  # type: ignore[no-untyped-def]
     """Write one record's gradient into g; 1 if features were clipped, 0 if not, -1 if refused."""
     factor = shrink(v, settings[NORM])
@@ -125,7 +124,7 @@ def see(v, label, w, settings, g):  # type: ignore[no-untyped-def]
     return clipped
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def learn(v, label, settings, g, knobs, total, noise, row, memory):  # type: ignore[no-untyped-def]
     """See one record at the learner's own decision, and learn from it (`reticent.online.kernels.update`).
 

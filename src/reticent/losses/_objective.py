@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 
+from reticent._compile import compiled
 from reticent.losses import kernels
 from reticent.losses.base import FloatArray
 
@@ -117,7 +117,7 @@ def weighted_gram(A: Any, weights: FloatArray, kind: Any = np.float64) -> FloatA
     return total
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _scale(A, weights, start, out):  # type: ignore[no-untyped-def]
     for i in range(out.shape[0]):
         root = math.sqrt(weights[start + i])

@@ -16,8 +16,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from reticent._compile import compiled
 
 FloatArray = NDArray[np.float64]
 
@@ -38,7 +39,7 @@ MARGIN = (LOGISTIC, HINGE, SMOOTH_HINGE, CAPPED_LOGISTIC)  # functions of y z al
 _NEWTON_STEPS = 100
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _sigmoid(u: float) -> float:
     if u >= 0.0:
         return 1.0 / (1.0 + math.exp(-u))
@@ -46,7 +47,7 @@ def _sigmoid(u: float) -> float:
     return e / (1.0 + e)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _softplus(m: float) -> float:
     """log(1 + exp(-m))."""
     if m > 0.0:
@@ -54,7 +55,7 @@ def _softplus(m: float) -> float:
     return math.log1p(math.exp(m)) - m
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def phi(kind: int, params: FloatArray, z: float, y: float) -> float:
     """The loss of predicting z when the label is y."""
     if kind == LOGISTIC:
@@ -94,7 +95,7 @@ def phi(kind: int, params: FloatArray, z: float, y: float) -> float:
     return params[0] * z + y
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def dphi(kind: int, params: FloatArray, z: float, y: float) -> float:
     """The derivative in z; at a kink, one of its subgradients."""
     if kind == LOGISTIC:
@@ -118,7 +119,7 @@ def dphi(kind: int, params: FloatArray, z: float, y: float) -> float:
     return params[0]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def d2phi(kind: int, params: FloatArray, z: float, y: float) -> float:
     """The second derivative in z where there is one; at a kink, that of one of its sides."""
     if kind == LOGISTIC:
@@ -139,7 +140,7 @@ def d2phi(kind: int, params: FloatArray, z: float, y: float) -> float:
     return 0.0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _implicit_logistic(z: float, y: float, c: float) -> float:
     # The unknown is the margin after the step, u = m + c sigmoid(-u): the share s = sigmoid(-u)
     # then has full relative accuracy even where it is as small as exp(-700).
@@ -167,7 +168,7 @@ def _implicit_logistic(z: float, y: float, c: float) -> float:
     return -y * _sigmoid(-u)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _implicit_poisson(top: float, z: float, y: float, c: float) -> float:
     ceiling = math.exp(top)
     if z - c * (ceiling - y) >= top:
@@ -194,7 +195,7 @@ def _implicit_poisson(top: float, z: float, y: float, c: float) -> float:
     return math.exp(v) - y
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def implicit_scalar(kind: int, params: FloatArray, z: float, y: float, c: float) -> float:
     """The t with t = phi'(z - c t, y), c >= 0: closed form, or Newton inside a bracket."""
     if c <= 0.0:
@@ -221,7 +222,7 @@ def implicit_scalar(kind: int, params: FloatArray, z: float, y: float, c: float)
     return params[0]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def phi_all(kind: int, params: FloatArray, z: FloatArray, y: FloatArray) -> FloatArray:
     """phi of every pair."""
     out = np.empty(z.shape[0])
@@ -230,7 +231,7 @@ def phi_all(kind: int, params: FloatArray, z: FloatArray, y: FloatArray) -> Floa
     return out
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def dphi_all(kind: int, params: FloatArray, z: FloatArray, y: FloatArray) -> FloatArray:
     """phi' of every pair."""
     out = np.empty(z.shape[0])
@@ -239,7 +240,7 @@ def dphi_all(kind: int, params: FloatArray, z: FloatArray, y: FloatArray) -> Flo
     return out
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def d2phi_all(kind: int, params: FloatArray, z: FloatArray, y: FloatArray) -> FloatArray:
     """phi'' of every pair."""
     out = np.empty(z.shape[0])
@@ -248,7 +249,7 @@ def d2phi_all(kind: int, params: FloatArray, z: FloatArray, y: FloatArray) -> Fl
     return out
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def phi_mean(kind: int, params: FloatArray, z: FloatArray, y: FloatArray) -> float:
     """The mean of phi; blocks are summed apart, so that half a million terms lose no digits."""
     n = z.shape[0]

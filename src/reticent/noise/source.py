@@ -16,11 +16,11 @@ import weakref
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from randomgen import AESCounter
 
 from reticent import _checks
+from reticent._compile import compiled
 
 _live: weakref.WeakSet[Source] = weakref.WeakSet()
 _generation = 0
@@ -42,7 +42,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _fill_normals(generator, out):  # type: ignore[no-untyped-def]
     for i in range(out.size):
         out[i] = generator.standard_normal()

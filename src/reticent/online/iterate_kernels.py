@@ -13,8 +13,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from reticent._compile import compiled
 from reticent.losses.kernels import dphi, implicit_scalar, phi
 from reticent.online.kernels import dot, project
 
@@ -42,18 +42,18 @@ KNOBS = 6
 _ROUNDS = 200
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def added_weight(added, t):  # type: ignore[no-untyped-def]
     """Strong convexity that the added regulariser gives the t-th loss."""
     return 2.0 * added / math.sqrt(t) if added > 0.0 else 0.0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _clip(value, bound):  # type: ignore[no-untyped-def]
     return min(bound, max(-bound, value))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _shift(p, t, a, weight, set_kind, set_params, out, work):  # type: ignore[no-untyped-def]
     """The projection of p - (t / weight) a."""
     share = t / weight
@@ -62,7 +62,7 @@ def _shift(p, t, a, weight, set_kind, set_params, out, work):  # type: ignore[no
     project(set_kind, set_params, out, work)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _implicit_on_set(  # type: ignore[no-untyped-def]
     loss_kind, loss_params, bound, a, label, p, weight, set_kind, set_params, out, work
 ):
@@ -94,7 +94,7 @@ def _implicit_on_set(  # type: ignore[no-untyped-def]
     _shift(p, high, a, weight, set_kind, set_params, out, work)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def advance(  # type: ignore[no-untyped-def]
     inner, loss_kind, loss_params, a, label, gap, knobs, memory, set_kind, set_params, work
 ):
@@ -155,13 +155,13 @@ def advance(  # type: ignore[no-untyped-def]
     knobs[STRENGTH] = next_strength(inner, knobs[STRENGTH], knobs[RIDGE], knobs[ADDED], t)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def next_strength(inner, strength, ridge, added, t):  # type: ignore[no-untyped-def]
     """From A_{t-1} to A_t (implicit), or from A_t to A_{t+1} (gradient)."""
     return strength + ridge + added_weight(added, t if inner != GRADIENT else t + 1.0)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def release(memory, noise, step, set_kind, set_params, work):  # type: ignore[no-untyped-def]
     """Play the iterate with noise: in whole lattice steps, or in floating point (step 0)."""
     x, decision = memory[ITERATE], memory[DECISION]
@@ -175,7 +175,7 @@ def release(memory, noise, step, set_kind, set_params, work):  # type: ignore[no
     project(set_kind, set_params, decision, work)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def play(  # type: ignore[no-untyped-def]
     A, labels, gaps, loss_kind, loss_params, inner, knobs, set_kind, set_params, noise, steps,
     memory, wait, every, decisions, losses,
@@ -204,7 +204,7 @@ def play(  # type: ignore[no-untyped-def]
         release(memory, noise[r], steps[r], set_kind, set_params, work)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def reaches(inner, start, strength, ridge, added, moved, drift, out):  # type: ignore[no-untyped-def]
     """How far one record moves the iterates start+1, start+2, ..., rounding included; the next A."""
     for r in range(out.size):
@@ -218,7 +218,7 @@ def reaches(inner, start, strength, ridge, added, moved, drift, out):  # type: i
     return strength
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def power_sums(inner, horizon, ridge, added, moved, drift, first, second):  # type: ignore[no-untyped-def]
     """The sums over all steps of the reaches to two powers, in constant memory."""
     one = np.empty(1)
@@ -235,7 +235,7 @@ def power_sums(inner, horizon, ridge, added, moved, drift, first, second):  # ty
     return sums
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def weighted_sum(inner, horizon, ridge, added, moved, drift, beta, grain):  # type: ignore[no-untyped-def]
     """The sum of (reach_t t/beta + grain)^2: mu^2 of the published noise beta/t."""
     one = np.empty(1)
@@ -251,7 +251,7 @@ def weighted_sum(inner, horizon, ridge, added, moved, drift, beta, grain):  # ty
     return total
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def observe(  # type: ignore[no-untyped-def]
     a, label, longest, loss_kind, loss_params, inner, knobs, set_kind, set_params, noise, steps, row,
     memory,

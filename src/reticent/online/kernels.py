@@ -16,8 +16,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from reticent._compile import compiled
 from reticent.losses.kernels import LINEAR, LOGISTIC, dphi, phi
 from reticent.sets.kernels import L2BALL, local_linear_minimizer_inplace, project_inplace
 from reticent.sums.kernels import multiplier, shortening
@@ -62,7 +62,7 @@ KNOBS = 19  # the parameters of the set come after them
 NO_GAPS = np.zeros(0, np.uint8)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def dot(a, x):  # type: ignore[no-untyped-def]
     """Eight sums at a time: one alone would wait for each addition to finish.
 
@@ -91,14 +91,14 @@ def dot(a, x):  # type: ignore[no-untyped-def]
     return ((a0 + a1) + (a2 + a3)) + ((a4 + a5) + (a6 + a7))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def anchor_weight(knobs, t):  # type: ignore[no-untyped-def]
     """Weight of (1/2) ||x - center||^2 after t records."""
     growth = knobs[ANCHOR_GROWTH]
     return knobs[ANCHOR] + (growth * t ** knobs[ANCHOR_POWER] if growth != 0.0 else 0.0)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def see(loss_kind, loss_params, z, label):  # type: ignore[no-untyped-def]
     """Loss and slope at once: for the logistic loss one exponential serves both."""
     if loss_kind == LOGISTIC:
@@ -110,7 +110,7 @@ def see(loss_kind, loss_params, z, label):  # type: ignore[no-untyped-def]
     return phi(loss_kind, loss_params, z, label), dphi(loss_kind, loss_params, z, label)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def absorb_clipped(a, slope, knobs, total, work):  # type: ignore[no-untyped-def]
     """Add ``slope * a`` to the exact total, scaled down to the norm if it is longer."""
     for i in range(a.size):
@@ -124,7 +124,7 @@ def absorb_clipped(a, slope, knobs, total, work):  # type: ignore[no-untyped-def
         total[i] += total.dtype.type(work[i] * factor)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def line_search(slope, square, strength):  # type: ignore[no-untyped-def]
     """The best share of a step in [0, 1] on a parabola, and what it gains."""
     if square <= 0.0:
@@ -133,7 +133,7 @@ def line_search(slope, square, strength):  # type: ignore[no-untyped-def]
     return share, -share * slope - 0.5 * share * share * strength * square
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def local_step(memory, knobs, set_kind, set_params, published):  # type: ignore[no-untyped-def]
     """`rules.LocalLinearLeader`, or with the published constants."""
     t = knobs[T]
@@ -178,7 +178,7 @@ def local_step(memory, knobs, set_kind, set_params, published):  # type: ignore[
         x[i] += share * toward[i]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def project(set_kind, set_params, x, room):  # type: ignore[no-untyped-def]
     """The projection; the norm of a point in a ball by `dot`, which is quicker than one sum."""
     if set_kind == L2BALL:
@@ -194,7 +194,7 @@ def project(set_kind, set_params, x, room):  # type: ignore[no-untyped-def]
     project_inplace(set_kind, set_params, x, room)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def play(  # type: ignore[no-untyped-def]
     A, labels, gaps, loss_kind, loss_params, rule, knobs, set_kind, set_params,
     total, noise, memory, wait, every, decisions, losses,
@@ -262,7 +262,7 @@ def play(  # type: ignore[no-untyped-def]
             noisy[i] = base[i] + step * (total[i] + noise[A.shape[0] - 1, i])
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def gradient(loss_kind, loss_params, a, label, x):  # type: ignore[no-untyped-def]
     """What the loop sees of one record: the gradient of the part that depends on it."""
     slope = dphi(loss_kind, loss_params, dot(a, x), label)
@@ -272,7 +272,7 @@ def gradient(loss_kind, loss_params, a, label, x):  # type: ignore[no-untyped-de
     return out
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _once(a, label, loss_kind, loss_params, knobs, total, noise, row, memory):  # type: ignore[no-untyped-def]
     """Play one record, and return how many were clipped."""
     memory[WORK + 1, 0] = label
@@ -286,7 +286,7 @@ def _once(a, label, loss_kind, loss_params, knobs, total, noise, row, memory):  
     return clipped
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def update(gradient, knobs, total, noise, row, memory):  # type: ignore[no-untyped-def]
     """One gradient: how many were clipped, or -1, and nothing is changed, if it is not finite."""
     if multiplier(gradient, knobs[LIMIT], 1.0) < 0.0:
@@ -298,7 +298,7 @@ def update(gradient, knobs, total, noise, row, memory):  # type: ignore[no-untyp
     return clipped
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def observe(a, label, loss_params, knobs, total, noise, row, memory):  # type: ignore[no-untyped-def]
     """One record that is already as it should be; -1, and nothing is changed, if it is not."""
     if not dot(a, a) <= knobs[FEATURE_NORM] * knobs[FEATURE_NORM] * (1.0 - 1e-12):

@@ -17,8 +17,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from reticent._compile import compiled
 from reticent.losses.kernels import phi
 from reticent.online.kernels import dot
 from reticent.sets.kernels import project_inplace
@@ -40,7 +40,7 @@ KNOBS = 11
 _ROOT = math.sqrt(2.0)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def absorb(v, y, knobs, total):  # type: ignore[no-untyped-def]
     """Add one record to the exact total, in whole steps."""
     d = v.size
@@ -64,7 +64,7 @@ def absorb(v, y, knobs, total):  # type: ignore[no-untyped-def]
         total[at + i] += total.dtype.type(tail * v[i])
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def unpack(noisy, weight, M, u):  # type: ignore[no-untyped-def]
     """The matrix and the vector that a noisy total stands for."""
     d = u.size
@@ -80,7 +80,7 @@ def unpack(noisy, weight, M, u):  # type: ignore[no-untyped-def]
         u[i] = noisy[at + i] / weight
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _factor(M):  # type: ignore[no-untyped-def]
     try:
         return True, np.linalg.cholesky(M)
@@ -88,7 +88,7 @@ def _factor(M):  # type: ignore[no-untyped-def]
         return False, M
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def solve(M, u, ridge, definite, x):  # type: ignore[no-untyped-def]
     """x = (M + ridge I)^-1 u, with negative eigenvalues of M cut at 0 unless it is safely definite."""
     d = u.size
@@ -117,7 +117,7 @@ def solve(M, u, ridge, definite, x):  # type: ignore[no-untyped-def]
             x[i] += along * vectors[i, k]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def decide(noisy, knobs, M, u, x):  # type: ignore[no-untyped-def]
     """The leader of a noisy total, not farther out than the leader of any clean one."""
     unpack(noisy, knobs[WEIGHT], M, u)
@@ -129,7 +129,7 @@ def decide(noisy, knobs, M, u, x):  # type: ignore[no-untyped-def]
             x[i] *= knobs[RADIUS] / size
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def play(  # type: ignore[no-untyped-def]
     A, labels, gaps, loss_kind, loss_params, knobs, set_kind, set_params, total, noise, base, noisy,
     x, M, u, work, wait, every, decisions, losses,

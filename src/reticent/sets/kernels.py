@@ -16,9 +16,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from reticent._checks import FloatArray
+from reticent._compile import compiled
 from reticent.sets.thresholds import simplex_threshold
 
 UNCONSTRAINED = 0
@@ -34,7 +34,7 @@ LOCAL_KINDS = (UNCONSTRAINED, L2BALL, BOX, L1BALL, SIMPLEX)
 # -------------------------------------------------------------------- norms
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _norm(x: FloatArray) -> float:
     total = 0.0
     for i in range(x.size):
@@ -56,7 +56,7 @@ def _norm(x: FloatArray) -> float:
 # -------------------------------------------------------------------- projections
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def project_l2_ball(radius: float, x: FloatArray) -> None:
     norm = _norm(x)
     if norm > radius:
@@ -64,20 +64,20 @@ def project_l2_ball(radius: float, x: FloatArray) -> None:
             x[i] = x[i] / norm * radius
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def project_box(params: FloatArray, x: FloatArray) -> None:
     for i in range(x.size):
         x[i] = min(max(x[i], params[i]), params[x.size + i])
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def project_simplex(mass: float, x: FloatArray, work: FloatArray) -> None:
     shift, threshold = simplex_threshold(x, mass, work)
     for i in range(x.size):
         x[i] = max((x[i] - shift) - threshold, 0.0)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def project_l1_ball(radius: float, x: FloatArray, work: FloatArray) -> None:
     total = 0.0
     for i in range(x.size):
@@ -91,7 +91,7 @@ def project_l1_ball(radius: float, x: FloatArray, work: FloatArray) -> None:
         x[i] = math.copysign(max((abs(x[i]) - shift) - threshold, 0.0), x[i])
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _project_simple(kind: int, params: FloatArray, x: FloatArray, work: FloatArray) -> None:
     if kind == L2BALL:
         project_l2_ball(params[0], x)
@@ -103,7 +103,7 @@ def _project_simple(kind: int, params: FloatArray, x: FloatArray, work: FloatArr
         project_simplex(params[0], x, work)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def project_inplace(kind: int, params: FloatArray, x: FloatArray, work: FloatArray) -> None:
     """Replace x by its projection; ``work`` has at least ``2 * dim`` places."""
     if kind != PRODUCT:
@@ -122,7 +122,7 @@ def project_inplace(kind: int, params: FloatArray, x: FloatArray, work: FloatArr
 # -------------------------------------------------------------------- linear minimisers
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _linear_minimizer_simple(kind: int, params: FloatArray, g: FloatArray, out: FloatArray) -> None:
     dim = g.size
     if kind == L2BALL:
@@ -151,7 +151,7 @@ def _linear_minimizer_simple(kind: int, params: FloatArray, g: FloatArray, out: 
             out[i] = math.nan  # the whole space has no minimiser; its set refuses before this
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def linear_minimizer_inplace(kind: int, params: FloatArray, g: FloatArray, out: FloatArray) -> None:
     """Write into ``out`` a point of the set that minimises ``<g, point>``."""
     if kind != PRODUCT:
@@ -175,14 +175,14 @@ def linear_minimizer_inplace(kind: int, params: FloatArray, g: FloatArray, out: 
 # -------------------------------------------------------------------- local linear minimisers
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def local_whole_space(x: FloatArray, radius: float, g: FloatArray, out: FloatArray) -> None:
     norm = _norm(g)
     for i in range(x.size):
         out[i] = x[i] - radius * (g[i] / norm) if norm > 0.0 else x[i]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def local_l2_ball(
     bound: float, x: FloatArray, radius: float, g: FloatArray, out: FloatArray
 ) -> None:
@@ -216,7 +216,7 @@ def local_l2_ball(
         out[i] = x[i] + along * (x[i] / size) - height * side
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def local_box(
     params: FloatArray, x: FloatArray, radius: float, g: FloatArray, out: FloatArray
 ) -> None:
@@ -258,7 +258,7 @@ def local_box(
             out[i] = min(moved, max(params[dim + i], x[i]))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def local_l1_ball(
     bound: float, x: FloatArray, radius: float, g: FloatArray, out: FloatArray
 ) -> None:
@@ -296,7 +296,7 @@ def local_l1_ball(
     out[best] -= math.copysign(grow, g[best])
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def local_simplex(
     mass: float, x: FloatArray, radius: float, g: FloatArray, out: FloatArray
 ) -> None:
@@ -336,7 +336,7 @@ def local_simplex(
     out[best] += move - left
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def local_linear_minimizer_inplace(
     kind: int, params: FloatArray, x: FloatArray, radius: float, g: FloatArray, out: FloatArray
 ) -> None:

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from reticent._compile import compiled
 from reticent.privacy import Budget, Guarantee
 from reticent.sums import scales
 from reticent.sums.base import RunningTotal
 from reticent.sums.process import Process
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _accumulate(fresh, last):  # type: ignore[no-untyped-def]
     for t in range(fresh.shape[0]):
         for i in range(fresh.shape[1]):

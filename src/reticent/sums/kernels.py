@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
+from reticent._compile import compiled
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc"})
+@compiled(fastmath={"reassoc"})
 def _square(v):  # type: ignore[no-untyped-def]
     # any order of summation will do: the clipping limit allows for it
     square = 0.0
@@ -24,7 +24,7 @@ def _square(v):  # type: ignore[no-untyped-def]
     return square
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def multiplier(v, limit, per_step):  # type: ignore[no-untyped-def]
     """What to multiply a contribution by: clipping and the change of unit in one; negative if it is not finite.
 
@@ -49,7 +49,7 @@ def multiplier(v, limit, per_step):  # type: ignore[no-untyped-def]
     return per_step * limit / largest / math.sqrt(square)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _squares(rows, out):  # type: ignore[no-untyped-def]
     """Squared norms. Short rows go four at a time: one alone is a chain of additions, each waiting for the last."""
     count, dim = rows.shape
@@ -72,7 +72,7 @@ def _squares(rows, out):  # type: ignore[no-untyped-def]
         out[t] = _square(rows[t])
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def multipliers(rows, limit, per_step, out):  # type: ignore[no-untyped-def]
     """The multiplier of each row; the number clipped, or -1 if a row is not finite."""
     clipped = 0
@@ -90,19 +90,19 @@ def multipliers(rows, limit, per_step, out):  # type: ignore[no-untyped-def]
     return clipped
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def shortening(dim, per_step):  # type: ignore[no-untyped-def]
     """A multiplier below this is that of a contribution longer than the norm, and not just as long."""
     return per_step * (1.0 - (dim + 16) * 2.0**-51)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def absorb(total, v, factor):  # type: ignore[no-untyped-def]
     for i in range(total.size):
         total[i] += total.dtype.type(v[i] * factor)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def add(v, total, block, row, limit, per_step, step, base, out):  # type: ignore[no-untyped-def]
     """One contribution; its multiplier is returned, and nothing is changed if that is negative."""
     factor = multiplier(v, limit, per_step)
@@ -113,7 +113,7 @@ def add(v, total, block, row, limit, per_step, step, base, out):  # type: ignore
     return factor
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def run(rows, factors, total, noise, step, base, out):  # type: ignore[no-untyped-def]
     """Many contributions whose multipliers are known."""
     for t in range(rows.shape[0]):

@@ -33,10 +33,20 @@ def through(x):
     return probe(x) + 0.0
 
 
-def specialised(number):
+@specialised
+def inner(number):
     @compiled
     def kernel(x):
         return number * probe(x)
+
+    return kernel
+
+
+@specialised
+def outer(number):
+    @compiled
+    def kernel(x):
+        return inner(number)(x)
 
     return kernel
 """
@@ -169,9 +179,9 @@ def test_a_learner_runs_the_clip_that_is_installed(copy):
     assert float(run(copy, LEARN)) == pytest.approx(2.0 * honest, rel=1e-9)
 
 
-def test_what_a_kernel_closes_over_has_its_own_cache(copy):
+def test_a_specialised_kernel_has_its_own_cache(copy):
     asked = (
-        "from reticent.online.kernels import specialised; made = specialised({0}); "
+        "from reticent.online.kernels import outer; made = outer({0}); "
         "print(made(1.0), sum(made.stats.cache_hits.values()), made.stats.cache_path)"
     )
     first, second = (run(copy, asked.format(number)).split() for number in (5, 7))
@@ -179,6 +189,18 @@ def test_what_a_kernel_closes_over_has_its_own_cache(copy):
     assert first[2] != second[2]
     for number in (5, 7):
         assert run(copy, asked.format(number)).split()[:2] == [f"{number}.0", "1"]
+
+
+def test_specialised_kernels_take_whole_numbers_only():
+    number, array = 2.0, [1]
+
+    def closing(x):
+        return number * x + len(array)
+
+    with pytest.raises(TypeError, match="only whole numbers"):
+        _compile.compiled(closing)
+    with pytest.raises(TypeError, match="takes whole numbers"):
+        _compile.specialised(lambda kind: kind)(1.5)
 
 
 def test_old_caches_are_removed_but_not_under_a_living_process(copy):

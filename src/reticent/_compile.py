@@ -13,6 +13,7 @@ kernels are compiled in each process anew, which is slow but works.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import importlib.util
 import os
@@ -30,6 +31,7 @@ from typing import Any
 import llvmlite
 import numba
 import numpy as np
+from numba.extending import overload
 
 try:
     import fcntl
@@ -52,8 +54,7 @@ def compiled(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Compile a function that only touches arrays and numbers; it runs without the interpreter's lock.
 
     A compiled function may use constants and other compiled functions, but only those of files that use this decorator
-    themselves: the digest covers no others. What it closes over must be plain numbers or strings; each combination of
-    them has a cache of its own.
+    themselves: the digest covers no others. It may close over whole numbers (see :func:`specialised`).
 
     Parameters
     ----------
@@ -71,9 +72,13 @@ def compiled(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     if function is None:
         return lambda decorated: compiled(decorated, **options)
     chosen = None if _settings.DISABLE_JIT else folder()
+    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    if not all(isinstance(cell, int) for cell in cells):
+        raise TypeError(
+            f"{function.__qualname__} closes over {cells}; only whole numbers can be cached"
+        )
     if chosen is not None:
-        cells = [cell.cell_contents for cell in function.__closure__ or ()]
-        if cells:
+        if cells:  # numba keeps all in one index, which two processes can spoil that write at the same time
             chosen /= _digest(repr(cells).encode())
         # Another thread may reload numba's settings meanwhile; what counts is where the cache came to lie.
         for _ in range(3):
@@ -82,6 +87,40 @@ def compiled(function: Callable[..., Any] | None = None, **options: Any) -> Any:
                 if chosen in Path(str(cached.stats.cache_path)).parents:
                     return cached
     return numba.njit(nogil=True, **options)(function)
+
+
+def specialised(factory: Callable[..., Any]) -> Any:
+    """Make kernels to measure: ``factory(kind, ...)`` returns the kernel for these whole numbers.
+
+    The factory defines a compiled function that closes over its arguments. They are constants to the compiler, so
+    branches for other kinds cost nothing, not even time to compile. Kernels are cached between processes only if they
+    close over nothing but numbers. One that needs another specialised kernel therefore calls its factory in its own
+    body, ``other(kind)(x)``; that call, too, is carried out while compiling.
+
+    Parameters
+    ----------
+    factory : callable
+        Takes whole numbers and returns a function decorated with :func:`compiled`.
+
+    Returns
+    -------
+    callable
+        The factory; each kernel is made once.
+    """
+
+    @cache
+    @functools.wraps(factory)
+    def make(*kinds: int) -> Any:
+        if not all(isinstance(kind, int) for kind in kinds):
+            raise TypeError(f"{factory.__name__} takes whole numbers, got {kinds!r}")
+        return factory(*kinds)
+
+    @overload(make, prefer_literal=True, strict=False)
+    def make_while_compiling(*kinds):  # type: ignore[no-untyped-def]
+        made = make(*(kind.literal_value for kind in kinds))
+        return lambda *kinds: made
+
+    return make
 
 
 @cache

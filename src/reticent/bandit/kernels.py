@@ -14,12 +14,10 @@ import math
 
 import numpy as np
 
-from reticent._compile import compiled
+from reticent._compile import compiled, specialised
+from reticent.losses.kernels import LINEAR
 from reticent.sets.kernels import linear_minimizer_inplace, project_inplace
 from reticent.sums.kernels import absorb, multiplier
-
-LINEAR = 0
-QUADRATIC = 1
 
 
 @compiled
@@ -59,14 +57,19 @@ def place(base, radius, direction, out):  # type: ignore[no-untyped-def]
         out[i] = base[i] + radius * direction[i]
 
 
-@compiled
-def conditional_gradient(kind, params, center, slope, y, first, count, g, vertex):  # type: ignore[no-untyped-def]
+@specialised
+def conditional_gradient(kind):  # type: ignore[no-untyped-def]
     """Steps first, first + 1, ... of min 1/2 ||y - center||^2 + <slope, y>, with steps 2 / (i + 2)."""
-    for i in range(first, first + count):
-        for j in range(y.size):
-            g[j] = (y[j] - center[j]) + slope[j]
-        linear_minimizer_inplace(kind, params, g, vertex)
-        move(y, vertex, 2.0 / (i + 2.0))
+
+    @compiled
+    def take_steps(params, center, slope, y, first, count, g, vertex):  # type: ignore[no-untyped-def]
+        for i in range(first, first + count):
+            for j in range(y.size):
+                g[j] = (y[j] - center[j]) + slope[j]
+            linear_minimizer_inplace(kind)(params, g, vertex)
+            move(y, vertex, 2.0 / (i + 2.0))
+
+    return take_steps
 
 
 @compiled
@@ -103,90 +106,108 @@ def place_one(base, radius, directions, row, out):  # type: ignore[no-untyped-de
     place(base, radius, directions[row], out)
 
 
-@compiled
-def ask(kind, params, center, slope, y, i, g, vertex, base, radius, directions, row, out):  # type: ignore[no-untyped-def]
+@specialised
+def ask(kind):  # type: ignore[no-untyped-def]
     """One step of the conditional gradient, unless i is negative, and the point to play."""
-    if i >= 0:
-        conditional_gradient(kind, params, center, slope, y, i, 1, g, vertex)
-    place(base, radius, directions[row], out)
+
+    @compiled
+    def ask_one(params, center, slope, y, i, g, vertex, base, radius, directions, row, out):  # type: ignore[no-untyped-def]
+        if i >= 0:
+            conditional_gradient(kind)(params, center, slope, y, i, 1, g, vertex)
+        place(base, radius, directions[row], out)
+
+    return ask_one
 
 
-@compiled
-def _value(form, scale, a, x):  # type: ignore[no-untyped-def]
-    total = 0.0
-    if form == LINEAR:
+@specialised
+def _value(form):  # type: ignore[no-untyped-def]
+    @compiled
+    def value(scale, a, x):  # type: ignore[no-untyped-def]
+        total = 0.0
+        if form == LINEAR:
+            for i in range(x.size):
+                total += a[i] * x[i]
+            return scale * total
         for i in range(x.size):
-            total += a[i] * x[i]
-        return scale * total
-    for i in range(x.size):
-        total += (x[i] - a[i]) * (x[i] - a[i])
-    return 0.5 * scale * total
+            total += (x[i] - a[i]) * (x[i] - a[i])
+        return 0.5 * scale * total
+
+    return value
 
 
-@compiled
-def batch(  # type: ignore[no-untyped-def]
-    form, scale, A, base, radius, directions, U, baseline, clip, factor, watch, pending, limit,
-    per_step, losses,
-):  # fmt: skip
+@specialised
+def batch(form):  # type: ignore[no-untyped-def]
     """Play all records of a stretch of one batch; how many values were clipped."""
-    clipped = 0
-    x = np.empty(base.size)
-    for t in range(A.shape[0]):
-        place(base, radius, directions[t], x)
-        losses[t] = _value(form, scale, A[t], x)
-        w = (losses[t] - baseline) / clip
-        if abs(w) > 1.0:
-            w = math.copysign(1.0, w)
-            clipped += 1
-        take(U[t], w, factor, watch, pending, limit, per_step)
-    return clipped
+
+    @compiled
+    def play_batch(  # type: ignore[no-untyped-def]
+        scale, A, base, radius, directions, U, baseline, clip, factor, watch, pending, limit, per_step, losses,
+    ):  # fmt: skip
+        clipped = 0
+        x = np.empty(base.size)
+        for t in range(A.shape[0]):
+            place(base, radius, directions[t], x)
+            losses[t] = _value(form)(scale, A[t], x)
+            w = (losses[t] - baseline) / clip
+            if abs(w) > 1.0:
+                w = math.copysign(1.0, w)
+                clipped += 1
+            take(U[t], w, factor, watch, pending, limit, per_step)
+        return clipped
+
+    return play_batch
 
 
-@compiled
-def projected(  # type: ignore[no-untyped-def]
-    form, scale, A, kind, params, center, shrink, basis, radius, directions, U, baseline, clip,
-    factor, before, base, schedule, first, pending, limit, per_step, total, noise, step, x,
-    released, wait, every, pages, losses,
-):  # fmt: skip
+@specialised
+def projected(form, kind):  # type: ignore[no-untyped-def]
     """Rounds first, first + 1, ... of one play and one projection each; how many values were clipped.
 
     ``schedule`` holds (range, fixed, each): the step after R sums is sqrt(range / (fixed + each R)),
     or the constant -range where that is negative. ``x`` is the decision at the beginning and
     becomes the one at the end, as ``released`` becomes the last total.
     """
-    clipped = 0
-    written = 0
-    point = np.empty(x.size)
-    work = np.empty(2 * x.size)
-    for t in range(A.shape[0]):
-        for i in range(x.size):
-            point[i] = center[i] + shrink * (x[i] - center[i])
-        place(point, radius, directions[t], point)
-        if wait == 0:
-            pages[written, :] = point
-            written += 1
-            wait = every
-        wait -= 1
-        losses[t] = _value(form, scale, A[t], point)
-        w = (losses[t] - baseline) / clip
-        if abs(w) > 1.0:
-            w = math.copysign(1.0, w)
-            clipped += 1
-        take(U[t], w, factor, 0.0, pending, limit, per_step)
-        for i in range(pending.size):
-            total[i] += pending[i]
-            pending[i] = 0
-            released[i] = before[i] + (base[i] + step * (total[i] + noise[t, i]))
-        eta = -schedule[0]
-        if schedule[0] > 0.0:
-            eta = math.sqrt(schedule[0] / (schedule[1] + schedule[2] * (first + t)))
-        for j in range(x.size):
-            slope = 0.0
-            if basis.size:
-                for i in range(released.size):
-                    slope += basis[j, i] * released[i]
-            else:
-                slope = released[j]
-            x[j] = center[j] - eta * slope
-        project_inplace(kind, params, x, work)
-    return clipped
+
+    @compiled
+    def play_rounds(  # type: ignore[no-untyped-def]
+        scale, A, params, center, shrink, basis, radius, directions, U, baseline, clip, factor, before, base,
+        schedule, first, pending, limit, per_step, total, noise, step, x, released, wait, every, pages, losses,
+    ):  # fmt: skip
+        clipped = 0
+        written = 0
+        point = np.empty(x.size)
+        work = np.empty(2 * x.size)
+        for t in range(A.shape[0]):
+            for i in range(x.size):
+                point[i] = center[i] + shrink * (x[i] - center[i])
+            place(point, radius, directions[t], point)
+            if wait == 0:
+                for i in range(point.size):
+                    pages[written, i] = point[i]
+                written += 1
+                wait = every
+            wait -= 1
+            losses[t] = _value(form)(scale, A[t], point)
+            w = (losses[t] - baseline) / clip
+            if abs(w) > 1.0:
+                w = math.copysign(1.0, w)
+                clipped += 1
+            take(U[t], w, factor, 0.0, pending, limit, per_step)
+            for i in range(pending.size):
+                total[i] += pending[i]
+                pending[i] = 0
+                released[i] = before[i] + (base[i] + step * (total[i] + noise[t, i]))
+            eta = -schedule[0]
+            if schedule[0] > 0.0:
+                eta = math.sqrt(schedule[0] / (schedule[1] + schedule[2] * (first + t)))
+            for j in range(x.size):
+                slope = 0.0
+                if basis.size:
+                    for i in range(released.size):
+                        slope += basis[j, i] * released[i]
+                else:
+                    slope = released[j]
+                x[j] = center[j] - eta * slope
+            project_inplace(kind)(params, x, work)
+        return clipped
+
+    return play_rounds

@@ -73,7 +73,7 @@ class Sampler:
         reach = self.problem.feature_norm * size
         labels = label_range(self.problem.loss)  # type: ignore[arg-type]
         return 1.0 + max(
-            abs(kernels.phi(self.kind, self.params, z, y))
+            abs(kernels.phi(self.kind)(self.params, z, y))
             for z in (-reach, 0.0, reach)
             for y in labels
         )
@@ -83,14 +83,14 @@ class Sampler:
         out = np.empty(len(points))
         for i, x in enumerate(points):
             z = self.problem.predictors(x)
-            losses = kernels.phi_all(self.kind, self.params, z, self.problem.y)
+            losses = kernels.phi_all(self.kind)(self.params, z, self.problem.y)
             out[i] = math.fsum(losses) + 0.5 * self.ridge * float(x @ x)
         return out
 
     def _subgradient(self, x: FloatArray) -> FloatArray:
         # not clipped as elsewhere: cells may reach beyond the set, and F must be convex there too
         z = self.problem.predictors(x)
-        slopes = kernels.dphi_all(self.kind, self.params, z, self.problem.y)
+        slopes = kernels.dphi_all(self.kind)(self.params, z, self.problem.y)
         return weighted_rows(self.problem.A, slopes) + self.ridge * x
 
     def _evaluate(self, centers: FloatArray, depth: np.ndarray) -> _Cells:

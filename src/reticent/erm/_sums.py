@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from reticent._checks import FloatArray
-from reticent._compile import compiled
+from reticent._compile import compiled, specialised
 from reticent.losses import kernels
 
 UNITS = 160.0
@@ -61,27 +61,32 @@ def _product(row, x):  # type: ignore[no-untyped-def]
     return total
 
 
-@compiled
-def _slopes(A, y, weights, x, kind, params, bound, z):  # type: ignore[no-untyped-def]
-    dim = A.shape[1]
-    total, lost, part = np.zeros(dim), np.zeros(dim), np.empty(dim)
-    slopes = np.empty(_BLOCK)
-    for start in range(0, z.size, _BLOCK):
-        stop = min(z.size, start + _BLOCK)
-        for i in range(start, stop):
-            z[i] = _product(A[i], x)
-        for i in range(start, stop):
-            slope = min(bound, max(-bound, kernels.dphi(kind, params, z[i], y[i])))
-            slopes[i - start] = slope * weights[i] if weights.size else slope
-        part[:] = 0.0
-        for i in range(start, stop):
-            slope = slopes[i - start]
+@specialised
+def _slopes(kind):  # type: ignore[no-untyped-def]
+    """Fill z with the predictors and ``work[0]`` with the sum; ``work`` begins with zeros."""
+
+    @compiled
+    def sum_slopes(A, y, weights, x, params, bound, z, work, slopes):  # type: ignore[no-untyped-def]
+        dim = A.shape[1]
+        total, lost, part = work[0], work[1], work[2]
+        for start in range(0, z.size, _BLOCK):
+            stop = min(z.size, start + _BLOCK)
+            for i in range(start, stop):
+                z[i] = _product(A[i], x)
+            for i in range(start, stop):
+                slope = min(bound, max(-bound, kernels.dphi(kind)(params, z[i], y[i])))
+                slopes[i - start] = slope * weights[i] if weights.size else slope
             for j in range(dim):
-                part[j] += slope * A[i, j]
-        _add(total, lost, part)
-    for j in range(dim):
-        total[j] += lost[j]
-    return total
+                part[j] = 0.0
+            for i in range(start, stop):
+                slope = slopes[i - start]
+                for j in range(dim):
+                    part[j] += slope * A[i, j]
+            _add(total, lost, part)
+        for j in range(dim):
+            total[j] += lost[j]
+
+    return sum_slopes
 
 
 def summed_slopes(
@@ -97,8 +102,10 @@ def summed_slopes(
 
     A block of rows is read once and stays in the cache for both.
     """
-    z = np.empty(len(y))
-    return z, _slopes(A, y, _NONE if weights is None else weights, x, kind, params, bound, z)
+    z, work, slopes = np.empty(len(y)), np.zeros((3, A.shape[1])), np.empty(_BLOCK)
+    weights = _NONE if weights is None else weights
+    _slopes(kind)(A, y, weights, x, params, bound, z, work, slopes)
+    return z, work[0]
 
 
 @compiled

@@ -15,20 +15,16 @@ from __future__ import annotations
 
 import math
 
-from reticent._compile import compiled
+from reticent._compile import compiled, specialised
+from reticent.losses.kernels import LOGISTIC, STACKED_LOGISTIC
 from reticent.online.kernels import DECISION, update
 
-LOGISTIC = 0  # one output, label -1 or 1
-STACKED = 1  # several outputs, label a class number
-HUBER = 2  # one output, label in [-1, 1]
-
 # Places in ``settings``.
-KIND = 0
-NORM = 1
-SCALING = 2
-OFFSET = 3
-OUTPUTS = 4
-SETTINGS = 5
+NORM = 0
+SCALING = 1
+OFFSET = 2
+OUTPUTS = 3
+SETTINGS = 4
 
 REFUSED = -1
 
@@ -97,42 +93,54 @@ def predict_one(v, w, settings):  # type: ignore[no-untyped-def]
     return predictor(v, factor / settings[NORM], w, settings)
 
 
-@compiled
-def see(v, label, w, settings, g):  # type: ignore[no-untyped-def]
-    """Write one record's gradient into g; 1 if features were clipped, 0 if not, -1 if refused."""
-    factor = shrink(v, settings[NORM])
-    if factor < 0.0:
-        return REFUSED
-    clipped = 1 if factor < 1.0 else 0
-    factor /= settings[NORM]
-    kind = settings[KIND]
-    outputs = int(settings[OUTPUTS])
-    columns = w.size // outputs
-    for k in range(outputs):
-        start = k * columns
-        z = predictor(v, factor, w[start : start + columns], settings)
-        if kind == LOGISTIC:
-            slope = -label * sigmoid(-label * z)
-        elif kind == STACKED:
-            slope = sigmoid(z) - (1.0 if k == label else 0.0)
-        else:
-            slope = min(1.0, max(-1.0, z - label))
-        for i in range(v.size):
-            g[start + i] = slope * (factor * v[i])
-        if columns > v.size:
-            g[start + v.size] = slope * settings[SCALING]
-    return clipped
+@specialised
+def see(kind):  # type: ignore[no-untyped-def]
+    """``(v, label, w, settings, g)``: write one record's gradient into g.
+
+    Returns 1 if features were clipped, 0 if not, -1 if the record was refused.
+    """
+
+    @compiled
+    def see_one(v, label, w, settings, g):  # type: ignore[no-untyped-def]
+        factor = shrink(v, settings[NORM])
+        if factor < 0.0:
+            return REFUSED
+        clipped = 1 if factor < 1.0 else 0
+        factor /= settings[NORM]
+        outputs = int(settings[OUTPUTS])
+        columns = w.size // outputs
+        for k in range(outputs):
+            start = k * columns
+            z = predictor(v, factor, w[start : start + columns], settings)
+            if kind == LOGISTIC:
+                slope = -label * sigmoid(-label * z)
+            elif kind == STACKED_LOGISTIC:
+                slope = sigmoid(z) - (1.0 if k == label else 0.0)
+            else:
+                slope = min(1.0, max(-1.0, z - label))
+            for i in range(v.size):
+                g[start + i] = slope * (factor * v[i])
+            if columns > v.size:
+                g[start + v.size] = slope * settings[SCALING]
+        return clipped
+
+    return see_one
 
 
-@compiled
-def learn(v, label, settings, g, knobs, total, noise, row, memory):  # type: ignore[no-untyped-def]
+@specialised
+def learn(kind, rule, set_kind):  # type: ignore[no-untyped-def]
     """See one record at the learner's own decision, and learn from it (`reticent.online.kernels.update`).
 
     Returns whether the gradient was clipped in its lowest bit and whether the features were in the
     next, or -1 if the record was refused, and then nothing is changed.
     """
-    clipped = see(v, label, memory[DECISION], settings, g)
-    if clipped < 0:
-        return REFUSED
-    short = update(g, knobs, total, noise, row, memory)
-    return 2 * clipped + short if short >= 0 else REFUSED
+
+    @compiled
+    def learn_one(v, label, settings, g, knobs, total, noise, row, memory):  # type: ignore[no-untyped-def]
+        clipped = see(kind)(v, label, memory[DECISION], settings, g)
+        if clipped < 0:
+            return REFUSED
+        short = update(rule, set_kind)(g, knobs, total, noise, row, memory)
+        return 2 * clipped + short if short >= 0 else REFUSED
+
+    return learn_one

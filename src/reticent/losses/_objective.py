@@ -56,13 +56,13 @@ class Objective:
         return self._mean(z) + 0.5 * float(x @ self._ridge_times(x))
 
     def _mean(self, z: FloatArray) -> float:
-        return kernels.phi_mean(self.kind, self.params, z, self.y)
+        return kernels.phi_mean(self.kind)(self.params, z, self.y)
 
     def slopes(self, z: FloatArray) -> FloatArray:
-        return kernels.dphi_all(self.kind, self.params, z, self.y)
+        return kernels.dphi_all(self.kind)(self.params, z, self.y)
 
     def bends(self, z: FloatArray) -> FloatArray:
-        return kernels.d2phi_all(self.kind, self.params, z, self.y)
+        return kernels.d2phi_all(self.kind)(self.params, z, self.y)
 
     def gradient(self, x: FloatArray, z: FloatArray) -> FloatArray:
         return self.A.T @ (self.slopes(z) / self.count) + self._ridge_times(x)

@@ -28,7 +28,7 @@ from reticent.trace import Diary, Play, Progress
 
 FloatArray = NDArray[np.float64]
 
-STATE_VERSION = 2
+STATE_VERSION = 3
 _ROWS = 16384  # records that are written down at a time
 _KEPT_NUMBERS = 2**20
 _NUMBERS = (float, int, np.float64, np.int64)

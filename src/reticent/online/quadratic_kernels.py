@@ -18,7 +18,7 @@ import math
 
 import numpy as np
 
-from reticent._compile import compiled
+from reticent._compile import compiled, specialised
 from reticent.losses.kernels import phi
 from reticent.online.kernels import dot
 from reticent.sets.kernels import project_inplace
@@ -129,33 +129,39 @@ def decide(noisy, knobs, M, u, x):  # type: ignore[no-untyped-def]
             x[i] *= knobs[RADIUS] / size
 
 
-@compiled
-def play(  # type: ignore[no-untyped-def]
-    A, labels, gaps, loss_kind, loss_params, knobs, set_kind, set_params, total, noise, base, noisy,
-    x, M, u, work, wait, every, decisions, losses,
-):  # fmt: skip
+@specialised
+def play(loss_kind, set_kind):  # type: ignore[no-untyped-def]
     """Play one record after another; set_kind < 0 leaves the projection to the caller."""
-    step = knobs[STEP]
-    refresh = int(knobs[REFRESH])
-    written = 0
-    for r in range(A.shape[0]):
-        if wait == 0:
-            decisions[written] = x
-            written += 1
-            wait = every
-        wait -= 1
-        gap = gaps.size > 0 and gaps[r] != 0
-        if losses.size:
-            losses[r] = 0.0
+
+    @compiled
+    def play_records(  # type: ignore[no-untyped-def]
+        A, labels, gaps, loss_params, knobs, set_params, total, noise, base, noisy, x, M, u, work, wait, every,
+        decisions, losses,
+    ):  # fmt: skip
+        step = knobs[STEP]
+        refresh = int(knobs[REFRESH])
+        written = 0
+        for r in range(A.shape[0]):
+            if wait == 0:
+                for i in range(x.size):
+                    decisions[written, i] = x[i]
+                written += 1
+                wait = every
+            wait -= 1
+            gap = gaps.size > 0 and gaps[r] != 0
+            if losses.size:
+                losses[r] = 0.0
+                if not gap:
+                    losses[r] = phi(loss_kind)(loss_params, dot(A[r], x), labels[r])
+                    losses[r] += 0.5 * knobs[RIDGE] * dot(x, x)
             if not gap:
-                losses[r] = phi(loss_kind, loss_params, dot(A[r], x), labels[r])
-                losses[r] += 0.5 * knobs[RIDGE] * dot(x, x)
-        if not gap:
-            absorb(A[r], labels[r], knobs, total)
-        knobs[T] += 1.0
-        if int(knobs[T]) % refresh == 0:
-            for i in range(noisy.size):
-                noisy[i] = base[i] + step * (total[i] + noise[r, i])
-            decide(noisy, knobs, M, u, x)
-            if set_kind >= 0:
-                project_inplace(set_kind, set_params, x, work)
+                absorb(A[r], labels[r], knobs, total)
+            knobs[T] += 1.0
+            if int(knobs[T]) % refresh == 0:
+                for i in range(noisy.size):
+                    noisy[i] = base[i] + step * (total[i] + noise[r, i])
+                decide(noisy, knobs, M, u, x)
+                if set_kind >= 0:
+                    project_inplace(set_kind)(set_params, x, work)
+
+    return play_records

@@ -170,7 +170,7 @@ class ProjectedLeader(Leader):
         if self.problem.set.kernel is None:
             return self.problem.set.project(point)
         kind, params = self.problem.set.kernel
-        kernels.project(kind, np.array(params), point, np.empty(2 * point.size))
+        kernels.project(kind)(np.array(params), point, np.empty(2 * point.size))
         return point
 
 

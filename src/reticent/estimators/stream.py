@@ -175,7 +175,13 @@ class Stream:
         self._guarantee = self._learner.guarantee
         self._settings = plan.settings()
         self._quadratic = plan.quadratic
+        self._choose_kernel()
         self._show(self._learner.decision)
+
+    def _choose_kernel(self) -> None:
+        if not self._quadratic:
+            kinds = self._learner._kinds  # type: ignore[attr-defined]
+            self._kernel = k.learn(self.plan.kind, *kinds)
 
     def _show(self, decision: FloatArray) -> None:
         self._weights = decision if self._base is None else decision + self._base
@@ -214,8 +220,7 @@ class Stream:
         if self._base is None and not self._quadratic:
             gradient = np.empty_like(self._weights)
             learner: Any = self._learner
-            kernel = k.learn(self.plan.kind, *learner._kinds)
-            code, weights = learner._once(kernel, v, label, self._settings, gradient)
+            code, weights = learner._once(self._kernel, v, label, self._settings, gradient)
             if code < 0:
                 raise _refusal(v)
             self._weights, clipped = weights, code >> 1
@@ -379,9 +384,11 @@ class Stream:
         kind = QuadraticLeader if self.plan.quadratic else FollowTheApproximateLeader
         self._learner = kind.from_state(state, **given)
         self._saved = None
+        self._choose_kernel()
 
     def __getstate__(self) -> dict[str, Any]:
         mine = dict(self.__dict__)
+        mine.pop("_kernel", None)
         if self._saved is None:
             learner = mine.pop("_learner")
             mine["_saved"] = (learner.state(), {"loss": learner.loss})

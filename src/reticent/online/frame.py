@@ -162,6 +162,9 @@ class Learner(TotalLearner):
         self._quick = self._compiled and self._loss_kernel is not None and self._label is not None
         self._loss_params: FloatArray
         self._loss_kind, self._loss_params = self._loss_kernel or (LINEAR, _LINEAR)
+        if self._compiled:  # kept, because looking them up costs a twentieth of a step
+            self._update_kernel = k.update(*self._kinds)
+            self._observe_kernel = k.observe(*self._kinds, self._loss_kind)
 
     def _kernel_of_set(self) -> Any:
         kernel = self.set.kernel
@@ -217,7 +220,7 @@ class Learner(TotalLearner):
                 _checks.vector(array, "gradient", self.dim), requirements=("C", "A", "W")
             )
         if self._compiled:
-            code, decision = self._once(k.update(*self._kinds), g)
+            code, decision = self._once(self._update_kernel, g)
             if code < 0:
                 _checks.vector(g, "gradient", self.dim)
             return decision if self._flat else decision.reshape(self.set.shape)
@@ -233,8 +236,7 @@ class Learner(TotalLearner):
             if self._plain(a):
                 label = self._label(y, a)
                 if label is not None:
-                    kernel = k.observe(*self._kinds, self._loss_kind)
-                    code, decision = self._once(kernel, a, label, self._loss_params)
+                    code, decision = self._once(self._observe_kernel, a, label, self._loss_params)
                     if code >= 0:
                         return decision if self._flat else decision.reshape(self.set.shape)
         return super().observe(loss)

@@ -39,7 +39,7 @@ bench-full: setup
 	$(BIN)/python benchmarks/bench.py --full
 
 audit: setup
-	$(BIN)/python -m reticent.audit --full --progress
+	$(BIN)/reticent audit --full
 
 # Build the wheel, then use it as a stranger would: in a fresh environment, away from the checkout.
 wheel: setup

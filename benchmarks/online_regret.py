@@ -21,8 +21,8 @@ import numpy as np
 
 import reticent
 from reticent import losses, online, sets
-from reticent.cli.reproduce.data import CARRIERS
-from reticent.cli.reproduce.no_noise import NoNoise
+from reticent.papers.figures.data import CARRIERS
+from reticent.papers.figures.no_noise import NoNoise
 
 DELTA = 1e-6
 

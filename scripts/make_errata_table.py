@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from reticent.privacy import published
-from reticent.privacy.published import Published, bandit, chapter, online, vertical, window
+from reticent import papers
+from reticent.papers.formulas import bandit, chapter, online, vertical, window
+from reticent.privacy.prescribed import Prescription
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "errata.md"
 BEGIN = "<!-- generated: claimed-and-true -->"
@@ -55,13 +56,13 @@ the epsilon that the paper claims beside the epsilon that this noise gives.
   as well; a claim for *zero-out* says nothing about *replace*.
 - A figure far below the claim means more noise than the claim needs.
 
-`reticent.privacy.published` holds the formulas; `calibration="exact"`, the default, uses none of them.
+`reticent.papers` holds the formulas; `calibration="exact"`, the default, uses none of them.
 """
 
-Row = tuple[str, str, Published]
+Row = tuple[str, str, Prescription]
 
 
-def _row(make: Callable[..., Published], *claim: float, **setting: Any) -> Row:
+def _row(make: Callable[..., Prescription], *claim: float, **setting: Any) -> Row:
     """A formula's name, its setting in words, and the formula evaluated."""
     words = [f"epsilon={claim[0]:g}", *(f"delta={d:g}" for d in claim[1:])]
     words += [f"{key}={_short(value)}" for key, value in setting.items()]
@@ -74,29 +75,29 @@ def _short(value: Any) -> str:
 
 def _window_rows() -> Iterator[Row]:
     for w in (1, 4, 64, 1024, 65536):
-        yield _row(published.window_tree_gaussian, 1.0, 1e-6, window=w)
-    yield _row(published.window_tree_gaussian, 8.0, 1e-6, window=64)
+        yield _row(papers.window_tree_gaussian, 1.0, 1e-6, window=w)
+    yield _row(papers.window_tree_gaussian, 8.0, 1e-6, window=64)
     for convexity in (0.0, 0.1, 0.5, 1.0):
         constants = {"strong_convexity": convexity, "diameter": 1.0}
-        yield _row(published.window_tree_gamma, 1.0, window=64, **constants)
-    yield _row(published.window_tree_gamma, 1.0, window=100)
+        yield _row(papers.window_tree_gamma, 1.0, window=64, **constants)
+    yield _row(papers.window_tree_gamma, 1.0, window=100)
 
 
 def _bandit_rows() -> Iterator[Row]:
     for logarithm in ("natural", "binary"):
         for t in (64, 1024, 10**6):
-            yield _row(published.tree_aggregation_laplace, 1.0, horizon=t, logarithm=logarithm)
+            yield _row(papers.tree_aggregation_laplace, 1.0, horizon=t, logarithm=logarithm)
     for t in (2, 64, 10**6):
-        yield _row(published.tree_aggregation_gaussian, 1.0, 1e-6, horizon=t)
+        yield _row(papers.tree_aggregation_gaussian, 1.0, 1e-6, horizon=t)
     for t, n in ((10**4, 5), (10**6, 10), (10**6, 100)):
-        yield _row(published.bandit_laplace, 1.0, horizon=t, dim=n)
-    yield _row(published.bandit_laplace, 1.0, horizon=10**4, dim=5, values="non-negative")
+        yield _row(papers.bandit_laplace, 1.0, horizon=t, dim=n)
+    yield _row(papers.bandit_laplace, 1.0, horizon=10**4, dim=5, values="non-negative")
     for t, n in ((10**4, 5), (10**6, 10), (10**6, 100)):
-        yield _row(published.bandit_gaussian, 1.0, 1e-6, horizon=t, dim=n)
+        yield _row(papers.bandit_gaussian, 1.0, 1e-6, horizon=t, dim=n)
 
 
 def _online_rows() -> Iterator[Row]:
-    iterates = published.perturbed_iterates
+    iterates = papers.perturbed_iterates
     for inner in online.INNERS:
         yield _row(iterates, 1 / 3, 5e-7, horizon=1000, inner=inner)
     yield _row(iterates, 1 / 3, 5e-7, horizon=10**5, inner="gradient")
@@ -106,53 +107,53 @@ def _online_rows() -> Iterator[Row]:
     yield _row(iterates, 1.0, 1e-5, horizon=1000, **other)
     yield _row(iterates, 10 / 3, 5e-7, horizon=1000, **other)
     for epsilon in (0.1, 1.0):
-        yield _row(published.horizon_free, epsilon, 1e-6, horizon=10**6, inner="gradient")
+        yield _row(papers.horizon_free, epsilon, 1e-6, horizon=10**6, inner="gradient")
     for logarithm in ("natural", "binary"):
         for t in (1, 2, 16, 1024, 10**5):
-            yield _row(published.private_sum, 1.0, 1e-6, horizon=t, logarithm=logarithm)
+            yield _row(papers.private_sum, 1.0, 1e-6, horizon=t, logarithm=logarithm)
     for logarithm in ("natural", "binary"):
         for norm in (1.0, 10.0):
             setting = {"horizon": 1024, "norm": norm, "logarithm": logarithm}
-            yield _row(published.quadratic_leader, 1.0, 1e-6, **setting)
+            yield _row(papers.quadratic_leader, 1.0, 1e-6, **setting)
     for alpha in (0.01, 0.1, 1.0):
         setting = {"horizon": 1000, "strong_convexity": alpha, "radius": 1.0}
-        yield _row(published.averaged_iterate, 1.0, 1e-6, **setting)
+        yield _row(papers.averaged_iterate, 1.0, 1e-6, **setting)
 
 
 def _vertical_rows() -> Iterator[Row]:
     for k, t in ((4, 25), (1, 100), (10, 100)):
         setting = {"parties": k, "steps": t, "n": 1000, "scores": "scaled"}
-        yield _row(published.vertical_index, 1.0, 1e-6, **setting)
-    yield _row(published.vertical_index, 1.0, 1e-6, parties=4, steps=25, n=1000)
+        yield _row(papers.vertical_index, 1.0, 1e-6, **setting)
+    yield _row(papers.vertical_index, 1.0, 1e-6, parties=4, steps=25, n=1000)
     # singular values and column norms as met with Gaussian sketches of 100 rows
     for message in vertical.MESSAGES:
         for n, top, column in ((1000, 4.15, 1.23), (10_000, 11.0, 1.27)):
             setting = {"parties": 4, "steps": 25, "n": n, "message": message}
             setting |= {"singular_value": top, "column_norm": column}
-            yield _row(published.vertical_sketch, 1.0, 1e-6, **setting)
+            yield _row(papers.vertical_sketch, 1.0, 1e-6, **setting)
 
 
 def _chapter_rows() -> Iterator[Row]:
     for epsilon in (1.0, 8.0):
-        yield _row(published.exponential_mechanism, epsilon, diameter=1.0)
+        yield _row(papers.exponential_mechanism, epsilon, diameter=1.0)
     for epsilon in (0.1, 1.0, 8.0):
-        yield _row(published.objective_perturbation_gamma, epsilon, smoothness=1.0)
-    yield _row(published.objective_perturbation_gamma, 1.0, smoothness=1.0, rank=3)
+        yield _row(papers.objective_perturbation_gamma, epsilon, smoothness=1.0)
+    yield _row(papers.objective_perturbation_gamma, 1.0, smoothness=1.0, rank=3)
     for epsilon in (1.0, 8.0):
-        yield _row(published.objective_perturbation_gaussian, epsilon, 1e-6, smoothness=1.0)
+        yield _row(papers.objective_perturbation_gaussian, epsilon, 1e-6, smoothness=1.0)
     for epsilon, delta in ((0.1, 1e-5), (1.0, 1e-6), (8.0, 1e-6)):
-        yield _row(published.gradient_descent, epsilon, delta, steps=100)
+        yield _row(papers.gradient_descent, epsilon, delta, steps=100)
     for n, t in ((100, 10**4), (100, 1000), (100, 100), (1000, 1000)):
-        yield _row(published.stochastic_gradient_descent, 1.0, 1e-6, steps=t, n=n)
+        yield _row(papers.stochastic_gradient_descent, 1.0, 1e-6, steps=t, n=n)
     for n in (1, 2, 4, 1024):
-        yield _row(published.ftrl, 1.0, 1e-6, horizon=n)
-    yield _row(published.ftrl, 8.0, 1e-6, horizon=2)
+        yield _row(papers.ftrl, 1.0, 1e-6, horizon=n)
+    yield _row(papers.ftrl, 8.0, 1e-6, horizon=2)
     for n in (100, 10_000):
-        yield _row(published.frank_wolfe_laplace, 1.0, 1e-6, steps=100, n=n)
+        yield _row(papers.frank_wolfe_laplace, 1.0, 1e-6, steps=100, n=n)
     for epsilon, delta, t in ((1.0, 1e-6, 100), (1.0, 1e-6, 1000), (8.0, 1e-6, 100),
                               (20.0, 1e-3, 50)):  # fmt: skip
         setting = {"steps": t, "n": 100, "loss": "average"}
-        yield _row(published.frank_wolfe_laplace, epsilon, delta, **setting)
+        yield _row(papers.frank_wolfe_laplace, epsilon, delta, **setting)
 
 
 SECTIONS: tuple[tuple[str, Callable[[], Iterator[Row]]], ...] = (
@@ -172,7 +173,7 @@ def figure(value: float) -> str:
     return f"{value:.0f}" if 1e3 <= value < 1e6 else text
 
 
-def _truth(item: Published, neighbours: str) -> str:
+def _truth(item: Prescription, neighbours: str) -> str:
     value, claim = item.true_epsilon(neighbours=neighbours), item.claimed[0]
     # a claim for replacement covers blanking too; a claim for blanking says nothing of replacement
     covered = neighbours == item.relation or item.relation == "replace"

@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import reticent
-from reticent import plots, sums
-from reticent.privacy import published
+from reticent import papers, plots, sums
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 
@@ -23,7 +22,7 @@ def same_promise() -> None:
     plain = sums.Tree(1, horizon, budget=budget, estimator="plain")
     honaker = sums.Tree(1, horizon, budget=budget)
     correlated = sums.Correlated(1, horizon, budget=budget)
-    printed = published.ftrl(1.0, 1e-6, horizon=horizon)
+    printed = papers.ftrl(1.0, 1e-6, horizon=horizon)
     nodes = np.array([int(t).bit_count() for t in steps])
     ax = plots.error_over_time(
         steps,
@@ -44,7 +43,7 @@ def same_promise_window() -> None:
     steps = np.unique(np.round(np.geomspace(1, 2**16 - 1, 900)).astype(int))
     tree = sums.WindowTree(1, budget=budget)
     correlated = sums.Correlated(1, budget=budget)
-    printed = published.window_tree_gaussian(1.0, 1e-6, window=1024)
+    printed = papers.window_tree_gaussian(1.0, 1e-6, window=1024)
     exact = np.array([tree.error(int(t)) for t in steps])
     ax = plots.error_over_time(
         steps,

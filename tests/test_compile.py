@@ -22,7 +22,7 @@ from reticent import _compile
 PACKAGE = Path(reticent.__file__).parent
 NOBODY = 65534
 
-# A kernel of one file that calls a kernel of another, as every loop calls the clip of `sums/kernels.py`.
+# A kernel of one file that calls a kernel of another, as every loop calls the door of `noise/door.py`.
 CALLED = "\n\n@compiled\ndef probe(x):\n    return {factor} * x\n"
 CALLER = """
 from reticent.sums.kernels import probe
@@ -166,15 +166,14 @@ def test_a_change_back_takes_effect_and_the_cache_is_used(copy):
 
 
 def test_a_learner_runs_the_clip_that_is_installed(copy):
+    """The loop of the learners is in another file than the door, and calls the cut through three functions."""
     honest = float(run(copy, LEARN))
-    kernels = copy / "reticent" / "sums" / "kernels.py"
-    source = kernels.read_text()
-    assert "def multiplier(v, limit, per_step)" in source, (
-        "the clip has another name: change this test"
-    )
-    kernels.write_text(
-        source.replace("def multiplier(", "def _before(")
-        + "\n\n@compiled\ndef multiplier(v, limit, per_step):\n    return 2.0 * _before(v, limit, per_step)\n"
+    door = copy / "reticent" / "noise" / "door.py"
+    source = door.read_text()
+    assert "def cut(v, scale, limit, out)" in source, "the cut has another name: change this test"
+    door.write_text(
+        source.replace("def cut(", "def _before(")
+        + "\n\n@compiled\ndef cut(v, scale, limit, out):\n    return _before(v, scale, 2.0 * limit, out)\n"
     )
     assert float(run(copy, LEARN)) == pytest.approx(2.0 * honest, rel=1e-9)
 

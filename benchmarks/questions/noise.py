@@ -15,8 +15,7 @@ from timing import Ratio
 
 import reticent
 from questions import Run
-from reticent import sums
-from reticent.privacy import published
+from reticent import papers, sums
 
 QUESTION = 1
 BUDGET = reticent.Budget(1.0, 1e-6)
@@ -104,7 +103,7 @@ def horizons(run: Run) -> Table:
             k: None if v is None else Ratio.exact(v / BUDGET.mu / ours) for k, v in theirs.items()
         }
         node = tensorflow_multiplier(steps)
-        paper = published.private_sum(BUDGET.epsilon, BUDGET.delta, horizon=steps)
+        paper = papers.private_sum(BUDGET.epsilon, BUDGET.delta, horizon=steps)
         table.add(
             f"2^{log}", ours, found["root"], found["blt"], found["banded"], Ratio.exact(honaker / ours),
             Ratio.exact(node * worst_tree(steps, True) / ours),
@@ -138,7 +137,7 @@ def windows(run: Run) -> Table:
         worst = max(
             tree.error(last + i) for i in inside | set(range(0, window, max(1, window // 64)))
         )
-        paper = published.window_tree_gaussian(BUDGET.epsilon, BUDGET.delta, window=window)
+        paper = papers.window_tree_gaussian(BUDGET.epsilon, BUDGET.delta, window=window)
         table.add(
             f"2^{log}", ours, Ratio.exact(worst / ours),
             Ratio.exact(float(paper.scale) * math.sqrt(window.bit_length()) / ours), paper.true_epsilon(),

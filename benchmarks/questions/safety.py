@@ -15,9 +15,9 @@ from timing import Measured, Ratio, measure
 import reticent
 from questions import Run
 from questions.totals import BUDGET, HORIZON, bare, draw_normals, totals, turns, whole_blocks
-from reticent import losses, online, sets, sums
+from reticent import losses, online, papers, sets, sums
 from reticent.noise.source import Source
-from reticent.privacy import calibration, published
+from reticent.privacy import calibration
 
 QUESTION = 5
 
@@ -104,15 +104,15 @@ def accounting(run: Run) -> Table:
         ),
         "tree, 2^16 steps (PrivateSum)": (
             lambda: calibration.gaussian(budget, 2.0 * np.ones(horizon.bit_length())),
-            lambda: published.private_sum(1.0, 1e-6, horizon=horizon),
+            lambda: papers.private_sum(1.0, 1e-6, horizon=horizon),
         ),
         "window tree, W = 1024": (
             lambda: calibration.gaussian(budget, 2.0 * np.ones(window.bit_length())),
-            lambda: published.window_tree_gaussian(1.0, 1e-6, window=window),
+            lambda: papers.window_tree_gaussian(1.0, 1e-6, window=window),
         ),
         "tree aggregation of the bandit, 2^16": (
             lambda: calibration.gaussian(budget, 2.0 * np.ones(horizon.bit_length())),
-            lambda: published.tree_aggregation_gaussian(1.0, 1e-6, horizon=horizon),
+            lambda: papers.tree_aggregation_gaussian(1.0, 1e-6, horizon=horizon),
         ),
     }
     for name, (exact, paper) in cases.items():

@@ -19,15 +19,16 @@ if TYPE_CHECKING:
         losses,
         noise,
         online,
+        papers,
         plots,
         privacy,
         sets,
+        state,
         sums,
+        tables,
         trace,
         vertical,
     )
-    from reticent._state import load as load_state  # noqa: F401
-    from reticent._state import save as save_state  # noqa: F401
     from reticent.estimators import (  # noqa: F401
         OnlineLinearRegression,
         OnlineLogisticRegression,
@@ -36,25 +37,37 @@ if TYPE_CHECKING:
         PrivateLinearSVC,
         PrivateLogisticRegression,
     )
-    from reticent.privacy import Budget, Guarantee, Ledger, PrivacyLeakWarning  # noqa: F401
+    from reticent.privacy import (  # noqa: F401
+        Budget,
+        Guarantee,
+        Ledger,
+        PrivacyLeakWarning,
+        RepeatedFitWarning,
+    )
+    from reticent.state import committed  # noqa: F401
+    from reticent.state import load as load_state  # noqa: F401
+    from reticent.state import save as save_state  # noqa: F401
 
 _HOME = {
     "Budget": "privacy.Budget",
     "Guarantee": "privacy.Guarantee",
     "Ledger": "privacy.Ledger",
     "PrivacyLeakWarning": "privacy.PrivacyLeakWarning",
+    "RepeatedFitWarning": "privacy.RepeatedFitWarning",
     "OnlineLogisticRegression": "estimators.OnlineLogisticRegression",
     "OnlineLinearRegression": "estimators.OnlineLinearRegression",
     "PrivateLogisticRegression": "estimators.PrivateLogisticRegression",
     "PrivateLinearRegression": "estimators.PrivateLinearRegression",
     "PrivateLasso": "estimators.PrivateLasso",
     "PrivateLinearSVC": "estimators.PrivateLinearSVC",
-    "save_state": "_state.save",
-    "load_state": "_state.load",
+    "committed": "state.committed",
+    "save_state": "state.save",
+    "load_state": "state.load",
 }
 _PACKAGES = (
     "privacy",
     "noise",
+    "state",
     "trace",
     "plots",
     "sums",
@@ -64,6 +77,8 @@ _PACKAGES = (
     "bandit",
     "erm",
     "vertical",
+    "papers",
+    "tables",
     "estimators",
     "audit",
 )

@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 
 import reticent
-from reticent import audit, sums
+from reticent import audit, papers, sums
 from reticent.audit.pairs_sums import total_pair
 from reticent.noise import Source
-from reticent.privacy import published
 from reticent.sums import kernels, process, tree
 
 TOTALS = ["tree-gaussian-honaker", "tree-gaussian-plain", "window-tree-gaussian", "correlated",
@@ -62,11 +61,8 @@ def test_tree_noise_redrawn_at_each_use(monkeypatch):
 def test_missing_clip(name, monkeypatch):
     pair = audit.worst_case(name)
 
-    def trusting(rows, limit, per_step, out):
-        out[:] = per_step
-        return 0
-
-    monkeypatch.setattr(kernels, "multipliers", trusting)
+    honest = kernels.run
+    monkeypatch.setattr(kernels, "run", lambda rows, limit, *rest: honest(rows, 1e6, *rest))
     found = pair.attack(10_000)
     assert found.epsilon > 1.5
     assert not found.holds
@@ -110,9 +106,7 @@ def test_published_noise_of_private_offline_learning():
     """The printed beta lacks 1/alpha: [online], section 5, claimed (1, 1e-6)."""
     horizon, alpha = 1000, 0.05
     rng = np.random.default_rng(1)
-    paper = published.averaged_iterate(
-        1.0, 1e-6, horizon=horizon, strong_convexity=alpha, radius=1.0
-    )
+    paper = papers.averaged_iterate(1.0, 1e-6, horizon=horizon, strong_convexity=alpha, radius=1.0)
     outputs = {}
     for world in (-1.0, 1.0):
         z = 0.02 * np.cos(np.arange(horizon))
@@ -138,7 +132,7 @@ def test_published_noise_of_private_offline_learning():
 def test_published_index_noise_of_the_vertical_solver(neighbours):
     """The printed noise is scaled by eta / K, the scores of line 10 are not; claimed (0.5, 5e-7)."""
     parties, steps, n, radius = 4, 25, 1000, 0.05
-    paper = published.vertical_index(1.0, 1e-6, parties=parties, steps=steps, n=n, radius=radius)
+    paper = papers.vertical_index(1.0, 1e-6, parties=parties, steps=steps, n=n, radius=radius)
     move = (1.0 if neighbours == "zero-out" else 2.0) / n
     rng = np.random.default_rng(2)
 
@@ -159,7 +153,7 @@ def test_published_sketch_noise_of_the_vertical_solver():
     rng = np.random.default_rng(3)
     sketch = rng.normal(size=(m, n)) / math.sqrt(m)
     columns = np.linalg.norm(sketch, axis=0)
-    paper = published.vertical_sketch(
+    paper = papers.vertical_sketch(
         1.0, 1e-6, parties=1, steps=1, n=n, singular_value=np.linalg.norm(sketch, 2), column_norm=columns.max()
     )  # fmt: skip
     feature = rng.uniform(-1.0, 1.0, n)
@@ -183,7 +177,7 @@ class SurrogateSensitivity(sums.WindowTree):
     """Noise for the printed sensitivity L + mu D of [window], Theorem 1."""
 
     def _scale(self):
-        return published.window_tree_gamma(
+        return papers.window_tree_gamma(
             self.budget.epsilon, window=self._protected, strong_convexity=0.1, diameter=1.0
         ).scale  # type: ignore[return-value]
 

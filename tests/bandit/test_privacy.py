@@ -12,9 +12,9 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 import reticent
-from reticent import bandit, sets
+from reticent import bandit, papers, sets
 from reticent.bandit import kernels, plan, totals
-from reticent.privacy import BudgetExceeded, PrivacyLeakWarning, published
+from reticent.privacy import BudgetExceeded, PrivacyLeakWarning
 
 from .reference import BUDGET, PURE
 
@@ -313,13 +313,13 @@ def test_published_noise():
     zeta = 200.0 * math.sqrt(n) / T**0.25
     assert learner.smoothing == pytest.approx(zeta)
     assert learner._plan.constant == pytest.approx(200.0 / (T**0.75 * math.sqrt(n)))
-    formula = published.bandit_gaussian(1.0, 1e-6, horizon=T, dim=n)
+    formula = papers.bandit_gaussian(1.0, 1e-6, horizon=T, dim=n)
     assert learner._total.error(1) == pytest.approx(formula.scale, rel=1e-9)
     S = n * (200.0 + zeta) / (2 * zeta)
     mu = S * math.sqrt((98).bit_length()) / formula.scale
     assert learner.guarantee.gdp == pytest.approx(mu, rel=1e-6)
     pure = learner_on(sets.L1Ball(n), horizon=T, budget=PURE, calibration="published")
-    scale = published.bandit_laplace(1.0, horizon=T, dim=n).scale
+    scale = papers.bandit_laplace(1.0, horizon=T, dim=n).scale
     assert pure._total._scale(98) == pytest.approx(scale, rel=1e-12)
     assert pure.guarantee.pure < 0.6
 

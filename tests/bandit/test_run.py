@@ -232,11 +232,11 @@ def average_regret(T, seeds, **facts):
 def test_regret_falls_as_the_theorem_says():
     """Average regret over T = 2^12 and 2^16: the exponent of the regret is below 0.78.
 
-    Its standard error follows from the spread of 48 runs of each length; five of these are left to the
+    Its standard error follows from the spread of 96 runs of each length; five of these are left to the
     limit, a false alarm of less than 1e-6 for means that are nearly normal.
     """
-    short, long = (average_regret(T, range(48)) for T in (2**12, 2**16))
-    relative = [values.std(ddof=1) / np.sqrt(48) / values.mean() for values in (short, long)]
+    short, long = (average_regret(T, range(96)) for T in (2**12, 2**16))
+    relative = [values.std(ddof=1) / np.sqrt(96) / values.mean() for values in (short, long)]
     exponent = 1 + np.log(long.mean() / short.mean()) / np.log(16)
     assert exponent + 5 * np.hypot(*relative) / np.log(16) < 0.78
 

@@ -9,8 +9,9 @@ import pickle
 import numpy as np
 import pytest
 
-from reticent import _state, bandit, sets
+from reticent import bandit, sets
 from reticent.privacy import ForkError
+from reticent.state import files, lease
 
 from .reference import BUDGET, PURE
 
@@ -36,7 +37,7 @@ def play(learner, count):
 
 
 def fresh_process():
-    _state._leases.clear()
+    lease._known.clear()
 
 
 CASES = {
@@ -63,10 +64,10 @@ def test_goes_on_as_if_nothing_had_happened(case, at, tmp_path):
     learner = learner_on(**CASES[case])
     play(learner, at)
     path = tmp_path / "state"
-    _state.save(learner.state(), path)
+    files.save(learner.state(), path)
     wanted = play(learner, 400 - at)
     fresh_process()
-    twin = bandit.ProjectionFreeBandit.from_state(_state.load(path))
+    twin = bandit.ProjectionFreeBandit.from_state(files.load(path))
     assert twin.steps == at
     np.testing.assert_array_equal(play(twin, 400 - at), wanted)
     assert (twin.clipped, twin.answered) == (learner.clipped, learner.answered)
@@ -89,7 +90,7 @@ def test_goes_on_as_if_nothing_had_happened(case, at, tmp_path):
 def test_other_learners(make, given):
     learner = make()
     play(learner, 270)
-    state = _state.loads(_state.dumps(learner.state()))
+    state = files.loads(files.dumps(learner.state()))
     wanted = play(learner, 130)
     fresh_process()
     np.testing.assert_array_equal(play(type(learner).from_state(state, **given), 130), wanted)
@@ -99,7 +100,7 @@ def test_open_tickets():
     learner = learner_on()
     play(learner, 30)
     held = [learner.ask() for _ in range(5)]
-    state = _state.loads(_state.dumps(learner.state()))
+    state = files.loads(files.dumps(learner.state()))
     results = []
     for twin in (learner, None):
         if twin is None:

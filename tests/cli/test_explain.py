@@ -11,10 +11,10 @@ import pytest
 from scipy.stats import norm
 
 import reticent as library
+from reticent import papers
 from reticent.cli.claim_commands import ALGORITHMS
 from reticent.cli.explaining import ALGORITHMS as KNOWN
 from reticent.cli.explaining import Question, answer
-from reticent.privacy import published
 from reticent.report.page import in_words
 
 from .processes import Reticent
@@ -61,7 +61,7 @@ def test_the_worst_case_of_ftrl() -> None:
 
 def test_the_curves_are_exact_errors() -> None:
     found = answer(Question("tree", 1.0, horizon=256, dim=3))
-    formula = published.private_sum(1.0, 1e-6, horizon=256)
+    formula = papers.private_sum(1.0, 1e-6, horizon=256)
     bits = np.array([bin(int(t)).count("1") for t in found.steps])
     assert found.curves["the paper's noise"] == pytest.approx(
         formula.scale * np.sqrt(bits), rel=1e-6
@@ -97,7 +97,7 @@ def test_explaining_settings_in_words_and_as_json(reticent: Reticent) -> None:
     assert done.status == 0
     assert "protected for 64 outputs" in done.out
     data = json.loads(reticent(*words, "--json").out)
-    true = published.window_tree_gaussian(1.0, 1e-6, window=64).true_epsilon()
+    true = papers.window_tree_gaussian(1.0, 1e-6, window=64).true_epsilon()
     assert data["published"]["true_epsilon"] == pytest.approx(true)
 
 

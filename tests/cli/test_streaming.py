@@ -11,12 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reticent import _state, online
+from reticent import online
 from reticent.cli import checkpoint, learn, streaming, tasks
 from reticent.cli.console import Console
-from reticent.cli.encoding import Encoder
 from reticent.cli.errors import Refused
-from reticent.cli.schema import Schema
+from reticent.cli.options import Bad, LearnOptions
+from reticent.state import files
+from reticent.tables import Encoder, Schema
 
 from .processes import HEADER, Reticent, visits, wait_until, write_csv
 
@@ -36,17 +37,9 @@ def settings(**changes: object) -> tasks.Settings:
 def run(data: Path, name: str, every: int = 50, bad: str = "stop", **changes: object):  # type: ignore[no-untyped-def]
     folder = data.parent / name
     folder.mkdir(exist_ok=True)
-    return streaming.Run(
-        settings(**changes),
-        Encoder(Schema.load(data.parent / "visits.toml"), "spent"),
-        data=str(data),
-        kind=None,
-        every=every,
-        bad=bad,
-        folder=folder,
-        decisions=str(folder / "decisions.jsonl"),
-        console=Console(quiet=True),
-    )
+    options = LearnOptions(data=str(data), every=every, bad_records=Bad(bad), out=folder)
+    encoder = Encoder(Schema.from_file(data.parent / "visits.toml"), "spent")
+    return streaming.Run(options, settings(**changes), encoder, Console(quiet=True))
 
 
 def decisions(folder: Path) -> str:
@@ -101,7 +94,7 @@ def test_interrupted_and_resumed_is_the_same(
         state = checkpoint.load(data.parent / "parts")
         assert state["pending"] == []
         part = run(data, "parts")
-        part.resume(state, new_records=False)
+        part.resume(state)
         part.learn(COUNT)
     assert decisions(data.parent / "parts") == want
 
@@ -192,10 +185,14 @@ def test_two_runs_in_one_folder_are_refused(place: Path) -> None:
 def test_a_run_that_ended_while_another_waited_is_not_forgotten(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    there = {field.name: None for field in dataclasses.fields(learn.Request)}
-    words = {"data": str(data), "schema": data.parent / "visits.toml", "target": "spent"}
-    there |= words | {"epsilon": 1.0, "out": data.parent / "both", "bad": "stop"}
-    request = learn.Request(**there)  # type: ignore[arg-type]
+    options = LearnOptions(
+        data=str(data),
+        schema=data.parent / "visits.toml",
+        target="spent",
+        epsilon=1.0,
+        out=data.parent / "both",
+        quiet=True,
+    )
     locked = checkpoint.locked
 
     def late(folder: Path):  # type: ignore[no-untyped-def]
@@ -204,7 +201,7 @@ def test_a_run_that_ended_while_another_waited_is_not_forgotten(
 
     monkeypatch.setattr(checkpoint, "locked", late)
     with pytest.raises(Refused, match="already holds a run"):
-        learn.learn(request, Console(quiet=True))
+        learn.learn(options)
     assert (data.parent / "both" / learn.MODEL).read_text() == "of a run that ended just now"
 
 
@@ -215,12 +212,12 @@ def test_other_records_in_place_of_those_seen_are_refused(data: Path) -> None:
     rows[17][0] = "44"
     write_csv(data, rows)
     again = run(data, "parts")
-    again.resume(state, new_records=False)
+    again.resume(state)
     with pytest.raises(Refused, match="do not begin with the records"):
         again.learn(COUNT)
     write_csv(data, rows[:100])
     again = run(data, "parts")
-    again.resume(state, new_records=False)
+    again.resume(state)
     with pytest.raises(Refused, match="do not begin with the records"):
         again.learn(COUNT)
 
@@ -300,7 +297,7 @@ def test_a_bad_record_stops_the_run_where_it_is(data: Path) -> None:
     rows[123] = visits(COUNT)[123]
     write_csv(data, rows)
     again = run(data, "parts")
-    again.resume(checkpoint.load(data.parent / "parts"), new_records=False)
+    again.resume(checkpoint.load(data.parent / "parts"))
     assert again.seen == 123
     again.learn(COUNT)
     run(data, "whole").learn(COUNT)
@@ -336,22 +333,6 @@ def test_a_blanked_record_is_a_gap_in_the_stream(data: Path, bad: list[int]) -> 
     assert play.count == 200
 
 
-def test_a_line_that_cannot_be_read_is_still_a_record(place: Path) -> None:
-    from reticent.cli.sources import count_records, open_source
-
-    path = place / "odd.jsonl"
-    path.write_text('{"spent": "yes"}\nnot json\n\n[1]\n{"spent": "no"}\n')
-    assert count_records(str(path)) == 4
-    columns, got = open_source(str(path)).read(10)
-    assert got == 4
-    assert columns == {"spent": ["yes", None, None, "no"]}
-    path = place / "odd.csv"
-    path.write_text('a,b\n1,2\n1,2,3\n"x\ny",5\n\n7\n')
-    columns, got = open_source(str(path)).read(10)
-    assert got == count_records(str(path)) == 4
-    assert columns == {"a": ("1", None, "x\ny", None), "b": ("2", None, "5", None)}
-
-
 def test_a_damaged_state_is_refused(data: Path) -> None:
     stop_after(data, "parts", 500)
     path = data.parent / "parts" / checkpoint.NAME
@@ -360,7 +341,7 @@ def test_a_damaged_state_is_refused(data: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(Refused, match="damaged"):
         checkpoint.load(data.parent / "parts")
-    _state.save({"format": "another"}, path)
+    files.save({"format": "another"}, path)
     with pytest.raises(Refused, match="not written by this version"):
         checkpoint.load(data.parent / "parts")
 

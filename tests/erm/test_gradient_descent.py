@@ -14,10 +14,11 @@ import pytest
 import scipy.sparse as sp
 
 import reticent
-from reticent import _state, erm, losses, sets
+from reticent import erm, losses, sets
 from reticent.erm._pause import take_up
 from reticent.erm._reading import read
 from reticent.privacy import ForkError, SubsampledGaussian
+from reticent.state import files, lease
 
 from .reference import ball, draws, gaussian_epsilon, logistic_slope, records
 
@@ -41,7 +42,7 @@ def test_against_a_plain_loop(average):
     # the exact scale is needed to draw the same noise: it is the sensitivity over mu
     x, points = np.zeros(d), []
     scale = fit_scale(fit, A, d)
-    for noise in draws(4, [scale] * 30, d):
+    for noise in draws(4, [scale] * 30, d, steps=True):
         points.append(x)
         x = ball(x - 0.7 * (A.T @ logistic_slope(A, y, x) + noise) / n, 2.0)
     weights = np.arange(1, 31) if average == "weighted" else np.ones(30)
@@ -192,8 +193,8 @@ def test_resume_from_a_saved_state(tmp_path):
     whole = erm.gradient_descent(LOSS, sets.L2Ball(4), A, y, **arguments)
     half = erm.gradient_descent(LOSS, sets.L2Ball(4), A, y, **arguments,
                                 callback=lambda moment: moment.step == 8)  # fmt: skip
-    _state.save(half.state(), tmp_path / "run")
-    state = _state.load(tmp_path / "run")
+    files.save(half.state(), tmp_path / "run")
+    state = files.load(tmp_path / "run")
     with pytest.raises(ValueError, match="another plan"):
         erm.gradient_descent(
             LOSS, sets.L2Ball(4), A, y, **(arguments | {"steps": 21}), resume=state
@@ -242,7 +243,7 @@ def test_a_run_is_not_taken_up_in_the_child_of_a_fork():
 
 
 def test_two_threads_do_not_take_up_one_run():
-    class Slow(_state.Lease):
+    class Slow(lease.Lease):
         """Its reader dawdles, so that both threads have looked before either has written."""
 
         far = 8
@@ -304,8 +305,8 @@ def test_a_saved_run_goes_on_in_another_process(monkeypatch):
 
     loss = make()
     half, run = stopped(loss)
-    state = _state.loads(_state.dumps(half.state()))
-    monkeypatch.setattr(_state, "_leases", {})
+    state = files.loads(files.dumps(half.state()))
+    monkeypatch.setattr(lease, "_known", {})
     again = make()
     assert repr(again) != repr(loss)
     assert run(state, loss=again).finished

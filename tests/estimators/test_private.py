@@ -187,8 +187,9 @@ def test_classes(binary, kind):
         assert not alone.guarantee_.caveats
         # nor a word on how many of the classes are there
         kind(classes=list(range(20)), random_state=0).fit(X[:30], np.arange(30) % 20)
-    with pytest.raises(ValueError, match="not one of the classes"):
-        kind(classes=["no", "maybe"]).fit(X, y)
+    with pytest.raises(ValueError, match=r"y\[0\], a str_, is not one of the classes") as caught:
+        kind(classes=["no", "maybe"]).fit(X, np.full(len(y), "secret"))
+    assert "secret" not in str(caught.value)
 
 
 def test_budget_reaches_the_guarantee(binary, regression):

@@ -199,3 +199,13 @@ def test_window_and_pure_privacy():
         for x in records:
             model.learn_one(x, x["x0"] > 0)
         assert model.guarantee.meets(reticent.Budget(**({"epsilon": 1.0, "delta": 1e-6} | fields)))
+
+
+def test_refusals_say_where_and_not_what():
+    model = OnlineLogisticRegression(classes=["no", "yes"], features=["a", "b"], horizon=10)
+    with pytest.raises(ValueError, match=r"y, a str, is not one of the classes") as caught:
+        model.learn_one({"a": 0.5, "b": 0.25}, "secret")
+    assert "secret" not in str(caught.value)
+    with pytest.raises(ValueError, match=r"columns \[1\]") as caught:
+        model.learn_one({"a": 0.12345, "b": float("nan")}, "yes")
+    assert "0.12345" not in str(caught.value)

@@ -106,11 +106,12 @@ def test_copies_and_pickles_are_refused():
 
 @pytest.mark.parametrize("seed", [5, None])
 @pytest.mark.parametrize("taken", [0, 1, 3, 17])
-def test_a_state_goes_on_where_it_was_taken(seed, taken):
+def test_a_state_goes_on_with_the_next_interval(seed, taken):
     source = Source(seed)
     source.words(taken)
     source.fine_bits(taken + 1)
     state = source.state()
+    source.ratchet()
     words, fine = source.words(10), source.fine_bits(2)
     source.words(1000)  # the state must be detached from the generator
     again = Source.from_state(state)

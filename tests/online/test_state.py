@@ -16,14 +16,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reticent import _state, losses, online, sets
+from reticent import losses, online, sets
 from reticent.privacy import ForkError
+from reticent.state import files
 
 from .cases import BUDGET, DIM, LEARNERS, records
 
 
 def through_bytes(learner):
-    return type(learner).from_state(_state.loads(_state.dumps(learner.state())))
+    return type(learner).from_state(files.loads(files.dumps(learner.state())))
 
 
 @pytest.mark.parametrize("name", LEARNERS)
@@ -52,7 +53,7 @@ def test_killed_at_random_points_and_restored(name):
 SCRIPT = """
 import sys, numpy as np
 from pathlib import Path
-from reticent import _state
+from reticent.state import files
 from tests_cases import LEARNERS, records
 folder, steps, names = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
 A, y = records(steps)
@@ -60,16 +61,16 @@ learners = []
 for number, name in enumerate(names):
     path, fresh = folder / f"state{number}", LEARNERS[name](seed=2)
     if path.exists():
-        fresh = type(fresh).from_state(_state.load(path))
+        fresh = type(fresh).from_state(files.load(path))
     else:
-        _state.save(fresh.state(), path)
+        files.save(fresh.state(), path)
     learners.append((path, fresh))
 print("ready", flush=True)
 while learners[-1][1].steps < steps:
     for path, learner in learners:
         t = learner.steps
         learner.run(A[t : t + 7], y[t : t + 7])
-        _state.save(learner.state(), path)
+        files.save(learner.state(), path)
 for number, (path, learner) in enumerate(learners):
     np.save(folder / f"out{number}.npy", learner.decision)
 """
@@ -262,7 +263,7 @@ def test_parts_of_the_users_own_are_given_again():
     calm = online.Learner(Diamond(), Lazy(), loss, budget=BUDGET, horizon=40, seed=1)
     calm.run(A, y)
     learner.run(A[:10], y[:10])
-    state = _state.loads(_state.dumps(learner.state()))
+    state = files.loads(files.dumps(learner.state()))
     with pytest.raises(ValueError, match=r"set=\.\.\."):
         online.Learner.from_state(state, rule=Lazy(), loss=loss)
     with pytest.raises(ValueError, match="rule"):
@@ -275,7 +276,7 @@ def test_parts_of_the_users_own_are_given_again():
 
 
 def test_every_library_set_and_loss_is_described_or_asked_for():
-    from reticent.online import parts
+    from reticent.state import parts
 
     cases = [
         sets.L2Ball(3, 2.0), sets.L1Ball(3), sets.LinfBall(3, 0.5), sets.Simplex(3, 2.0),
@@ -284,7 +285,7 @@ def test_every_library_set_and_loss_is_described_or_asked_for():
     ]  # fmt: skip
     rng = np.random.default_rng(0)
     for part in cases:
-        data = _state.loads(_state.dumps({"part": parts.describe(part)}))["part"]
+        data = files.loads(files.dumps({"part": parts.describe(part)}))["part"]
         twin = parts.restore(data, None, "set")
         for _ in range(5):
             g = rng.standard_normal(part.dim) * 3
@@ -296,7 +297,7 @@ def test_every_library_set_and_loss_is_described_or_asked_for():
         losses.Huber(0.3), losses.Quantile(0.2), losses.Poisson(2.0, label_bounds=(0.0, 3.0)),
         losses.Quadratic(2.0), losses.Linear(), losses.SmoothHinge(0.5), losses.Hinge(ridge=1.0),
     ):  # fmt: skip
-        data = _state.loads(_state.dumps({"part": parts.describe(loss)}))["part"]
+        data = files.loads(files.dumps({"part": parts.describe(loss)}))["part"]
         assert parts.restore(data, None, "loss") == loss
 
 
@@ -305,7 +306,7 @@ def test_a_state_is_small():
         sets.L2Ball(1000), losses.Logistic(), budget=BUDGET, horizon=10**6, seed=0
     )
     learner.run(*records(40, dim=1000))
-    assert len(_state.dumps(learner.state())) < 1_000_000
+    assert len(files.dumps(learner.state())) < 1_000_000
 
 
 @pytest.mark.parametrize("name", LEARNERS)
@@ -314,7 +315,7 @@ def test_a_part_of_the_library_with_other_arguments_is_refused(name):
     learner = LEARNERS[name](seed=2)
     A, y = records(20)
     learner.run(A, y)
-    state = _state.loads(_state.dumps(learner.state()))
+    state = files.loads(files.dumps(learner.state()))
     wide = dataclasses.replace(learner.loss, feature_norm=100.0)
     with pytest.raises(ValueError, match="whose arguments differ"):
         type(learner).from_state(state, loss=wide)
@@ -387,7 +388,7 @@ def iterates(loss, convex, **more):
 )
 def test_iterates_go_on_with_the_bounds_they_were_promised_for(loss, other, changed):
     learner = iterates(loss, sets.L2Ball(2))
-    state = _state.loads(_state.dumps(learner.state()))
+    state = files.loads(files.dumps(learner.state()))
     with pytest.raises(
         ValueError, match=f"bounds that the state was saved with, but {changed} was"
     ):

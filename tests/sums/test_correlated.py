@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 import reticent
-from reticent import sums
+from reticent import papers, sums
 from reticent.noise import lattice
-from reticent.privacy import published
 from reticent.sums import base, correlated
 from reticent.sums.toeplitz import Toeplitz
 
@@ -170,7 +169,7 @@ def test_a_hundred_times_less_noise_than_the_published_window_tree():
     """(1, 1e-6), W = 1024: the printed sigma at every node of a total, against the stationary error."""
     window = 1024
     sigma = math.sqrt(8.0) * (math.ceil(math.log2(window)) + 1) * math.log(2.0 / 1e-6)
-    assert published.window_tree_gaussian(1.0, 1e-6, window=window).scale == pytest.approx(sigma)
+    assert papers.window_tree_gaussian(1.0, 1e-6, window=window).scale == pytest.approx(sigma)
     nodes = [len(reference.dyadic(t - window + 1, t)) for t in range(2 * window, 3 * window)]
     total = sums.Correlated(1, budget=reticent.Budget(1.0, 1e-6, window=window))
     mine = total.error(10**7)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import secrets
 import sys
 import threading
 from fractions import Fraction
@@ -11,7 +12,8 @@ import numpy as np
 import pytest
 
 import reticent
-from reticent import _state, sums
+from reticent import sums
+from reticent.state import files, lease
 from reticent.sums import base
 
 from . import reference
@@ -29,7 +31,7 @@ def _own_cache(tmp_path, monkeypatch):
 
 
 def frozen(total):
-    return _state.dumps(total.state())
+    return files.dumps(total.state())
 
 
 # The exact part -----------------------------------------------------------------------------------
@@ -76,21 +78,17 @@ def test_the_noise_does_not_depend_on_the_data(name, precision):
     assert np.allclose(loud - quiet, np.cumsum(rows, axis=0), rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", [n for n in CASES if "window" in n] + ["independent-gaussian"])
-def test_endless_totals_stay_exact_across_rebasing(name, monkeypatch):
-    """Against Python's own whole numbers, with what has expired moved out every few steps."""
+ENDLESS = [n for n in CASES if "window" in n or "correlated" in n] + ["independent-gaussian"]
 
-    def soon(self):
-        return max(self.budget.window or 1, 9)
 
-    monkeypatch.setattr(sums.RunningTotal, "_rebase_every", property(soon))
+@pytest.mark.parametrize("name", ENDLESS)
+def test_endless_totals_stay_exact_across_carries(name, monkeypatch):
+    """Against Python's own whole numbers, with the high part carried away every few steps."""
+    monkeypatch.setattr(base, "_CARRY", 3)
     monkeypatch.setattr(base, "_BLOCK", 14)
     steps = 700
     rows = np.random.default_rng(4).integers(-512, 700, (steps, 2)) / 1024
-    quiet, loud = CASES[name](2), CASES[name](2)
-    if name.startswith("independent"):
-        budget = GAUSSIAN.with_(window=7)
-        quiet, loud = CASES[name](2, budget=budget), CASES[name](2, budget=budget)
+    quiet, loud = CASES[name](2, None), CASES[name](2, None)
     noise = quiet.run(np.zeros((steps, 2)))
     outputs = loud.run(rows)
     step = Fraction(loud._noise.step)
@@ -99,7 +97,28 @@ def test_endless_totals_stay_exact_across_rebasing(name, monkeypatch):
         whole = [w + int(Fraction(float(x)) / step) for w, x in zip(whole, rows[t], strict=True)]
         expected = [w * step + Fraction(float(z)) for w, z in zip(whole, noise[t], strict=True)]
         assert [Fraction(float(x)) for x in outputs[t]] == expected
-    assert np.abs(loud._total).max() <= 2 * soon(loud) / loud._noise.step
+    # at most what a block of seven rows can add is left
+    assert np.abs(loud._total).max() <= 4 + 7 / loud._noise.step
+    assert (
+        loud._base / (8 * loud._noise.step) == np.rint(loud._base / (8 * loud._noise.step))
+    ).all()
+
+
+def test_a_released_total_is_the_exact_one_rounded_once():
+    """Far beyond 2^53 steps, and however it was split: what leaves is a function of the exact sum."""
+    total = sums.Correlated(1, budget=GAUSSIAN, seed=3)
+    total.run(np.zeros((3, 1)))
+    step = Fraction(total._noise.step)
+    for high, low in ((2**36, 5), (-(2**36), 2**40 + 1), (2**35 + 1, -(2**43) - 3)):
+        state = total.state()
+        whole = high * 2**32 + low
+        for carried in (0, 1, 1000):
+            state["id"] = secrets.token_hex(16)  # as if it were another stream
+            state["base"] = np.array([float((high - carried) * 2**32 * step)])
+            state["total"] = np.array([low + carried * 2**32])
+            twin = sums.Correlated.from_state(state)
+            noise = int(twin._block[twin._row, 0])
+            assert Fraction(float(twin.add(None)[0])) == Fraction(float((whole + noise) * step))
 
 
 @pytest.mark.parametrize("kind", [sums.WindowTree, sums.Correlated])
@@ -124,8 +143,14 @@ def test_the_exact_total_never_overflows(name, horizon):
                 CASES[name](1, horizon, budget=budget)
             continue
         total = CASES[name](1, horizon, budget=budget)
-        endless = horizon is None and (total.budget.window is not None or "independent" in name)
-        most = horizon or (2 * total._rebase_every if endless else base._FIRST_EPOCH)
+        if (
+            total._is_endless
+        ):  # what is in the total between two carries, and noise of 40 deviations
+            last = int(min(total._last_step, 2**60))
+            reach = total._block_rows * total.norm + 40 * total.error(last)
+            assert reach / total._noise.step + 2**base._CARRY < 2.0**53
+            continue
+        most = horizon or base._FIRST_EPOCH
         reach = most * total.norm / total._noise.step + 100 * total.error(1) / total._noise.step
         assert reach < 2.0**62
 
@@ -169,7 +194,7 @@ def test_error_of_gamma_noise_is_the_empirical_deviation(name, precision):
     nothing = np.zeros((steps, 3))
     for repeat in range(SAMPLES):
         total._begin()
-        total._lease = _state.Lease()
+        total._lease = lease.Lease()
         samples[:, repeat] = total.run(nothing)[:, repeat % 3]
     check_variances(name, samples, [total.error(t) for t in range(1, steps + 1)])
 
@@ -183,7 +208,7 @@ def test_error_of_gamma_noise_in_epochs_and_far_out(name, monkeypatch):
     samples = np.empty((steps, SAMPLES))
     for repeat in range(SAMPLES):
         total._begin()
-        total._lease = _state.Lease()
+        total._lease = lease.Lease()
         samples[:, repeat] = total.run(np.zeros((steps, 2)))[:, repeat % 2]
     check_variances(name, samples, [total.error(t) for t in range(1, steps + 1)])
 
@@ -339,14 +364,9 @@ BAD_ROWS = {
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("name", CASES)
 def test_bad_contributions_change_nothing(name, precision, monkeypatch):
-    """At the first step, within a block, and where a block, an epoch or a rebasing ends."""
+    """At the first step, within a block, and where a block or an epoch ends."""
     monkeypatch.setattr(base, "_BLOCK", 8)
     monkeypatch.setattr(base, "_FIRST_EPOCH", 8)
-
-    def soon(self):
-        return max(self.budget.window or 1, 8)
-
-    monkeypatch.setattr(sums.RunningTotal, "_rebase_every", property(soon))
     total = CASES[name](2, None, noise_precision=precision)
     twin = CASES[name](2, None, noise_precision=precision)
     for _ in range(3):
@@ -533,11 +553,11 @@ def test_pure_noise_with_a_delta_meets_its_budget(noise):
 
 def test_published_noise_is_reported_as_it_is(monkeypatch):
     """The paper's own noise, and the mu of the worst record under it, from the matrix."""
-    from reticent.privacy import published
+    from reticent import papers
 
     budget = reticent.Budget(1.0, 1e-6, window=12)
     total = sums.WindowTree(80, budget=budget, noise_precision="float", calibration="published")
-    assert total.error(1) == published.window_tree_gaussian(1.0, 1e-6, window=12).scale
+    assert total.error(1) == papers.window_tree_gaussian(1.0, 1e-6, window=12).scale
     matrix = reference.as_matrix(total, 40, monkeypatch)
     assert total.guarantee.gdp == pytest.approx(reference.worst_mu(matrix, 12), rel=1e-9)
     for estimator in ("plain", "honaker"):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import reticent
-from reticent import erm, losses, sets, vertical
-from reticent.privacy import BudgetExceeded, published
+from reticent import erm, losses, papers, sets, vertical
+from reticent.privacy import BudgetExceeded
 from reticent.vertical import (
     Coordinator,
     InProcess,
@@ -182,7 +182,7 @@ def test_sampling_parties_does_not_shrink_the_solution(make_party):
 def test_the_printed_sketch_noise_is_refused(make_transport):
     """Noise with a 1/n that the message does not have: a site's own ledger sees what it costs."""
     budget = reticent.Budget(1.0, 1e-6)
-    printed = published.vertical_sketch(1.0, 1e-6, parties=3, steps=10, n=400,
+    printed = papers.vertical_sketch(1.0, 1e-6, parties=3, steps=10, n=400,
                                         singular_value=4.0, column_norm=1.0)  # fmt: skip
     coordinator = Coordinator(make_transport(ledger=budget))
     with pytest.raises(RefusedByParty, match="budget") as caught:
@@ -203,7 +203,7 @@ def test_published_noise_runs_and_its_truth_is_told(make_transport):
     fit = Coordinator(make_transport(ledger=reticent.Budget(50.0, 1e-6))).run(
         budget=budget, variant="product", rounds=10, sketch_size=50, calibration="published"
     )
-    index = published.vertical_index(1.0, 1e-6, parties=3, steps=10, n=400, norm=2.0)
+    index = papers.vertical_index(1.0, 1e-6, parties=3, steps=10, n=400, norm=2.0)
     plan = fit.plans["north"]
     assert plan.selection == "laplace"
     assert plan.selection_scale == pytest.approx(400 * float(index.scale))
@@ -268,7 +268,7 @@ def test_nobody_pays_for_a_run_that_another_refuses(make_party, stingy):
     assert caught.value.code == "budget"
     assert [party.ledger.entries for party in parties.values()] == [(), (), ()]
     # the same run, once the party has thought better of it
-    parties[stingy].ledger = reticent.Ledger(reticent.Budget(5.0, 1e-6))
+    parties[stingy].ledger = reticent.Ledger(reticent.Budget(5.0, 1e-6), adaptive=True)
     assert coordinator.resume().finished
     assert [len(party.ledger.entries) for party in parties.values()] == [1, 1, 1]
 
@@ -545,56 +545,3 @@ def test_one_shot_sketch_meets_its_budget_and_fits_where_noise_is_small(table):
     assert loss_of(A, y, fit.point) < 1e-4
     with reticent.Ledger(reticent.Budget(0.5, 1e-6)), pytest.raises(BudgetExceeded):
         vertical.one_shot_sketch(blocks, y, budget=budget)
-
-
-# ---------------------------------------------------------------- Ray, by a stand-in
-
-
-def test_the_ray_transport_with_a_stand_in(table, make_party, monkeypatch):
-    """Ray itself is not needed to test the adapter: a stand-in runs actors in this process."""
-    import sys
-    import types
-
-    class RayError(Exception):
-        pass
-
-    class Method:
-        def __init__(self, call):
-            self.call = call
-
-        def remote(self, *given):
-            return lambda: self.call(*given)
-
-    class Actor:
-        def __init__(self, made):
-            self.handle = Method(made.handle)
-
-    def remote(kind):
-        return types.SimpleNamespace(remote=lambda *given: Actor(kind(*given)))
-
-    def get(future, timeout):
-        try:
-            return future()
-        except ZeroDivisionError as error:
-            raise RayError from error
-
-    fake = types.SimpleNamespace(
-        remote=remote, get=get, exceptions=types.SimpleNamespace(RayError=RayError)
-    )
-    monkeypatch.setitem(sys.modules, "ray", fake)
-    from reticent.vertical.ray import RayActors
-
-    cuts = dict(zip(("north", "east", "south"), CUTS, strict=True))
-    actors = RayActors({n: lambda n=n, c=c: make_party(n, c) for n, c in cuts.items()})
-    fit = Coordinator(actors).run(budget=BIG, rounds=25, radius=0.9, **CLEAR)
-    assert np.allclose(fit.point, reference(*table, "ball", 25, 0.9), atol=1e-6)
-
-    class Dead:
-        def handle(self, request):
-            return 1 / 0
-
-    with pytest.raises(PartyLost, match="RayError"):
-        Coordinator(RayActors({"north": Dead})).run(budget=BIG)
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ImportError, match="pip install ray"):
-        RayActors({})

@@ -11,9 +11,10 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.special import ndtr
 
 import reticent
-from reticent import _state
+from reticent.state import files
 from reticent.vertical import Party, Plan, SignSketch, messages
 from reticent.vertical._site import SiteFile
 from reticent.vertical.messages import (
@@ -256,11 +257,11 @@ def test_a_plan_that_is_considered_changes_nothing(make_party, noisy, tmp_path):
     assert begin(party, noisy).guarantee == answer.guarantee
     # also while a run is open, whose noise it must not touch
     ask(party, step(2))
-    kept, source = contents(tmp_path), _state.dumps(party._source.state())
+    kept, source = contents(tmp_path), files.dumps(party._source.state())
     assert isinstance(ask(party, consider(noisy, run=bytes(16))), Ready)
     refused(party, consider(noisy, run=bytes(16), selection_scale=1e-3), "budget")
     assert contents(tmp_path) == kept
-    assert _state.dumps(party._source.state()) == source
+    assert files.dumps(party._source.state()) == source
     assert len(party.ledger.entries) == 1
     assert isinstance(ask(party, step(3)), Choice)
 
@@ -482,7 +483,7 @@ def test_killed_while_an_answer_is_written_or_before_it_left(
     assert party._memory.rounds == (1 if written is not None else 2)
     answer = party.handle(step(3).encode())
     if written is None:
-        assert answer == _state.loads(lost[0][8:])["answer"].tobytes()
+        assert answer == files.loads(lost[0][8:])["answer"].tobytes()
     assert party._memory.rounds == 2
     again = restart(make_party, tmp_path)
     assert again.handle(step(3).encode()) == answer
@@ -640,9 +641,9 @@ def test_a_ledger_that_forgot_an_open_run_stops_it(tmp_path):
         rows=6, rounds=2, columns=0, clip=2.0, selection_scale=50.0, sketch_scale=1.0, sketch_size=6
     )
     budget = reticent.Budget(5.0, 1e-6)
-    party = Party("one", np.eye(6), ledger=reticent.Ledger(budget), **about)
+    party = Party("one", np.eye(6), ledger=reticent.Ledger(budget, adaptive=True), **about)
     assert isinstance(messages.decode(party.handle(plan.request(bytes(16), 1).encode())), Ready)
-    again = Party("one", np.eye(6), ledger=reticent.Ledger(budget), **about)
+    again = Party("one", np.eye(6), ledger=reticent.Ledger(budget, adaptive=True), **about)
     answer = messages.decode(again.handle(messages.End(run=bytes(16), sequence=2).encode()))
     assert answer.reason == "budget"
     assert not again.ledger.entries
@@ -726,8 +727,66 @@ def test_a_run_is_held_against_its_price_once(make_party, noisy, tmp_path, monke
 def test_without_a_ledger_entry_the_price_is_what_was_answered(make_party, noisy):
     party = make_party()
     begin(party, noisy)
-    party.ledger = reticent.Ledger(reticent.Budget(5.0, 1e-6))
+    party.ledger = reticent.Ledger(reticent.Budget(5.0, 1e-6), adaptive=True)
     party._terms = Terms(feature_bound=100.0, lattice=False, seeded=True)
     assert "other terms" in refused(party, step(2), "plan")
     party._terms = Terms(lattice=False, seeded=True)
     assert isinstance(ask(party, step(2)), Choice)
+
+
+# ---------------------------------------------------------------- a coordinator that adapts
+
+
+def finest(accepted, low, high):
+    """The least scale of noise that is accepted, between one that is not and one that is."""
+    for _ in range(45):
+        middle = (low * high) ** 0.5
+        low, high = (low, middle) if accepted(middle) else (middle, high)
+    return high
+
+
+def test_a_coordinator_that_chooses_the_next_run_by_the_last_answer(make_party, plan):
+    """The delta it reaches with two runs, the second of which is one of two kinds, exactly.
+
+    The first run is Gaussian. At each value of its privacy loss the coordinator takes whichever
+    second run hurts more: a Gaussian one or one choice with Laplace noise (pure), each with as
+    little noise as the party accepts at that moment. Integrated over the loss of the first.
+    """
+    budget = reticent.Budget(1.0, 1e-6)
+    party = make_party(ledger=budget)
+    terms = Terms(lattice=False, seeded=True)
+    sketch = plan.with_(rounds=0, columns=0, labels="send", value_scale=0.0, label_scale=1.0)
+    choice = plan.with_(rounds=1, columns=0, selection="laplace", value_scale=0.0)
+
+    def mu(scale):
+        return promise(sketch.with_(label_scale=scale), terms).gdp
+
+    first = finest(lambda scale: mu(scale) <= 0.2 * budget.mu, 1e-3, 1e6)
+    begin(party, sketch.with_(label_scale=first))
+
+    def accepts(proposal):
+        return isinstance(ask(party, consider(proposal, run=bytes(16))), Ready)
+
+    gaussian = mu(finest(lambda s: accepts(sketch.with_(label_scale=s)), 1e-3, 1e6))
+    least = finest(lambda s: accepts(choice.with_(selection_scale=s)), 1e-3, 1e9)
+    pure = promise(choice.with_(selection_scale=least), terms).pure
+    z = np.linspace(-10.0, 12.0, 40_001)
+    left = budget.epsilon - (mu(first) * z + mu(first) ** 2 / 2)  # of epsilon, at each loss
+    by_gaussian = ndtr(gaussian / 2 - left / gaussian)
+    by_gaussian -= np.exp(left) * ndtr(-gaussian / 2 - left / gaussian)
+    likely = 1.0 / (1.0 + np.exp(-pure))
+    by_choice = sum(
+        weight * np.maximum(-np.expm1(np.minimum(left - loss, 0.0)), 0.0)
+        for weight, loss in ((likely, pure), (1.0 - likely, -pure))
+    )
+    density = np.exp(-z * z / 2) / np.sqrt(2 * np.pi)
+    delta = float((np.maximum(by_gaussian, by_choice) * density).sum() * (z[1] - z[0]))
+    assert delta <= budget.delta * (1 + 1e-6)
+    # and the party is not stingier than it must be: the Gaussian one alone takes all that is left
+    assert delta >= budget.delta * (1 - 1e-3)
+
+
+def test_a_party_needs_a_ledger_that_allows_for_adaptive_coordinators(make_party, tmp_path):
+    with pytest.raises(ValueError, match="adaptive=True"):
+        make_party(ledger=reticent.Ledger(reticent.Budget(1.0, 1e-6)))
+    assert make_party(folder=tmp_path, seed=None).ledger.adaptive

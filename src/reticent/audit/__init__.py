@@ -1,4 +1,4 @@
-"""Attacks on our own claims, and the same tools for yours: many runs, one run, last bits, second roads."""
+"""Attacks on our own claims, and the same tools for yours: exact losses, many runs, one run, last bits."""
 
 from reticent.audit import statistics
 from reticent.audit.attack import mechanism
@@ -9,10 +9,13 @@ from reticent.audit.recompute import Agreement, Recomputed, guarantee
 from reticent.audit.registry import Pair, names, register, unregister, worst_case
 from reticent.audit.statistics import Classifier, Fisher, GaussianRatio, Labels, SphericalRatio
 from reticent.audit.summary import Line, Report, run_all
+from reticent.audit.whitebox import Exact, white_box
+from reticent.audit.whitebox_cases import names as white_box_names
 
 __all__ = [
     "Agreement",
     "Classifier",
+    "Exact",
     "Finding",
     "Fisher",
     "GaussianRatio",
@@ -34,5 +37,7 @@ __all__ = [
     "run_all",
     "statistics",
     "unregister",
+    "white_box",
+    "white_box_names",
     "worst_case",
 ]

@@ -13,7 +13,6 @@ promised anything about, but the noise of all earlier ones correlates with their
 
 from __future__ import annotations
 
-import contextvars
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.optimize import linprog
 
-from reticent.privacy import Budget
+from reticent.privacy import Budget, uncharged
 from reticent.sums import RunningTotal
 
 FloatArray = NDArray[np.float64]
@@ -54,7 +53,7 @@ def _twin(total: RunningTotal, dim: int) -> RunningTotal:
     arguments = total._arguments() | {"dim": dim}
     arguments["budget"] = Budget(**arguments["budget"])
     kind = next(cls for cls in type(total).__mro__ if cls.__module__.startswith("reticent."))
-    return contextvars.Context().run(lambda: kind(**arguments))
+    return uncharged(lambda: kind(**arguments))
 
 
 def mix(total: RunningTotal, steps: int, stretch: int | None = None) -> Mix:

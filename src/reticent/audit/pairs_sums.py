@@ -21,11 +21,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent import _state, sums
+from reticent import sums
 from reticent.audit import matrices
 from reticent.audit.registry import Pair, register
 from reticent.audit.statistics import Classifier, Fisher, GaussianRatio, SphericalRatio, Statistic
 from reticent.privacy import Budget
+from reticent.state.lease import Lease
 
 FloatArray = NDArray[np.float64]
 
@@ -58,7 +59,7 @@ def side_by_side(
 
 def again(total: sums.RunningTotal) -> None:
     """Start a total over with fresh noise, as a new one would; far quicker than building it."""
-    total._lease = _state.Lease()
+    total._lease = Lease()
     total._begin()
 
 

@@ -79,7 +79,7 @@ def _transcript(world: float, place: int, budget: Budget, plan: Plan, rounds: in
     """All that one party says to a coordinator that pushes the second record to its clip."""
     X = np.zeros((2, 2))
     X[1] = (world, -world)
-    party = Party(f"party {place}", X, ids=range(2), ledger=_Generous(budget), key=_KEY,
+    party = Party(f"party {place}", X, ids=range(2), ledger=_Generous(budget, adaptive=True), key=_KEY,
                   labels=np.zeros(2))  # fmt: skip
     _open(party, plan)
     told: list[float] = []

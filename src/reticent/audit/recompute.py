@@ -230,7 +230,7 @@ def _of_iterates(learner: PerturbedIterates) -> Iterator[Recomputed | str]:
 
 
 def _tight(total: RunningTotal) -> bool:
-    """Whether the claim is meant to be the exact truth: not where it allows for a paper's own noise."""
+    """Whether the claim is meant to be the exact truth: not where the noise is prescribed."""
     return getattr(total, "calibration", "exact") == "exact"
 
 

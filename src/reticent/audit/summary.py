@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reticent._checks import integer, number
-from reticent.audit import extras, registry
+from reticent.audit import extras, registry, whitebox_cases
 from reticent.audit.finding import Finding
 from reticent.audit.recompute import Agreement
 from reticent.audit.recompute import guarantee as recompute
+from reticent.audit.whitebox import Exact
 from reticent.trace import Progress
 
 COLUMNS = ("algorithm", "setting", "claimed", "found", "share", "recomputed", "verdict")
@@ -29,11 +30,11 @@ _FULL_MICROSECONDS = 1.5e7
 
 @dataclass(frozen=True)
 class Line:
-    """One algorithm in one setting: the attack, and the guarantee by another road."""
+    """One algorithm in one setting: the attack or the exact loss, and the guarantee recomputed independently."""
 
     name: str
     setting: str
-    finding: Finding
+    finding: Finding | Exact
     agreement: Agreement | None = None
     seconds: float = 0.0
 
@@ -44,6 +45,8 @@ class Line:
 
     @property
     def verdict(self) -> str:
+        if isinstance(self.finding, Exact):
+            return self.finding.verdict
         if not self.finding.holds:
             return "REFUTED"
         return "holds" if self.holds else "RECOMPUTED OTHERWISE"
@@ -131,21 +134,25 @@ def run_all(
     runs: int | None = None,
     false_alarm: float = 1e-6,
     progress: bool = False,
+    white_box: bool = True,
 ) -> Report:
-    """Attack every registered worst case, recompute every guarantee, look at last bits and at one long run.
+    """Attack every registered worst case, recompute every guarantee, compute exact losses, look at last bits.
 
     Parameters
     ----------
     quick
         A minute or two; otherwise a million runs of each world wherever a run is cheap.
     names
-        Which worst cases, by name; by default all of them.
+        Which worst cases and which families of white-box lines, by name (:func:`reticent.audit.names`,
+        :func:`reticent.audit.white_box_names`); by default all of them.
     runs
         So many runs of each world, whatever they cost.
     false_alarm
         The probability that anything in the report is refuted although it is true, at most.
     progress
         Whether to show how far it is, on standard error.
+    white_box
+        Whether the white-box lines are among those that are taken by default.
 
     Examples
     --------
@@ -156,12 +163,28 @@ def run_all(
     alarm = number(false_alarm, "false_alarm", low=0.0, high=1.0, open_low=True, open_high=True)
     runs = None if runs is None else integer(runs, "runs", low=8)
     start = time.perf_counter()
-    wanted = registry.names() if names is None else tuple(names)
-    plan = [(name, changes) for name in wanted for changes in registry.variants(name)]
+    families = whitebox_cases.names() if white_box or names is not None else ()
+    wanted = (*registry.names(), *families) if names is None else tuple(names)
+    exact = [
+        (name, case)
+        for name in wanted
+        if name in families
+        for case in whitebox_cases.cases(name)
+        if case.quick or not quick
+    ]
+    attacked = [name for name in wanted if name not in families]
+    plan = [(name, changes) for name in attacked for changes in registry.variants(name)]
     more = [*extras.last_bits(), *extras.one_runs()] if names is None else []
-    each = alarm / (len(plan) + len(more))
+    each = alarm / max(1, len(plan) + len(more))
     lines = []
-    with Progress("audit", len(plan) + len(more), progress) as bar:
+    with Progress("audit", len(exact) + len(plan) + len(more), progress) as bar:
+        # first: these need no luck
+        for name, case in exact:
+            began = time.perf_counter()
+            lines.append(
+                Line(name, case.setting, case.check(), seconds=time.perf_counter() - began)
+            )
+            bar.advance(1)
         for name, changes in plan:
             lines.append(_attack(name, changes, quick, runs, each))
             bar.advance(1)

@@ -21,20 +21,22 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent import _checks, _state
-from reticent.bandit import described, kernels, plan, playing, totals
+from reticent import _checks
+from reticent.bandit import kernels, plan, playing, totals
 from reticent.bandit.centring import Centring
 from reticent.bandit.frame import Frame
 from reticent.bandit.mirror import KNOWN, Mirror
 from reticent.bandit.tickets import Desk, Ticket, issue
-from reticent.noise.source import generation
-from reticent.privacy import Budget, Guarantee, PrivacyLeakWarning, charge
+from reticent.privacy import Budget, Guarantee, PrivacyLeakWarning, charge, uncharged
 from reticent.sets import ConvexSet
+from reticent.state import parts
+from reticent.state.files import check_kind
+from reticent.state.lease import Lease, claim
 from reticent.trace import Play
 
 FloatArray = NDArray[np.float64]
 
-STATE_VERSION = 1
+STATE_VERSION = 2
 
 
 class Bandit(Frame):
@@ -49,8 +51,7 @@ class Bandit(Frame):
 
     def _begin(self) -> None:
         super()._begin()
-        self._lease = _state.Lease()
-        self._generation = generation()
+        self._lease = Lease()
         self._desk = Desk(self.patience)
         self.clipped = 0
         self._asked = self._answered = self._moves = 0
@@ -65,18 +66,20 @@ class Bandit(Frame):
     def _arguments(self) -> dict[str, Any]:
         """What the learner is built with again from a state."""
 
+    @property
+    def _position(self) -> tuple[str, int]:
+        return self._lease.id, self._moves
+
     def _check_turn(self) -> None:
-        if self._generation != generation():
-            raise _state.copied("learner")
         if self._lease.furthest != self._moves:
-            raise _state.overtaken("learner", self._lease, self._moves, "move")
+            self._lease.check(self._moves, "learner", "move")
 
     # What users call -------------------------------------------------------------------------------
 
     def ask(self) -> Ticket:
         """The next point to play, in the shape of the set; it is also the ticket for its value."""
         with self._lock:
-            if self._lease.furthest != self._moves or self._generation != generation():
+            if self._lease.furthest != self._moves:
                 self._check_turn()
             if self._in_round == self._length or not self.stale:
                 self._prepare_play()
@@ -117,7 +120,7 @@ class Bandit(Frame):
         if value is not None and not (type(value) is float and math.isfinite(value)):
             value = _checks.number(value, "value")
         with self._lock:
-            if self._lease.furthest != self._moves or self._generation != generation():
+            if self._lease.furthest != self._moves:
                 self._check_turn()
             number = self._asked if ticket is None else _number(ticket)
             # The ticket is closed before its value is taken: told again after an interrupt, the same
@@ -229,16 +232,14 @@ class Bandit(Frame):
     def state(self) -> dict[str, Any]:
         """All that is needed to go on as if nothing had happened. A secret: it holds clean sums."""
         with self._lock:
-            if self._generation != generation():
-                self._check_turn()
-            self._lease.publish()
+            self._lease.publish(self, "learner")
             waiting = [self._direction.copy(), self._factor] if self._waiting else None
             return {
                 "version": STATE_VERSION,
                 "kind": type(self).__name__,
                 "id": self._lease.id,
                 "moves": self._moves,
-                "set": described.describe(self.set),
+                "set": parts.describe(self.set),
                 "arguments": self._arguments(),
                 "plan": self._plan.to_dict(),
                 "round": [self._epoch, self._round, self._in_round, self._sums_in_total],
@@ -264,12 +265,12 @@ class Bandit(Frame):
         Parameters
         ----------
         state
-            What :meth:`state` returned, or what `reticent._state.load` read.
+            What :meth:`state` returned, or what `reticent.load_state` read.
         set, mirror
             Given again where they are not the library's own, or cannot be rebuilt from data.
         """
-        _state.check_kind(state, cls, STATE_VERSION)
-        convex = described.restore(state["set"], set)
+        check_kind(state, cls, STATE_VERSION)
+        convex = parts.restore(state["set"], set, "set")
         arguments = dict(state["arguments"])
         if arguments["budget"] is not None:
             arguments["budget"] = Budget(**arguments["budget"])
@@ -282,13 +283,14 @@ class Bandit(Frame):
                 f"the state was saved with a mirror map of the user's own, {arguments['mirror']}; "
                 "give it again: from_state(state, mirror=...)"
             )
-        lease = _state.claim(state["id"], state["moves"], "move")
-        learner = totals.unledgered(lambda: cls(convex, **arguments))
+        lease = claim(state["id"], state["moves"], "learner", "move")
+        learner = uncharged(lambda: cls(convex, **arguments))
         learner._restore(state, lease)
         return learner
 
-    def _restore(self, state: dict[str, Any], lease: _state.Lease) -> None:
+    def _restore(self, state: dict[str, Any], lease: Lease) -> None:
         self._lease, self._moves = lease, int(state["moves"])
+        lease.hold(self)
         self._plan = plan.Plan(**state["plan"])
         self._epoch, number, done, self._sums_in_total = state["round"]
         self._set_round(number, done)

@@ -26,6 +26,7 @@ class Directions:
     def __init__(self, geometry: Geometry, seed: int | None) -> None:
         self._geometry = geometry
         self._source = Source(seed)
+        self._begun_with = self._source.state()
         self._rows = max(1, _NUMBERS // geometry.center.size)
         self._set(np.empty((0, geometry.dim)))
 
@@ -39,15 +40,26 @@ class Directions:
         left = len(self.inner) - self.row
         if left:
             return left
-        fresh = np.empty((self._rows, self._geometry.dim))
+        self._draw(self._rows)
+        return self._rows
+
+    def _draw(self, rows: int) -> None:
+        self._begun_with = self._source.state()
+        self._source.ratchet()
+        fresh = np.empty((rows, self._geometry.dim))
         self._source.normals(fresh)
         kernels.normalise(fresh)
         self._set(fresh)
-        return self._rows
 
     def state(self) -> dict[str, Any]:
-        return {"left": self.inner[self.row :].copy(), "source": self._source.state()}
+        if self.row == len(self.inner):
+            return {"source": self._source.state(), "block": [0, 0]}
+        return {"source": self._begun_with, "block": [len(self.inner), self.row]}
 
     def restore(self, state: dict[str, Any]) -> None:
         self._source = Source.from_state(state["source"])
-        self._set(state["left"].copy())
+        self._set(self.inner[:0])
+        rows, used = state["block"]
+        if used:
+            self._draw(rows)
+            self.row = used

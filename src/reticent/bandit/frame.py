@@ -24,7 +24,7 @@ from reticent.bandit.directions import Directions
 from reticent.bandit.geometry import survey
 from reticent.bandit.mirror import Mirror
 from reticent.bandit.responses import Response
-from reticent.privacy import Budget, Guarantee, Release, curves
+from reticent.privacy import Budget, Guarantee, Release, curves, prescribed, uncharged
 from reticent.sets import ConvexSet
 
 FloatArray = NDArray[np.float64]
@@ -64,7 +64,7 @@ class Frame(ABC):
         self.lipschitz = _checks.number(lipschitz, "lipschitz", low=0.0, open_low=True)
         self.horizon = None if horizon is None else _checks.integer(horizon, "horizon", low=1)
         self.values = checks.values_of(values)
-        self.calibration = _checks.choice(calibration, "calibration", ("exact", "published"))
+        self.calibration = prescribed.check(calibration)
         self.private, self.budget = bool(private), checks.budget_of(budget, private)
         self.stale = bool(stale)
         self.centring = _checks.choice(centring, "centring", CENTRING)
@@ -77,9 +77,9 @@ class Frame(ABC):
         self.noise_precision = _checks.choice(
             noise_precision, "noise_precision", ("lattice", "float")
         )
-        if self.calibration == "published" and self.horizon is None:
+        if self.calibration != "exact" and self.horizon is None:
             raise ValueError(
-                "the published noise needs a horizon: give one, or calibration='exact'"
+                f"{self.calibration} noise needs a horizon: give one, or calibration='exact'"
             )
         self._total_word, self._noise = "clean", "none"
         if self.budget is not None:
@@ -144,7 +144,7 @@ class Frame(ABC):
             relative_error=lambda: self._build(sums, plays, 1.0, None).error(sums),
             before=before,
             watches=self._watches,
-            published=self.calibration == "published",
+            prescribed=self._prescribed(plays),
         )
         total = self._build(sums, plays, made.norm, seed)
         if self._total is not None:
@@ -182,13 +182,24 @@ class Frame(ABC):
         make: Any = totals.BY_WORD[self._total_word]
         if self._total_word != "correlated":
             facts["noise"] = self._noise
-        if self.calibration == "published":
-            make = totals.PrintedTree
-            facts |= {"plays": plays, "lipschitz": self.lipschitz}
+        if self.calibration != "exact":
+            known = {"plays": plays, "lipschitz": self.lipschitz}
+            rule = prescribed.Calibration(self.calibration, "bandit", tuple(known.items()))
+            facts |= {"estimator": "plain", "calibration": rule}
         elif self.horizon is None and self._noise != "gaussian":
             # every epoch makes the same promise, and only the pure one is the same for all lengths
             budget = budget.with_(delta=0.0)
-        return totals.unledgered(lambda: make(self._width, sums, budget=budget, **facts))
+        return uncharged(lambda: make(self._width, sums, budget=budget, **facts))
+
+    def _prescribed(self, plays: int) -> tuple[float, float] | None:
+        """Smoothing radius and step, where the calibration has some of its own."""
+        if self.calibration == "exact":
+            return None
+        found: tuple[float, float] = prescribed.find(self.calibration, "bandit-constants")(
+            plays=plays, dim=self._geometry.dim, diameter=self._geometry.diameter,
+            lipschitz=self.lipschitz,
+        )  # fmt: skip
+        return found
 
     def _promise(self) -> Guarantee:
         if self.budget is None:

@@ -16,8 +16,8 @@ import numpy as np
 
 from reticent._compile import compiled, specialised
 from reticent.losses.kernels import LINEAR
+from reticent.noise.door import admit
 from reticent.sets.kernels import linear_minimizer_inplace, project_inplace
-from reticent.sums.kernels import absorb, multiplier
 
 
 @compiled
@@ -39,16 +39,30 @@ def normalise(rows):  # type: ignore[no-untyped-def]
 def take(u, w, factor, watch, pending, limit, per_step):  # type: ignore[no-untyped-def]
     """Add one record, clipped as a vector and truncated to the lattice; w is its deviation in [-1, 1].
 
-    Two more entries ride along where the batch has room for them: the deviation and its square.
+    Two more entries ride along where the batch has room for them: the deviation and its square. A
+    record that is not finite adds nothing.
     """
     n = u.size
-    v = np.empty(pending.size)
+    room = np.empty((2, pending.size))
+    v = room[0]
     for i in range(n):
         v[i] = factor * w * u[i]
     if pending.size > n:
         v[n] = watch * w
         v[n + 1] = watch * (w * w)
-    absorb(pending, v, multiplier(v, limit, per_step))
+    admit(v, per_step, limit * per_step, pending, room[1])
+
+
+@compiled
+def deviation(value, baseline, clip):  # type: ignore[no-untyped-def]
+    """How far a value lies from the baseline, in units of the clip and within [-1, 1], and whether it was clipped.
+
+    A value that is no number, as a difference of infinities is, is clipped to the baseline.
+    """
+    w = (value - baseline) / clip
+    if abs(w) <= 1.0:
+        return w, 0
+    return (math.copysign(1.0, w) if w == w else 0.0), 1
 
 
 @compiled
@@ -148,10 +162,8 @@ def batch(form):  # type: ignore[no-untyped-def]
         for t in range(A.shape[0]):
             place(base, radius, directions[t], x)
             losses[t] = _value(form)(scale, A[t], x)
-            w = (losses[t] - baseline) / clip
-            if abs(w) > 1.0:
-                w = math.copysign(1.0, w)
-                clipped += 1
+            w, beyond = deviation(losses[t], baseline, clip)
+            clipped += beyond
             take(U[t], w, factor, watch, pending, limit, per_step)
         return clipped
 
@@ -187,10 +199,8 @@ def projected(form, kind):  # type: ignore[no-untyped-def]
                 wait = every
             wait -= 1
             losses[t] = _value(form)(scale, A[t], point)
-            w = (losses[t] - baseline) / clip
-            if abs(w) > 1.0:
-                w = math.copysign(1.0, w)
-                clipped += 1
+            w, beyond = deviation(losses[t], baseline, clip)
+            clipped += beyond
             take(U[t], w, factor, 0.0, pending, limit, per_step)
             for i in range(pending.size):
                 total[i] += pending[i]

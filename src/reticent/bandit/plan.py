@@ -117,25 +117,25 @@ def make(
     relative_error: Callable[[], float],
     before: float,
     watches: bool,
-    published: bool,
+    prescribed: tuple[float, float] | None,
 ) -> Plan:
     """The plan of an epoch.
 
     ``relative_error`` is the standard deviation of the noise in the total for records of norm one;
-    ``before`` the squared size of what earlier epochs left in the total.
+    ``before`` the squared size of what earlier epochs left in the total. ``prescribed`` are a radius
+    and a step to use where none are given, instead of those that make the bound least.
     """
     n, mirror_range = geometry.dim, mirror.range(geometry)
-    if published:
-        radius = geometry.diameter * math.sqrt(n) / plays**0.25 if smoothing is None else smoothing
-        constant = geometry.diameter / (plays**0.75 * math.sqrt(n) * lipschitz)
-        step = constant if step is None else step
+    if prescribed is not None:
+        radius = prescribed[0] if smoothing is None else smoothing
+        step = prescribed[1] if step is None else step
     low, high = values_within(values, lipschitz, geometry, 0.0)
     noise = relative_error()
     # squared size of the gradient estimates of the whole epoch, for records of norm one
     patience = 3.0 if stale else 1.0
     square = mirror.dual_square(geometry)
     size = square * (0.5 * patience * plays + NOISE_WEIGHT * n * noise**2)
-    if not published:
+    if prescribed is None:
         radius = smoothing if smoothing is not None else _smoothing(
             geometry, mirror_range, size, plays, lipschitz, 0.5 * n * (high - low), shrinks
         )  # fmt: skip

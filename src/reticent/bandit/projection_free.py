@@ -1,7 +1,7 @@
 """PRIVATEBANDIT: convex bandits over sets that have no cheap projection, with privacy almost for free.
 
 Ene, Nguyen and Vladu, "Projection-Free Bandit Optimization with Privacy Guarantees" ([bandit]),
-Algorithm 1, corrected (docs/errata.md) and with exact sensitivity; docs/algorithms/bandit.md.
+Algorithm 1, with exact sensitivity; docs/algorithms/bandit.md.
 
 The one thing a reader would get wrong: with ``stale=True``, as in the paper, the decision of a round
 answers to all rounds but the last two. That is what lets its oracle calls be spread, one to a play.
@@ -59,8 +59,9 @@ class ProjectionFreeBandit(Bandit):
         What a value is compared with: a baseline that follows the losses, learnt from what is
         released, or the middle of the range. The first has far less variance and a little more
         privacy noise, and clips values that are far from the baseline though within the range.
-    calibration : {"exact", "published"}
-        ``"published"`` is the paper's noise, and its constants where none are given.
+    calibration : str
+        ``"exact"``, or the name of prescribed noise and constants (`reticent.privacy.prescribed`); the
+        guarantee reports the truth about that, too.
     mirror : {"euclidean", "entropy"} or Mirror
         What keeps decisions near the start; the entropy needs a simplex, and no oracle.
     private : bool

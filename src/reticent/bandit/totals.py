@@ -2,8 +2,7 @@
 
 A batch adds the sum of many records to the total, each clipped to the norm by itself. A record lies
 in one batch, so it moves the total by no more than its own norm, however many records the batch
-holds: no factor for the length of the batch ([bandit], Lemma 7, has one) and no concentration bound
-(Lemmas 9 and 10). See docs/algorithms/bandit.md.
+holds. See docs/algorithms/bandit.md.
 
 The one thing a reader would get wrong: ``norm`` is the bound on one record, and nothing clips the sum
 of the batch. `Batched.absorb` therefore takes sums of records that `kernels.take` has clipped and
@@ -12,19 +11,16 @@ truncated one by one, never a vector of the caller's own.
 
 from __future__ import annotations
 
-import contextvars
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reticent import _checks, sums
-from reticent.privacy import Budget, Guarantee, published
+from reticent.privacy import Budget
 from reticent.sums import RunningTotal, scales
 
 FloatArray = NDArray[np.float64]
-T = TypeVar("T")
 
 WORDS = ("auto", "correlated", "tree", "independent")
 
@@ -103,45 +99,6 @@ class BatchedIndependent(Batched, sums.Independent):
         sums.Independent.__init__(self, *arguments, **more)
 
 
-class PrintedTree(BatchedTree):
-    """A tree with the noise that [bandit] prints: Lemma 7 (Laplace) and Lemma 10 (Gaussian).
-
-    The guarantee is computed from this noise and the true sensitivity, not from the lemmas.
-    """
-
-    def __init__(self, *arguments: Any, plays: int, lipschitz: float, **more: Any) -> None:
-        self.plays = _checks.integer(plays, "plays", low=1)
-        self.lipschitz = _checks.number(lipschitz, "lipschitz", low=0.0, open_low=True)
-        super().__init__(*arguments, **{"estimator": "plain", "calibration": "published"} | more)
-
-    def _arguments(self) -> dict[str, Any]:
-        return super()._arguments() | {"plays": self.plays, "lipschitz": self.lipschitz}
-
-    def _formula(self, steps: int) -> published.Published:
-        budget, facts = (
-            self.budget,
-            {"horizon": self.plays, "dim": self.dim, "norm": self.lipschitz},
-        )
-        if self.noise == "laplace":
-            return published.bandit_laplace(budget.epsilon, **facts)  # type: ignore[arg-type]
-        return published.bandit_gaussian(budget.epsilon, budget.delta, **facts)  # type: ignore[arg-type]
-
-    def _promise(self) -> Guarantee:
-        assert self.horizon is not None
-        formula = self._formula(self.horizon)
-        facts = ("noise as in PRIVATEBANDIT", self._scale(self.horizon), self.horizon.bit_length())
-        truth = scales.promise(self, *facts)
-        epsilon, delta = formula.claimed
-        real = truth.epsilon(delta)
-        if real <= epsilon * (1 + 1e-9):
-            return truth
-        caveat = (
-            f"published noise ({formula.where}): the paper claims epsilon = {epsilon:g} at delta = {delta:g}, "
-            f"but with this smoothing radius and range of values it gives {real:.4g}"
-        )
-        return scales.promise(self, *facts, caveats=(caveat,))
-
-
 class Clean:
     """The same interface without noise, for the baseline that is not private."""
 
@@ -151,7 +108,7 @@ class Clean:
         self.dim = dim
         self._total = np.zeros(dim)
 
-    gauge = (np.inf, 1.0)
+    gauge = (1e150, 1.0)  # no limit, but for what is not finite
 
     def error(self, t: int) -> float:
         return 0.0
@@ -189,14 +146,8 @@ BY_WORD: dict[str, type[Batched]] = {
     "independent": BatchedIndependent,
 }
 BY_NAME: dict[str, Any] = {
-    made.__name__: made
-    for made in (BatchedCorrelated, BatchedTree, BatchedIndependent, PrintedTree, Clean)
+    made.__name__: made for made in (BatchedCorrelated, BatchedTree, BatchedIndependent, Clean)
 }
-
-
-def unledgered(make: Callable[[], T]) -> T:
-    """Build something without charging an active ledger: the learner is charged once, as a whole."""
-    return contextvars.Context().run(make)
 
 
 def check(total: str, noise: str | None, calibration: str, budget: Budget) -> tuple[str, str]:
@@ -204,15 +155,12 @@ def check(total: str, noise: str | None, calibration: str, budget: Budget) -> tu
     word = _checks.choice(total, "total", WORDS)
     if noise is not None:
         scales.check_noise(noise)
-    if calibration == "published":
+    if calibration != "exact":
         if word not in ("auto", "tree"):
-            raise ValueError(f"the published noise belongs to total='tree', got total={total!r}")
-        kind = noise or ("laplace" if budget.delta == 0 else "gaussian")
-        if kind == "gamma":
             raise ValueError(
-                "there is no published formula for gamma noise; use noise='gaussian' or 'laplace'"
+                f"calibration={calibration!r} prescribes the noise of a tree: leave total out, got {total!r}"
             )
-        return "tree", kind
+        return "tree", noise or ("laplace" if budget.delta == 0 else "gaussian")
     if word == "auto":
         word = "correlated" if budget.delta > 0 and noise in (None, "gaussian") else "tree"
     if word == "correlated":

@@ -25,12 +25,13 @@ def audit(
     console: Console,
 ) -> int:
     """Run the command and return its exit status."""
-    from reticent.audit import names as known
-    from reticent.audit import run_all
+    from reticent.audit import names as attacks
+    from reticent.audit import run_all, white_box_names
 
+    known = (*attacks(), *white_box_names())
     for name in names:
-        if name not in known():
-            raise Refused(f"{name!r} is not a worst case; there are {', '.join(known())}")
+        if name not in known:
+            raise Refused(f"{name!r} is not a worst case; there are {', '.join(known)}")
     report = run_all(quick=not full, names=names or None, runs=runs, progress=console.watched)
     if out is not None:
         from reticent.report import Page

@@ -4,10 +4,10 @@ The order is: learn from some records, write the state (with the decisions that 
 the decisions leave. A crash at any moment is continued by writing the pending decisions again, which
 are the same numbers, and going on with the same noise.
 
-The one thing a reader would get wrong: a state holds clean sums and noise to come. It is as secret as
-the records (mode 0600), and it must be continued with the records that follow, never with others
-in place of those it has seen: same noise, other data, and their difference is told. So the records are
-hashed, and a different beginning is refused.
+A state holds clean sums and the key of the noise to come. It is as secret as the records (mode 0600, and
+encrypted under a key beside it that each save replaces), and it must be continued with the records that
+follow, never with others in place of those it has seen: same noise, other data, and their difference is
+told. So the records are hashed, and a different beginning is refused.
 """
 
 from __future__ import annotations
@@ -17,18 +17,13 @@ import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-
-from reticent import _state
 from reticent.cli.errors import Refused
-
-if TYPE_CHECKING:
-    from reticent.estimators.stream import Plan
+from reticent.state.files import File
 
 FORMAT = "reticent-learn"
-VERSION = 1
+VERSION = 2
 NAME = "state.reticent"
 
 
@@ -50,7 +45,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 def save(folder: Path, data: dict[str, Any]) -> None:
     """Write the state: whole or absent after a crash, readable by its owner only."""
-    _state.save({"format": FORMAT, "version": VERSION, **data}, folder / NAME)
+    File(folder / NAME).save({"format": FORMAT, "version": VERSION, **data})
 
 
 def load(folder: Path) -> dict[str, Any]:
@@ -59,7 +54,7 @@ def load(folder: Path) -> dict[str, Any]:
     if not path.exists():
         raise Refused(f"there is nothing to resume in {folder}: it has no {NAME}")
     try:
-        data = _state.load(path)
+        data = File(path).load()
     except (OSError, ValueError, KeyError) as error:
         raise Refused(f"{path} cannot be resumed: {error}") from None
     if data.get("format") != FORMAT or data.get("version") != VERSION:
@@ -67,49 +62,6 @@ def load(folder: Path) -> dict[str, Any]:
     return data
 
 
-# The estimator's own part ------------------------------------------------------------------------
-
-
-def freeze(model: Any) -> dict[str, Any]:
-    """All that an online estimator needs to go on as if nothing had happened."""
-    state: dict[str, Any] = model._stream.state()
-    return state
-
-
-def plan_of(model: Any, columns: int, label: Any) -> Plan:
-    """Make an estimator ready for its first record, and return what its stream is built from."""
-    # A throw-away step makes it ready; the stream of that step never leaves.
-    model.partial_fit(np.zeros((1, columns)), np.array([label]))
-    if model._stream is None:
-        raise Refused(
-            "a horizon of one record leaves nothing to go on with; give a larger --horizon"
-        )
-    plan: Plan = model._stream.plan
-    return plan
-
-
-def begin(model: Any, columns: int, label: Any) -> None:
-    """Start an estimator's stream without a record."""
-    from reticent.estimators.stream import Stream
-
-    model._stream = Stream(plan_of(model, columns, label))
-    model.n_samples_seen_ = 0
-
-
-def thaw(model: Any, state: dict[str, Any], columns: int, label: Any) -> None:
-    """Give a fresh estimator the stream of a frozen one."""
-    from reticent.estimators.stream import Stream
-
-    model._stream = Stream.from_state(state, plan_of(model, columns, label))
-    _publish(model)
-
-
-def gap(model: Any) -> None:
-    """Go on one step without a record: what a record that cannot be used counts as."""
-    model._stream.gap()
-    _publish(model)
-
-
-def _publish(model: Any) -> None:
-    model.n_samples_seen_ = model._stream.seen
-    model._publish(model._stream)
+def forget(folder: Path) -> None:
+    """Remove the state of a run, its key first."""
+    File(folder / NAME).erase()

@@ -17,7 +17,7 @@ import typer
 
 from reticent.cli.console import Console
 from reticent.cli.errors import Refused
-from reticent.cli.options import Json, Neighbours, Quiet, leave, positive
+from reticent.cli.options import Epsilon, Json, Neighbours, Quiet, leave, positive
 
 ALGORITHMS = (
     "tree", "window-tree", "correlated", "ftrl", "approximate-leader", "quadratic-leader",
@@ -31,8 +31,8 @@ def _complete_algorithm(incomplete: str) -> list[str]:
 
 
 def _complete_figure(incomplete: str) -> list[str]:
-    # one file a figure, whose name ends in a number; importing them all is too slow for a tab
-    files = (Path(__file__).parent / "reproduce").glob("*_[0-9]*.py")
+    # one file per figure, whose name ends in a number; importing them all is too slow for a tab
+    files = (Path(__file__).parents[1] / "papers" / "figures").glob("*_[0-9]*.py")
     names = sorted(file.stem.replace("_", "-") for file in files)
     return [name for name in names if name.startswith(incomplete)]
 
@@ -48,10 +48,10 @@ def explain(
             autocompletion=_complete_algorithm,
         ),
     ] = None,
-    epsilon: Annotated[
-        float | None, typer.Option("--epsilon", "-e", help="Privacy budget.", callback=positive)
-    ] = None,
-    delta: Annotated[float, typer.Option(help="Of the budget; 0 is pure privacy.")] = 1e-6,
+    epsilon: Epsilon = None,
+    delta: Annotated[
+        float, typer.Option(help="Privacy parameter delta; 0 is pure privacy.")
+    ] = 1e-6,
     horizon: Annotated[
         int | None, typer.Option(help="How many records there are.", callback=positive)
     ] = None,
@@ -153,6 +153,6 @@ def reproduce(
 
     As published, corrected, and ours; without a name, list them.
     """
-    from reticent.cli.reproduce.command import reproduce as body
+    from reticent.cli.reproduce import reproduce as body
 
     leave(body(figure, full, out, quiet, json))

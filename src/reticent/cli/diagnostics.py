@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.cli.encoding import Encoded
-from reticent.cli.model import Model
+from reticent.tables import Encoded, Model
 
 FloatArray = NDArray[np.float64]
 

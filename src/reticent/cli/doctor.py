@@ -115,13 +115,13 @@ def _speed() -> dict[str, Any]:
 
 
 def _disk() -> dict[str, Any]:
-    from reticent import _state
+    from reticent.state import files
 
     with tempfile.TemporaryDirectory(dir=".") as folder:
         path = Path(folder) / "state"
         start = time.perf_counter()
         for number in range(5):
-            _state.save({"number": number}, path)
+            files.save({"number": number}, path)
         seconds = (time.perf_counter() - start) / 5
         mode = path.stat().st_mode & 0o777
     if mode != 0o600:

@@ -15,18 +15,14 @@ import numpy as np
 
 from reticent.cli import tasks, textplot
 from reticent.cli.console import Console
-from reticent.cli.encoding import Encoder
 from reticent.cli.explaining import Answer, Question, answer, of_leader
-from reticent.cli.model import Model
+from reticent.tables import Model
 
 
 def explain_model(path: Path, *, plot: Path | None, console: Console) -> int:
     """Explain what a model file promises."""
     model = Model.load(path)
-    from reticent.privacy import Guarantee
-
-    guarantee = Guarantee.from_dict(model.guarantee)
-    how = model.how
+    guarantee, how = model.guarantee, model.how
     title = (
         f"{path}: {model.target!r} from {len(model.features)} features, {how['estimator']}, "
         f"{model.records:,} records"
@@ -54,18 +50,14 @@ def _of_model(model: Model) -> tuple[Question, Answer | None]:
     )
     if not how["online"]:
         return dataclasses.replace(question, algorithm=how.get("solver", "offline")), None
-    from reticent.cli import checkpoint
-
     names = {field.name for field in dataclasses.fields(tasks.Settings)}
-    settings = tasks.Settings(**{k: v for k, v in how.items() if k in names} | {"seed": 0})  # type: ignore[arg-type]
-    encoder = Encoder(model.schema, model.target)
+    kept = {name: value for name, value in how.items() if name in names}
+    settings = tasks.Settings(**kept | {"task": model.task, "seed": 0})
+    encoder = model.encoder
     estimator = tasks.build(
         dataclasses.replace(settings, horizon=settings.horizon or None), encoder
     )
-    label = model.classes[0] if model.classes else 0.0
-    if settings.horizon == 1:
-        return question, None
-    learner = checkpoint.plan_of(estimator, len(model.features), label).learner()
+    learner = estimator._plan_for(len(model.features)).learner()
     question = dataclasses.replace(question, dim=learner.dim, radius=learner.set.radius)  # type: ignore[attr-defined]
     return question, of_leader(learner, question)
 

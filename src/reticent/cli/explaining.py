@@ -85,8 +85,7 @@ def answer(question: Question) -> Answer:
 
 
 def _total(question: Question, word: str) -> Answer:
-    from reticent import sums
-    from reticent.privacy import published
+    from reticent import papers, sums
 
     q = question
     kind = {"tree": sums.Tree, "window-tree": sums.WindowTree, "correlated": sums.Correlated}[word]
@@ -111,12 +110,12 @@ def _total(question: Question, word: str) -> Answer:
     if q.delta == 0:
         return out
     if q.window is not None:
-        formula = published.window_tree_gaussian(q.epsilon, q.delta, window=q.window, norm=q.norm)
+        formula = papers.window_tree_gaussian(q.epsilon, q.delta, window=q.window, norm=q.norm)
         twin: Any = sums.WindowTree(
             q.dim, q.horizon, budget=q.budget, norm=q.norm, calibration="published"
         )
     else:
-        formula = published.private_sum(q.epsilon, q.delta, horizon=q.length, norm=q.norm)
+        formula = papers.private_sum(q.epsilon, q.delta, horizon=q.length, norm=q.norm)
         twin = sums.Tree(
             q.dim,
             q.length,
@@ -132,8 +131,7 @@ def _total(question: Question, word: str) -> Answer:
 
 
 def _ftrl(question: Question) -> Answer:
-    from reticent import losses, online, sets
-    from reticent.privacy import published
+    from reticent import losses, online, papers, sets
 
     q = question
     known = {"budget": q.budget, "horizon": q.horizon}
@@ -149,7 +147,7 @@ def _ftrl(question: Question) -> Answer:
         out.expect = _regret("at most", bound, T, "the worst case, a theorem")
         out.expect.append(_about(learner, errors, steps, q))
         if q.delta > 0 and q.window is None:
-            formula = published.ftrl(q.epsilon, q.delta, horizon=T, norm=learner.lipschitz)
+            formula = papers.ftrl(q.epsilon, q.delta, horizon=T, norm=learner.lipschitz)
             twin = online.FollowTheRegularizedLeader(ball, loss, calibration="published", **known)
             return _with_published(out, formula, _errors(twin.total, T)[1])
     else:
@@ -169,8 +167,7 @@ def _approximate(question: Question) -> Answer:
 
 def of_leader(learner: Any, question: Question) -> Answer:
     """The answer for an approximate leader that is built already."""
-    from reticent import online
-    from reticent.privacy import published
+    from reticent import online, papers
 
     q = question
     steps, errors = _errors(learner.total, q.length)
@@ -186,9 +183,9 @@ def of_leader(learner: Any, question: Question) -> Answer:
         "diameter": 2.0 * q.radius,
     }
     if q.delta > 0:
-        formula = published.window_tree_gaussian(q.epsilon, q.delta, **printed)
+        formula = papers.window_tree_gaussian(q.epsilon, q.delta, **printed)
     else:
-        formula = published.window_tree_gamma(q.epsilon, **printed)
+        formula = papers.window_tree_gamma(q.epsilon, **printed)
     # for ever over a horizon is, in the paper, a window as long as the horizon
     twin = online.FollowTheApproximateLeader(
         learner.set,
@@ -202,8 +199,7 @@ def of_leader(learner: Any, question: Question) -> Answer:
 
 
 def _quadratic(question: Question) -> Answer:
-    from reticent import losses, online, sets
-    from reticent.privacy import published
+    from reticent import losses, online, papers, sets
 
     q = question
     known = {"budget": q.budget, "horizon": q.horizon}
@@ -222,7 +218,7 @@ def _quadratic(question: Question) -> Answer:
     )
     out.expect.append("regret grows with a power of ln T; measured figures are on its page")
     if q.delta > 0 and q.window is None and q.horizon is not None:
-        formula = published.quadratic_leader(q.epsilon, q.delta, horizon=q.horizon, norm=q.norm)
+        formula = papers.quadratic_leader(q.epsilon, q.delta, horizon=q.horizon, norm=q.norm)
         twin = online.QuadraticLeader(ball, loss, calibration="published", **known)
         return _with_published(out, formula, _errors(twin.total, q.length)[1])
     return out
@@ -259,8 +255,7 @@ def _perturbed(question: Question) -> Answer:
 
 
 def _solver(question: Question, word: str) -> Answer:
-    from reticent import erm, losses, sets
-    from reticent.privacy import published
+    from reticent import erm, losses, papers, sets
 
     q = question
     if q.window is not None:
@@ -302,14 +297,14 @@ def _solver(question: Question, word: str) -> Answer:
     if q.delta == 0:
         return out
     if word == "gradient-descent":
-        formula = published.gradient_descent(q.epsilon, q.delta, steps=release.count, norm=q.norm)
+        formula = papers.gradient_descent(q.epsilon, q.delta, steps=release.count, norm=q.norm)
     elif word == "objective-perturbation":
-        formula = published.objective_perturbation_gaussian(
+        formula = papers.objective_perturbation_gaussian(
             q.epsilon, q.delta, norm=q.norm, smoothness=0.25 * q.norm**2
         )
     else:
         steep = q.norm * (1.0 + q.radius * q.norm)
-        formula = published.frank_wolfe_laplace(
+        formula = papers.frank_wolfe_laplace(
             q.epsilon, q.delta, steps=release.count, n=n, norm=steep, radius=q.radius
         )
     return _trade_off(out, formula, release, q)

@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from reticent.cli.model import Model
-from reticent.privacy import Guarantee
 from reticent.report import Page
+from reticent.tables import Model
 
 _MOST = 40
 
@@ -28,9 +27,9 @@ def write(
     every: int | None,
     command: str,
 ) -> Path:
-    """Write the page; without diagnostics it holds nothing but what may be published."""
+    """Write the page; without diagnostics it holds nothing but what may leave."""
     how = model.how
-    guarantee = Guarantee.from_dict(model.guarantee)
+    guarantee = model.guarantee
     verb = "online" if how["online"] else "offline"
     page = Page(
         f"{model.target}, learnt privately",

@@ -1,13 +1,18 @@
-"""What several commands share: options, the shape of a help text, and how they end.
+"""The options of the commands, each spelled once, and what the commands share in parsing them.
 
-The one thing a reader would get wrong: words with few values are enumerations, so that the shell
-completes them and the parser refuses others before anything heavy is imported.
+Words with few values are enumerations, so that the shell completes them and the parser refuses others
+before anything heavy is imported.
 """
 
 from __future__ import annotations
 
 import enum
-from typing import Annotated, Any
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -34,24 +39,161 @@ class Bad(enum.StrEnum):
     blank = "blank"
 
 
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but the result.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-DataFormat = Annotated[
-    Format | None,
-    typer.Option("--format", help="Of the data; by default told from the name, or the stream."),
-]
-
-
-def word(value: enum.StrEnum | None) -> str | None:
-    """What an enumeration stands for."""
-    return None if value is None else value.value
-
-
 def positive(value: Any) -> Any:
     """A number above 0, if there is one."""
     if value is not None and not value > 0:
         raise typer.BadParameter(f"{value} is not above 0")
     return value
+
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but the result.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+DataFormat = Annotated[
+    Format | None,
+    typer.Option("--format", help="Format of the data.  [default: by the name, or the stream]"),
+]
+Target = Annotated[str | None, typer.Option("--target", "-t", help="The column to be predicted.")]
+SchemaFile = Annotated[
+    Path | None,
+    typer.Option("--schema", "-s", help="TOML or JSON: types and public bounds of the columns."),
+]
+Epsilon = Annotated[
+    float | None, typer.Option("--epsilon", "-e", help="Privacy budget.", callback=positive)
+]
+
+
+@dataclass(frozen=True)
+class LearnOptions:
+    """What `reticent learn` was told.
+
+    None is what it was not told: `--resume` must tell what was said from what was not. The defaults that
+    apply then are in the help.
+    """
+
+    data: Annotated[
+        str | None,
+        typer.Argument(help="A file, a folder, or - for a live stream on standard input."),
+    ] = None
+    schema: SchemaFile = None
+    target: Target = None
+    epsilon: Epsilon = None
+    delta: Annotated[
+        float | None,
+        typer.Option(help="Privacy parameter delta; 0 is pure privacy.  [default: 1e-6]"),
+    ] = None
+    window: Annotated[
+        int | None,
+        typer.Option(
+            help="Protect a record until so many records have come, its own included.",
+            callback=positive,
+        ),
+    ] = None
+    horizon: Annotated[
+        int | None,
+        typer.Option(
+            help="Upper bound on the number of records.  [default: those in the file; a stream is endless]",
+            callback=positive,
+        ),
+    ] = None
+    endless: Annotated[
+        bool, typer.Option("--endless", help="More records will be added to the file.")
+    ] = False
+    task: Annotated[
+        Task | None, typer.Option(help="What to learn.  [default: by the target's type]")
+    ] = None
+    online: Annotated[
+        bool | None,
+        typer.Option(
+            "--online/--offline",
+            help="Record by record, or from the whole table at once.  [default: online]",
+            show_default=False,
+        ),
+    ] = None
+    neighbours: Annotated[
+        Neighbours | None,
+        typer.Option(
+            help="Who is a neighbour: one record blanked, or replaced.  [default: zero-out]"
+        ),
+    ] = None
+    feature_norm: Annotated[
+        float | None,
+        typer.Option(
+            help="Scale longer records down to this norm.  "
+            "[default: the square root of the number of columns]",
+            callback=positive,
+        ),
+    ] = None
+    every: Annotated[
+        int | None,
+        typer.Option(
+            help="Write a decision after so many records.  [default: 1000]", callback=positive
+        ),
+    ] = None
+    bad_records: Annotated[
+        Bad, typer.Option(help="Records without a usable target: stop, or count as a gap.")
+    ] = Bad.stop
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Folder for model, decisions, report, state.")
+    ] = Path("reticent-run")
+    decisions: Annotated[
+        str | None,
+        typer.Option(
+            help="Where decisions go; - is standard output.  [default: OUT/decisions.jsonl]"
+        ),
+    ] = None
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue the run in OUT, at no extra privacy cost.")
+    ] = False
+    new_records: Annotated[
+        bool,
+        typer.Option("--new-records", help="With --resume: DATA holds none of the records before."),
+    ] = False
+    keep_state: Annotated[
+        bool, typer.Option("--keep-state", help="Keep the state at the end, to learn on later.")
+    ] = False
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Forget the run in OUT; spends a new budget.")
+    ] = False
+    report: Annotated[bool, typer.Option(help="Write OUT/report.html.")] = True
+    diagnostics: Annotated[
+        bool, typer.Option(help="Show diagnostics, which read private data, in the report.")
+    ] = True
+    seed: Annotated[
+        int | None, typer.Option(help="For experiments: noise that can be taken off again.", min=0)
+    ] = None
+    format: DataFormat = None
+    quiet: Quiet = False
+    json: Json = False
+
+
+def takes(options: type) -> Callable[[Callable[[Any], None]], Callable[..., None]]:
+    """Decorate the body of a command whose options are the fields of a dataclass."""
+    hints = get_type_hints(options, include_extras=True)
+    own = [
+        inspect.Parameter(
+            one.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=one.default,
+            annotation=hints[one.name],
+        )
+        for one in fields(options)
+    ]
+
+    def decorate(body: Callable[[Any], None]) -> Callable[..., None]:
+        @functools.wraps(body)
+        def command(**said: Any) -> None:
+            body(options(**said))
+
+        command.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
+        command.__annotations__ = hints
+        return command
+
+    return decorate
+
+
+def word(value: enum.StrEnum | None) -> str | None:
+    """What an enumeration stands for."""
+    return None if value is None else value.value
 
 
 def example(*lines: str) -> str:

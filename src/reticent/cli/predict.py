@@ -1,7 +1,7 @@
 """`reticent predict`: a model file and records in, predictions out.
 
-The one thing a reader would get wrong: a prediction is post-processing of the model for everyone but the
-person it is about; what it says about its own record is as private as that record.
+A prediction is post-processing of the model for everyone but the person it is about; what it says about its
+own record is as private as that record.
 """
 
 from __future__ import annotations
@@ -16,12 +16,8 @@ from typing import IO, Any
 import numpy as np
 
 from reticent.cli.console import Console
-from reticent.cli.encoding import Encoder
 from reticent.cli.errors import Refused
-from reticent.cli.model import Model
-from reticent.cli.sources import open_source
-
-_ROWS = 8192
+from reticent.tables import Encoded, Model, batches, open_records
 
 
 def predict(
@@ -54,20 +50,13 @@ def _predict(
     model = Model.load(path)
     if probabilities and model.classes is None:
         raise Refused("--probabilities is for classes; this model predicts a number")
-    encoder = Encoder(model.schema, model.target)
-    if list(model.features) != encoder.names:
-        raise Refused(f"the model {path} does not fit its own schema")
-    names = [column.name for column in encoder.columns] + [model.target] * score
-    source = open_source(data, kind, names=names)
-    if source.header is not None:
-        encoder.check_header(source.header, target=score)
-    tally = np.zeros(3)
+    encoder = model.encoder
+    source, _ = open_records(data, encoder, kind, labels=score)
+    tally = np.zeros(2)
     place: Any = os.dup(sys.stdout.fileno()) if out is None else out
     with open(place, "w", encoding="utf-8", newline="") as file:
         writer = _Writer(file, model, probabilities, console.as_json)
-        while not source.ended:
-            columns, got = source.read(1 if source.live else _ROWS)
-            records = encoder.encode(columns, got, labels=score)
+        for records in batches(source, encoder, labels=score):
             guesses = model.predict(records.X)
             writer.write(records.X, guesses)
             if source.live:
@@ -82,8 +71,8 @@ def _predict(
         console.note(f"{words} over {int(tally[0]):,} records (diagnostic: reads private data)")
 
 
-def _judge(tally: Any, records: Any, guesses: Any, model: Model) -> None:
-    rows = [row for row in range(len(records.X)) if row not in records.bad]
+def _judge(tally: Any, records: Encoded, guesses: Any, model: Model) -> None:
+    rows = records.good
     tally[0] += len(rows)
     if model.classes is not None:
         tally[1] += np.count_nonzero(guesses[rows] == records.y[rows])

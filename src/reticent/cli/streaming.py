@@ -3,8 +3,8 @@
 The estimator is `reticent.OnlineLogisticRegression` or `reticent.OnlineLinearRegression`; this file is about
 files, signals and the order in which things reach the disk (`reticent.cli.checkpoint`).
 
-The one thing a reader would get wrong: a decision belongs to a number of records, a multiple of
-``every``, not to a moment. A run that was stopped half way releases the same decisions as one that was not.
+A decision belongs to a number of records, a multiple of ``--every``, not to a moment: a run that was stopped
+half way releases the same decisions as one that was not.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ import numpy as np
 from reticent.cli import checkpoint, tasks
 from reticent.cli.console import Console, Rate
 from reticent.cli.diagnostics import Diagnostics
-from reticent.cli.encoding import Encoded, Encoder
 from reticent.cli.errors import Refused
-from reticent.cli.model import Model
+from reticent.cli.options import Bad, LearnOptions, word
 from reticent.cli.signals import Stopper
-from reticent.cli.sources import STDIN, Source, open_source
+from reticent.tables import Encoded, Encoder, Model, Source, open_records
+from reticent.tables.sources import STDIN
 
+DECISIONS = "decisions.jsonl"
 _PAGE_SECONDS = 0.25  # a file's decisions leave, and its state is saved, about this often
 
 
@@ -46,43 +47,37 @@ class Run:
 
     Parameters
     ----------
-    settings, encoder
-        What is learnt from what.
-    data, kind
-        Where the records are; their format.
-    every
-        A decision leaves after each so many records.
-    bad
-        ``"stop"``, or ``"blank"``: a record whose target cannot be read counts as a gap.
-    folder
-        Where everything is written.
-    decisions
-        A file, or ``-`` for standard output.
+    options : LearnOptions
+        What the command was told, with ``data`` and ``every`` filled in.
+    settings : Settings
+        What is learnt and what is promised.
+    encoder : Encoder
+        What turns records into features.
+    console : Console
+        Where words go.
     """
 
     def __init__(
-        self,
-        settings: tasks.Settings,
-        encoder: Encoder,
-        *,
-        data: str,
-        kind: str | None,
-        every: int,
-        bad: str,
-        folder: Path,
-        decisions: str,
-        console: Console,
+        self, options: LearnOptions, settings: tasks.Settings, encoder: Encoder, console: Console
     ) -> None:
-        self.settings, self.encoder = settings, encoder
-        self.data, self.kind, self.every, self.bad = data, kind, every, bad
-        self.folder, self.decisions, self.console = folder, decisions, console
+        self.options, self.settings, self.encoder, self.console = (
+            options,
+            settings,
+            encoder,
+            console,
+        )
+        assert options.data is not None
+        assert options.every is not None
+        self.data, self.every, self.folder = options.data, options.every, options.out
+        self.decisions = options.decisions or str(options.out / DECISIONS)
+        self._stops = options.bad_records == Bad.stop
         self.estimator = tasks.build(settings, encoder)
         self.diagnostics = Diagnostics(encoder.classes)
         self.seen = 0
         self.stopped = 0
         self.seconds = 0.0
         self.model: Model | None = None
-        self._position = Position(_where(data))
+        self._position = Position(_where(self.data))
         self._hash = hashlib.sha256()
         self._pending: list[str] = []
         self._offset = 0
@@ -90,20 +85,21 @@ class Run:
 
     # Going on ------------------------------------------------------------------------------------
 
-    def resume(self, state: dict[str, Any], *, new_records: bool) -> None:
+    def resume(self, state: dict[str, Any]) -> None:
         """Go on from a state."""
         if state["model"] is not None:
-            self.model = Model.from_dict(state["model"], self.folder / checkpoint.NAME)
+            self.model = Model.from_dict(
+                state["model"], f"the model in {self.folder / checkpoint.NAME}"
+            )
             self.seen = self.model.records
         elif state["stream"] is not None:
-            label = self.encoder.classes[0] if self.encoder.classes else 0.0
-            checkpoint.thaw(self.estimator, state["stream"], len(self.encoder.names), label)
-            self.seen = int(state["stream"]["seen"])
+            self.estimator = type(self.estimator).from_state(state["stream"])
+            self.seen = int(self.estimator.n_samples_seen_)
             self.model = self._as_model()
         self.diagnostics.restore(state["diagnostics"])
         self._pending, self._offset = list(state["pending"]), int(state["offset"])
         before = Position(**state["position"])
-        if self.data == STDIN or new_records:
+        if self.data == STDIN or self.options.new_records:
             return  # what comes now has not been seen
         if before.data != self._position.data:
             raise Refused(
@@ -140,12 +136,11 @@ class Run:
             if self.finished:  # but for what was about to leave
                 self._leave(out)
                 return
-            names = [column.name for column in (*self.encoder.columns, self.encoder.target)]
-            source = open_source(self.data, self.kind, lambda: stopper.asked, names)
-            if source.header is not None:
-                unused = self.encoder.check_header(source.header)
-                if unused and not self._position.read:
-                    self.console.note(f"not in the schema, so not used: {', '.join(unused)}")
+            source, unused = open_records(
+                self.data, self.encoder, word(self.options.format), lambda: stopper.asked
+            )
+            if unused and not self._position.read:
+                self.console.note(f"not in the schema, so not used: {', '.join(unused)}")
             self._leave(out)
             if self._position.read:
                 self._skip(source)
@@ -191,9 +186,8 @@ class Run:
         return self.settings.horizon is not None and self.seen >= self.settings.horizon
 
     def _absorb(self, records: Encoded, out: IO[str]) -> None:
-        count = len(records.X)
-        rows = np.array([row for row in range(count) if row not in records.bad], dtype=np.int64)
-        if records.bad and self.bad == "stop":
+        count, rows = len(records.X), records.good
+        if records.bad and self._stops:
             first = min(records.bad)
             self._absorb_all(records, rows[rows < first])
             self._take_note(_rows(records, first))
@@ -211,7 +205,7 @@ class Run:
 
     def _absorb_all(self, records: Encoded, rows: Any) -> None:
         self.diagnostics.judge(records, self.model, rows)
-        end = max(rows.tolist(), default=-1) + 1 if self.bad == "stop" else len(records.X)
+        end = max(rows.tolist(), default=-1) + 1 if self._stops else len(records.X)
         if len(rows) == end:
             if end:
                 self.estimator.partial_fit(records.X[:end], records.y[:end])
@@ -223,19 +217,16 @@ class Run:
         self.diagnostics.note(self.seen)
 
     def _absorb_with_gaps(self, records: Encoded, end: int) -> None:
-        if not self.seen:
-            label = self.encoder.classes[0] if self.encoder.classes else 0.0
-            checkpoint.begin(self.estimator, len(self.encoder.names), label)
         for row in range(end):
             if row in records.bad:
-                checkpoint.gap(self.estimator)
+                self.estimator.gap(len(self.encoder.names))
                 self.diagnostics.blanked += 1
             else:
                 self.estimator.partial_fit(records.X[row : row + 1], records.y[row : row + 1])
             self.seen += 1
 
     def _as_model(self) -> Model:
-        return tasks.to_model(self.estimator, self.settings, self.encoder, self.seen)
+        return Model.from_estimator(self.estimator, self.encoder, records=self.seen)
 
     # Leaving ---------------------------------------------------------------------------------------
 
@@ -269,7 +260,7 @@ class Run:
                 "every": self.every,
                 "position": vars(self._position),
                 # at the end of the horizon no sums need be kept, only what has been released
-                "stream": checkpoint.freeze(self.estimator) if going else None,
+                "stream": self.estimator.state() if going else None,
                 "model": self.model.to_dict() if self.model and self.finished else None,
                 "diagnostics": self.diagnostics.to_dict(),
                 "pending": self._pending,

@@ -1,24 +1,20 @@
-"""Which estimator a command line asks for, and a model file made of what it has learnt.
+"""Which estimator a command line asks for.
 
-The one thing a reader would get wrong: the norm that noise is calibrated to comes from the schema (the
-number of columns), never from the records.
+The norm that noise is calibrated to comes from the schema (the number of columns), never from the records.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-import numpy as np
-
-from reticent.cli.encoding import Encoder
 from reticent.cli.errors import Refused
-from reticent.cli.model import Model
+from reticent.tables import Encoder
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What is learnt and what is promised; all of it public, all of it in the model file."""
+    """What is learnt and what is promised: the options of `reticent learn` that a run keeps."""
 
     task: str
     online: bool
@@ -33,6 +29,10 @@ class Settings:
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
         return asdict(self)
+
+
+PROMISED = tuple(one.name for one in fields(Settings) if one.name not in ("task", "online"))
+"""Options that cannot change once a run has begun."""
 
 
 def task_of(encoder: Encoder, asked: str | None, online: bool) -> str:
@@ -75,30 +75,3 @@ def build(settings: Settings, encoder: Encoder) -> Any:
     else:
         known["label_bounds"] = encoder.target.bounds
     return kind(**known)
-
-
-def to_model(estimator: Any, settings: Settings, encoder: Encoder, records: int) -> Model:
-    """What the guarantee covers, ready to be written."""
-    classes = None
-    if encoder.classes is not None:
-        classes = tuple(str(label) for label in estimator.classes_)
-    how = settings.to_dict() | {"estimator": type(estimator).__name__}
-    for name in ("solver", "solver_reason"):
-        if hasattr(estimator, f"{name}_"):
-            how[name] = str(getattr(estimator, f"{name}_"))
-    if hasattr(estimator, "influence_"):
-        how["influence"] = float(estimator.influence_)
-    return Model(
-        task="classification" if classes else "regression",
-        target=encoder.target.name,
-        schema=encoder.schema,
-        features=tuple(encoder.names),
-        coefficients=np.atleast_2d(np.asarray(estimator.coef_, dtype=np.float64)),
-        intercepts=np.atleast_1d(np.asarray(estimator.intercept_, dtype=np.float64)),
-        feature_norm=settings.feature_norm,
-        classes=classes,
-        label_bounds=None if classes else encoder.target.bounds,
-        guarantee=estimator.guarantee_.to_dict(),
-        records=records,
-        how=how,
-    )

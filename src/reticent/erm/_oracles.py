@@ -19,13 +19,14 @@ from typing import Any
 import numpy as np
 
 from reticent._checks import FloatArray
-from reticent.erm._problem import Problem, doubts
+from reticent.erm._problem import Problem
 from reticent.erm._selection import Corners
 from reticent.erm._sums import UNIT, UNITS
 from reticent.noise import Source, select
 from reticent.noise.release import noisy
-from reticent.privacy import Budget, Release, curves, published
+from reticent.privacy import Budget, Release, curves
 from reticent.privacy import calibration as calibrations
+from reticent.privacy.prescribed import Prescription
 from reticent.sets import L1Ball, Simplex
 
 
@@ -56,7 +57,7 @@ class Oracle(ABC):
 
 
 class Selection(Oracle):
-    """By Gumbel noise on scores; by Laplace noise where a published amount is asked for."""
+    """By Gumbel noise on scores; by Laplace noise where that is prescribed."""
 
     candidates: int
     noise = "gumbel"
@@ -75,17 +76,12 @@ class Selection(Oracle):
         scale = self.moved * _unit_scale(budget, steps) * (1.0 + 1e-12)
         return scale, self._release(scale, steps, curves.BoundedRange(2.0 * self.moved / scale))
 
-    def published(self, steps: int, radius: float, norm: float) -> tuple[float, Release, Any]:
-        budget = self.problem.budget
-        formula = published.frank_wolfe_laplace(
-            budget.epsilon, budget.delta, steps=steps + 1, n=self.problem.count, norm=norm,
-            radius=radius,
-        )  # fmt: skip
-        scale = float(formula.scale)
+    def prescribed(self, steps: int, formula: Prescription) -> tuple[float, Release]:
+        """The same with Laplace noise of a prescribed scale."""
+        scale = formula.amount
         self.noise = "laplace"
         curve = curves.Pure(2.0 * self.moved / scale)
-        details = (f"published noise: {formula.formula}", formula.where)
-        return scale, self._release(scale, steps, curve, details), doubts(formula, budget)
+        return scale, self._release(scale, steps, curve, formula.details)
 
     def _release(
         self, scale: float, steps: int, curve: Any, details: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
 """A run that was stopped half way: what it takes to go on, once.
 
 The whole plan was charged when the run began, so going on costs nothing more; going on twice would
-be a second release that nobody charged. See :mod:`reticent._state`.
+be a second release that nobody charged. See :mod:`reticent.state.lease`.
 
 The one thing a reader would get wrong: a pause fixes the plan (loss, budget, steps, noise, records'
 number), not the records themselves. Handing other records to ``resume`` is allowed by the accounting, since no
@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from reticent import _state
 from reticent.erm._problem import Problem
 from reticent.noise import Source
-from reticent.noise.source import generation
-from reticent.privacy import ForkError
+from reticent.state.lease import Lease, claim
+
+_VERSION = 2
 
 
 @dataclass(eq=False)
@@ -33,18 +33,14 @@ class Pause:
     step: int
     arrays: dict[str, np.ndarray]
     source: Source
-    lease: _state.Lease = field(default_factory=_state.Lease)
-    generation: int = field(default_factory=generation)
-
-    def check_process(self) -> None:
-        if self.generation != generation():
-            raise _state.copied("paused run")
+    lease: Lease = field(default_factory=Lease)
 
     def state(self) -> dict[str, Any]:
-        self.check_process()  # else a run restored from this state, in the child, would go on
-        self.lease.publish()
+        with self.lease.lock:
+            self.lease.publish(self, "paused run")
         return {
             "kind": "paused run",
+            "version": _VERSION,
             "solver": self.solver,
             "plan": dict(self.plan),
             "step": self.step,
@@ -77,19 +73,11 @@ def take_up(resume: Any, solver: str, plan: dict[str, Any]) -> Pause:
             f"{', '.join(changed) or 'solver'}); call with the arguments of the run that was "
             "stopped"
         )
-    pause.check_process()  # before the lock, which another thread of the parent may have held
     with pause.lease.lock:
         if pause.lease.furthest != pause.step:
-            raise _continued(solver, pause.step)
+            pause.lease.check(pause.step, f"{solver} run")
         pause.lease.furthest = pause.step + 1
     return pause
-
-
-def _continued(solver: str, step: int) -> ForkError:
-    return ForkError(
-        f"the {solver} run that stopped at step {step} was already continued; go on from what "
-        "that gave"
-    )
 
 
 def _restore(state: Any) -> Pause:
@@ -98,10 +86,13 @@ def _restore(state: Any) -> Pause:
             f"resume must be a Fit that was stopped before its last step, or its state(); got "
             f"{type(state).__name__}"
         )
-    lease = _state.resume(str(state["id"]), int(state["step"]))
-    if lease is None:
-        raise _continued(state["solver"], state["step"])
-    return Pause(
+    if state.get("version") != _VERSION:
+        raise ValueError(
+            f"resume has version {state.get('version')}, this version of Reticent reads {_VERSION}; continue it "
+            "with the version that wrote it"
+        )
+    lease = claim(state["id"], int(state["step"]), f"{state['solver']} run")
+    pause = Pause(
         str(state["solver"]),
         dict(state["plan"]),
         int(state["step"]),
@@ -109,3 +100,5 @@ def _restore(state: Any) -> Pause:
         Source.from_state(state["source"]),
         lease,
     )
+    lease.hold(pause)
+    return pause

@@ -17,7 +17,7 @@ from typing import Any
 from scipy.optimize import minimize_scalar
 
 from reticent.erm._objective import Doubt
-from reticent.erm._problem import Problem, default_radius, doubts
+from reticent.erm._problem import Problem, default_radius
 from reticent.losses import CappedLogistic, Logistic, SmoothHinge
 from reticent.noise import lattice
 from reticent.privacy import (
@@ -26,7 +26,7 @@ from reticent.privacy import (
     Pure,
     Release,
     gaussian,
-    published,
+    prescribed,
 )
 from reticent.privacy import calibration as calibrations
 from reticent.privacy.curve import Curve
@@ -294,23 +294,24 @@ def _curve(
     return ObjectivePerturbation(problem.norm / scale, c, neighbours, sided, count)
 
 
-def published_setting(problem: Problem, given: float | None) -> Setting:
+def prescribed_setting(problem: Problem, given: float | None, calibration: str) -> Setting:
+    """Ridge and noise as a calibration prescribes them, and what they really cost."""
     budget, bend, own = problem.budget, _bend(problem), problem.count * problem.loss.ridge
     norm = problem.norm
     wanted = None if given is None else own + given
-    if budget.delta == 0.0:
-        formula = published.objective_perturbation_gamma(
-            budget.epsilon, norm=norm, smoothness=bend, regulariser=wanted
-        )
-    else:
-        formula = published.objective_perturbation_gaussian(
-            budget.epsilon, budget.delta, norm=norm, smoothness=bend, regulariser=wanted
-        )
+    formula = prescribed.prescribe(
+        calibration,
+        "objective-perturbation",
+        budget,
+        norm=norm,
+        smoothness=bend,
+        regulariser=wanted,
+    )
     assert formula.regulariser is not None
     ridge = max(own, formula.regulariser)
-    scale = float(formula.scale)
+    scale = formula.amount
     c = _determinant(problem, ridge)
-    details = (f"published noise: {formula.formula}", formula.where)
+    details = formula.details
     if budget.delta == 0.0:
         moved = budget.sensitivity(norm)
         release = Release(NAME, Pure(moved / scale + c), moved, f"Gamma, scale {scale:.6g}",
@@ -318,4 +319,4 @@ def published_setting(problem: Problem, given: float | None) -> Setting:
     else:
         release = Release(NAME, _curve(problem, scale, c), norm,
                           f"Gaussian, standard deviation {scale:.6g}", details=details)  # fmt: skip
-    return Setting(ridge, scale, _SHARES[0], release, doubts(formula, budget))
+    return Setting(ridge, scale, _SHARES[0], release, formula.doubts(budget.neighbours))

@@ -22,11 +22,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from reticent._checks import FloatArray
-from reticent.erm._sums import UNIT, UNITS, summed_slopes, weighted_rows
+from reticent.erm._sums import UNIT, UNITS, UNLIMITED, summed_slopes, weighted_rows
 from reticent.losses import ClipCounts, GeneralizedLinear, Loss, Quadratic, kernels
-from reticent.noise import Source, release
+from reticent.noise import Source, door, release
 from reticent.privacy import Budget, Guarantee, Release, curves, with_remarks
-from reticent.privacy.published import Published
 
 IGNORANCE = 0.25
 """The default radius lets the noise cost at most this share of what the zero decision loses."""
@@ -88,6 +87,14 @@ class Problem:
         # a float norm is within (dim + 16) units of the true one
         return self.loss.feature_norm * (1.0 + (self.dim + 16) * 2.0**-52)
 
+    @property
+    def row_limit(self) -> float:
+        """What a row is cut to, as measured, where it enters a sum: its true length is `feature_norm` at most."""
+        if self.by_entries:
+            return UNLIMITED  # the entries were clipped, in memory of our own
+        assert isinstance(self.loss, GeneralizedLinear)
+        return self.loss.feature_norm * (1.0 + 0.5 * door.margin(self.dim))
+
     @functools.cached_property
     def norm(self) -> float:
         """A bound on the norm of one record's gradient, as it is computed, without the ridge."""
@@ -129,6 +136,7 @@ class Problem:
         labels = np.ascontiguousarray(self.y[rows])
         kind, params = self.loss.kernel  # type: ignore[misc]
         found = np.clip(kernels.dphi_all(kind)(params, z, labels), -bound, bound)
+        np.nan_to_num(found, copy=False, nan=0.0)
         return found if self.weights is None else found * self.weights[rows]
 
     def bends(self, z: FloatArray) -> FloatArray:
@@ -161,35 +169,32 @@ class Problem:
         if rows is None:
             return self.predictors_and_sum(x)[1]
         A = self.A[rows]
-        return weighted_rows(A, self.slopes(np.ascontiguousarray(A @ x), rows))
+        return weighted_rows(A, self.slopes(np.ascontiguousarray(A @ x), rows), self.row_limit)
 
     def predictors_and_sum(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Every record's linear predictor, and the sum of their clipped gradients."""
         if sp.issparse(self.A):
             z = self.predictors(x)
-            return z, weighted_rows(self.A, self.slopes(z))
+            return z, weighted_rows(self.A, self.slopes(z), self.row_limit)
         kind, params = self.loss.kernel  # type: ignore[misc]
-        return summed_slopes(self.A, self.y, self.weights, x, kind, params, self.slope_bound)
+        return summed_slopes(
+            self.A, self.y, self.weights, x, kind, params, self.slope_bound, self.row_limit
+        )
 
     def _loop(self, x: FloatArray, rows: Any) -> FloatArray:
         # A loss of the user's own: its Lipschitz constant is a claim, so every gradient is clipped.
-        limit = self.norm * (1.0 - (self.dim + 16) * 2.0**-52)
+        limit = door.limit_for(self.norm, self.dim)
         picked = np.arange(self.count) if rows is None else rows
         gradients = np.empty((len(picked), self.dim))
         for k, i in enumerate(picked):
             label = None if self.y is None else self.y[i]
             g = self.loss.gradient(x, self.A[i], label) - self.loss.ridge * x
-            largest = float(np.max(np.abs(g)))
-            if not math.isfinite(largest):
+            if door.bounded(np.ascontiguousarray(g, np.float64), 1.0, limit, gradients[k]) < 0:
                 raise ValueError(
                     f"the gradient of record {i} is not finite at {x}; mend the loss, or keep the "
                     "decisions in a set on which it is. The budget was charged; this message tells "
                     "of a record, so do not publish it"
                 )
-            # scaled, for squares of small numbers vanish and those of large ones overflow
-            scaled = float(np.linalg.norm(g / largest)) if largest else 0.0
-            inside = scaled <= limit / largest if largest else True
-            gradients[k] = g if inside else (g / largest) * (limit / scaled)
         return weighted_rows(gradients, np.ones(len(picked)))
 
     def mean_loss(self, x: FloatArray) -> float:
@@ -340,15 +345,3 @@ def default_radius(problem: Problem, solver: str, noise_norm: Any = None) -> flo
         middle = math.sqrt(low * high)
         low, high = (middle, high) if is_small(middle) else (low, middle)
     return low
-
-
-def doubts(formula: Published, budget: Budget) -> tuple[str, ...]:
-    """A sentence if a paper's claim for its noise is not true for these neighbours."""
-    claimed, delta = formula.claimed
-    truth = formula.true_epsilon(delta, budget.neighbours)
-    if truth <= claimed * (1.0 + 1e-9):
-        return ()
-    return (
-        f"published noise ({formula.where}): the paper claims epsilon = {claimed:g} at delta = "
-        f"{delta:g}, but under {budget.neighbours!r} neighbours it gives {truth:.4g}",
-    )

@@ -19,13 +19,12 @@ import scipy.sparse as sp
 
 from reticent import _checks
 from reticent._checks import FloatArray
-from reticent.erm._problem import Problem
+from reticent.erm._problem import Problem, label_range
 from reticent.losses import ClipCounts, GeneralizedLinear, Loss, records
-from reticent.privacy import Budget
+from reticent.privacy import Budget, prescribed
 from reticent.sets import WholeSpace
 
 PRECISIONS = ("lattice", "float")
-CALIBRATIONS = ("exact", "published")
 LEAST_NORM = 2.0**-300
 """Squares of smaller features vanish, and with them the norm that a record is clipped to."""
 
@@ -61,9 +60,10 @@ def read(
             "squares of such features vanish; rescale the records"
         )
     _checks.choice(noise_precision, "noise_precision", PRECISIONS)
-    _checks.choice(calibration, "calibration", CALIBRATIONS)
+    prescribed.check(calibration)
     bound = _checks.number(weight_bound, "weight_bound", low=0.0, open_low=True)
     A, labels, clipped = (_prepare_entries if by_entries else type(loss).prepare)(loss, X, y)
+    A, labels, clipped = _own(loss, A, labels, clipped, by_entries)
     dim = int(A.shape[1])
     if set is not None and int(set.dim) != dim:
         raise ValueError(
@@ -84,6 +84,26 @@ def read(
     )
 
 
+def _own(
+    loss: Loss, A: Any, labels: Any, clipped: ClipCounts, by_entries: bool
+) -> tuple[Any, Any, ClipCounts]:
+    """Labels that no one else can change, and records within bounds whoever prepared them.
+
+    Rows are measured again wherever they enter a sum; but solvers that minimise rest on the records
+    as they are, and a loss of the user's own may have prepared them.
+    """
+    if not isinstance(loss, GeneralizedLinear):
+        return A, labels, clipped
+    labels = np.array(labels, dtype=np.float64)
+    if type(loss).prepare is not GeneralizedLinear.prepare:
+        A = records.features(A)
+        if not by_entries:
+            A, scaled = records.clip_rows(A, loss.feature_norm)
+            clipped = clipped._replace(features=max(clipped.features, scaled))
+        labels = records.clip_labels(_checks.vector(labels, "y", A.shape[0]), *label_range(loss))[0]
+    return A, labels, clipped
+
+
 def _weights(value: Any, count: int, bound: float) -> FloatArray:
     """One weight for each record, brought within [0, bound]."""
     return np.clip(_checks.vector(value, "weights", count), 0.0, bound)
@@ -100,16 +120,15 @@ def _prepare_entries(loss: Any, X: Any, y: Any) -> tuple[Any, Any, ClipCounts]:
     bound = loss.feature_norm
     values = A.data if sp.issparse(A) else A
     beyond = np.abs(values) > bound
-    count = 0
-    if beyond.any():
-        if sp.issparse(A):
-            rows = np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))
-            count = len(np.unique(rows[beyond]))
-            A = A.copy()
-            A.data = np.clip(values, -bound, bound)
-        else:
-            count = int(beyond.any(axis=1).sum())
-            A = np.clip(values, -bound, bound)
+    # In memory of our own, also where nothing is beyond: no one can change these entries any more.
+    if sp.issparse(A):
+        rows = np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))
+        count = len(np.unique(rows[beyond]))
+        A = A.copy()
+        A.data = np.clip(values, -bound, bound)
+    else:
+        count = int(beyond.any(axis=1).sum())
+        A = np.clip(values, -bound, bound)
     # A norm that no such row can exceed, so that the loss itself only looks at the labels.
     wide = replace(loss, feature_norm=2.0 * bound * math.sqrt(A.shape[1]))
     A, labels, counts = wide.prepare(A, y)

@@ -20,15 +20,16 @@ from scipy.optimize import minimize_scalar
 from reticent import _checks
 from reticent._checks import FloatArray
 from reticent._compile import compiled, specialised
-from reticent.erm._problem import Problem, default_radius, doubts, reach
+from reticent.erm._problem import Problem, default_radius, reach
 from reticent.erm._reading import need_lipschitz, read
 from reticent.erm._sums import UNIT
 from reticent.erm.fit import Fit
 from reticent.losses.base import dense_rows
 from reticent.losses.kernels import dphi, implicit_scalar
 from reticent.noise import Source
+from reticent.noise.door import bounded_row, dot_and_copy
 from reticent.noise.release import noisy
-from reticent.privacy import charge, published
+from reticent.privacy import charge, prescribed
 from reticent.sets import L2Ball, WholeSpace
 from reticent.sets.kernels import project_inplace
 from reticent.trace import Callback, Recorder
@@ -44,25 +45,25 @@ _DENSE = 2e8
 def _pass(kind, set_kind):  # type: ignore[no-untyped-def]
     """One step for each record; x ends at the last iterate, mean at the average of all.
 
-    loss: params and slope bound. rule: implicit or not, alpha (the ridge), the largest step of
-    the explicit method, weighted or not. Iterate t + 1 follows record t.
+    loss: params, slope bound and the length that rows are cut to. rule: implicit or not, alpha
+    (the ridge), the largest step of the explicit method, weighted or not. Iterate t + 1 follows
+    record t.
     """
 
     @compiled
     def take_steps(A, y, order, loss, rule, set_params, x, mean):  # type: ignore[no-untyped-def]
-        params, bound = loss
+        params, bound, limit = loss
         implicit, alpha, cap, weighted = rule
         dim = x.size
         work = np.empty(2 * dim + 2)
+        room = np.empty((2, dim))
+        row = room[1]
         for j in range(dim):
             mean[j] = x[j]
         for t in range(1, order.size + 1):
             i = order[t - 1]
-            z = 0.0
-            square = 0.0
-            for j in range(dim):
-                z += A[i, j] * x[j]
-                square += A[i, j] * A[i, j]
+            bounded_row(A, i, 1.0, limit, room, 0)
+            z, square = dot_and_copy(room, 0, x, row)
             if implicit:
                 step = 1.0 / (alpha * t)
                 w = t / (t + 1.0)
@@ -73,9 +74,9 @@ def _pass(kind, set_kind):  # type: ignore[no-untyped-def]
                 w = 1.0 - alpha * step
                 slope = dphi(kind)(params, z, y[i])
                 factor = step
-            factor *= min(bound, max(-bound, slope))
+            factor *= min(bound, max(-bound, slope)) if slope == slope else 0.0
             for j in range(dim):
-                x[j] = w * x[j] - factor * A[i, j]
+                x[j] = w * x[j] - factor * row[j]
             project_inplace(set_kind)(set_params, x, work)
             share = 2.0 / (t + 2.0) if weighted else 1.0 / (t + 1.0)
             for j in range(dim):
@@ -122,8 +123,9 @@ def averaged_iterate(
         alpha, which must be above 0. By default the one that balances noise and bias.
     shuffle : bool
         Whether to take the records in a random order that does not depend on them.
-    calibration : {"exact", "published"}
-        "published" is the printed noise of POL, for the uniform average.
+    calibration : str
+        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
+        reports the truth about that, too.
 
     Returns
     -------
@@ -177,9 +179,15 @@ def averaged_iterate(
     moved = _moved(problem, alpha, average, inner)
     caveats: tuple[str, ...] = ()
     details: tuple[str, ...] = (f"{average} of {problem.count + 1} iterates, alpha {alpha:.6g}",)
-    if calibration == "published":
-        scale, caveats, more = _published(problem, alpha, average)
-        details += more
+    if calibration != "exact":
+        bound = float(problem.set.norm_bound)
+        formula = prescribed.prescribe(
+            calibration, "averaged-iterate", problem.budget, count=problem.count, norm=problem.norm,
+            strong_convexity=alpha, average=average,
+            radius=bound if math.isfinite(bound) else problem.norm / alpha,
+        )  # fmt: skip
+        scale, caveats = formula.amount, formula.doubts(problem.budget.neighbours)
+        details += formula.details
     else:
         scale = problem.noise_scale(moved, problem.level, problem.dim, _largest(problem, alpha))
     release = problem.release(NAME, moved, scale, problem.dim, details=details)
@@ -217,7 +225,7 @@ def iterate(problem: Problem, order: Any, alpha: float, average: str, inner: str
     rows = np.ascontiguousarray(dense_rows(problem.A))
     cap = 2.0 / (alpha + problem.smoothness - problem.loss.ridge + alpha)
     take_steps = _pass(kind, set_kind)
-    take_steps(rows, problem.y, order, (params, problem.slope_bound),
+    take_steps(rows, problem.y, order, (params, problem.slope_bound, problem.row_limit),
                (inner == "implicit", alpha, cap, average == "weighted"), set_params, x, mean)  # fmt: skip
     return x if average == "last" else mean
 
@@ -280,22 +288,3 @@ def _curvature(problem: Problem, regularizer: Any, average: str, inner: str) -> 
     found = minimize_scalar(risk, bounds=(low, max(low, math.log(L / radius)) + 10.0),
                             method="bounded")  # fmt: skip
     return max(own, math.exp(float(found.x)))
-
-
-def _published(
-    problem: Problem, alpha: float, average: str
-) -> tuple[float, tuple[str, ...], tuple[str, ...]]:
-    if average != "uniform" or problem.budget.delta == 0.0:
-        raise ValueError(
-            "calibration='published' is POL's Gaussian noise on the uniform average; it needs "
-            "average='uniform' and delta > 0"
-        )
-    bound = float(problem.set.norm_bound)
-    if not math.isfinite(bound):
-        bound = problem.norm / alpha
-    formula = published.averaged_iterate(
-        problem.budget.epsilon, problem.budget.delta, horizon=problem.count + 1,
-        norm=problem.norm, strong_convexity=alpha, radius=bound,
-    )  # fmt: skip
-    details = (f"published noise: {formula.formula}", formula.where)
-    return float(formula.scale), doubts(formula, problem.budget), details

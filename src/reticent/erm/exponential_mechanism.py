@@ -1,7 +1,7 @@
 """The exponential mechanism: draw a decision with probability proportional to exp(-k times its loss).
 
 Algorithm 1 of *Private Optimization* (McSherry and Talwar; Bassily, Smith and Thakurta), with the
-exponent that zero-out neighbours allow, twice the printed one; and the regularised version of Gopi,
+exponent that the neighbouring relation allows; and the regularised version of Gopi,
 Lee and Liu, *Private convex optimization via exponential mechanism*, which is Gaussian differential
 privacy. Over a finite net the choice is exact; in one and two dimensions the draw from the
 log-concave density is exact too; anything longer is a Markov chain, whose law is only near the
@@ -22,13 +22,12 @@ from reticent import _checks
 from reticent._checks import FloatArray
 from reticent.erm._log_concave import Sampler
 from reticent.erm._problem import Problem, default_radius, label_range, reach
-from reticent.erm._problem import doubts as claims
 from reticent.erm._reading import need_lipschitz, read
 from reticent.erm._sums import UNIT
 from reticent.erm.fit import Fit
 from reticent.losses import kernels
 from reticent.noise import Source, select
-from reticent.privacy import BoundedRange, Curve, Gaussian, Guarantee, Release, charge, published
+from reticent.privacy import BoundedRange, Curve, Gaussian, Guarantee, Release, charge, prescribed
 from reticent.privacy import calibration as calibrations
 from reticent.sets import Box, L2Ball
 from reticent.trace import Callback, Recorder
@@ -79,8 +78,9 @@ def exponential_mechanism(
         Length of the Markov chain.
     noise_precision : {"lattice", "float"}
         For the sake of one signature; draws are exact either way.
-    calibration : {"exact", "published"}
-        "published" is the printed exponent, which is half of what zero-out neighbours allow.
+    calibration : str
+        ``"exact"``, or the name of a prescribed exponent (`reticent.privacy.prescribed`); the guarantee
+        reports the truth about that, too.
 
     Returns
     -------
@@ -238,13 +238,14 @@ def _law(
     details: tuple[str, ...] = (
         f"the difference of two decisions' losses moves by at most {moved:.6g}",
     )
-    if calibration == "published":
-        formula = published.exponential_mechanism(
-            budget.epsilon, norm=problem.norm, diameter=float(problem.set.diameter)
-        )
-        scale = float(formula.scale)
-        details += (f"published exponent: {formula.formula}", formula.where)
-        caveats = claims(formula, budget)
+    if calibration != "exact":
+        formula = prescribed.prescribe(
+            calibration, "exponential-mechanism", budget, norm=problem.norm,
+            diameter=float(problem.set.diameter),
+        )  # fmt: skip
+        scale = formula.amount
+        details += formula.details
+        caveats = formula.doubts(budget.neighbours)
     else:
         scale = calibrations.gumbel(budget, 0.5 * moved) * (1.0 + 2.0**-45)
     curve = BoundedRange(moved / scale * (1.0 + 2.0**-48))
@@ -261,13 +262,13 @@ def _size(problem: Problem) -> float:
 def _version(problem: Problem, version: str, sampler: str, calibration: str) -> str:
     pure = problem.budget.delta == 0.0
     if version == "regularized":
-        if pure or calibration == "published" or sampler == "net":
+        if pure or calibration != "exact" or sampler == "net":
             raise ValueError(
                 "version='regularized' is Gaussian differential privacy for a density: it needs "
                 "delta > 0, calibration='exact' and sampler='exact' or 'chain'"
             )
         return version
-    if version == "plain" or pure or calibration == "published" or sampler == "net":
+    if version == "plain" or pure or calibration != "exact" or sampler == "net":
         return "plain"
     p, moved = problem.dim, problem.budget.sensitivity(problem.norm)
     plain = p * calibrations.gumbel(problem.budget, 0.5 * _moved(problem, None))

@@ -39,7 +39,7 @@ class Fit:
         return self.trace.finished
 
     def state(self) -> dict[str, Any]:
-        """What ``resume=`` needs to take the remaining steps, as plain data for ``reticent._state``.
+        """What ``resume=`` needs to take the remaining steps, as plain data for ``reticent.save_state``.
 
         A secret: it holds the state of the generator of the noise.
         """

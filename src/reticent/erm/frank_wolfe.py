@@ -35,7 +35,7 @@ from reticent.erm._sums import weighted_rows
 from reticent.erm.fit import Fit
 from reticent.losses import GeneralizedLinear, Squared
 from reticent.noise import Source
-from reticent.privacy import Budget, Guarantee, charge
+from reticent.privacy import Budget, Guarantee, charge, prescribed
 from reticent.sets import L1Ball, WholeSpace
 from reticent.sets.base import VerticesUnavailable
 from reticent.trace import Callback, Recorder
@@ -96,9 +96,9 @@ def frank_wolfe(
     record_loss, seed, noise_precision, callback, progress, resume
         As in :func:`reticent.erm.gradient_descent`. Selections are exact whatever
         ``noise_precision`` says.
-    calibration : {"exact", "published"}
-        "published" is the printed Laplace noise, whose 1/n does not belong to a summed loss; the
-        guarantee says what it really gives.
+    calibration : str
+        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
+        reports the truth about that, too.
 
     Returns
     -------
@@ -155,13 +155,19 @@ def frank_wolfe(
         feature = problem.loss.feature_norm  # type: ignore[attr-defined]
         chooser = CornerOracle(problem, rounding(problem.count, count, feature, label, size))
     caveats: tuple[str, ...] = ()
-    if calibration == "published":
-        if not isinstance(chooser, CornerOracle) or problem.budget.delta == 0.0:
+    if calibration != "exact":
+        corners = chooser if isinstance(chooser, CornerOracle) else None
+        formula = prescribed.prescribe(
+            calibration, "frank-wolfe", budget, steps=count, count=problem.count,
+            corners=corners is not None, radius=0.0 if corners is None else corners.size,
+            norm=0.0 if corners is None else corners.per_record,
+        )  # fmt: skip
+        if corners is None:
             raise ValueError(
-                "calibration='published' is the Laplace noise of Algorithm 6 over an l1 ball or a "
-                "simplex; it needs delta > 0 and such a set"
+                f"calibration={calibration!r} prescribes noise on scores: use an l1 ball or a simplex"
             )
-        scale, release, caveats = chooser.published(count, chooser.size, chooser.per_record)
+        scale, release = corners.prescribed(count, formula)
+        caveats = formula.doubts(budget.neighbours)
     else:
         scale, release = chooser.calibrate(count)
     source = Source(seed)
@@ -308,6 +314,7 @@ def _run(problem: Problem, chooser: Oracle, scale: float, pause: Pause, recorder
     with recorder:
         while step < recorder.steps and not done:
             step += 1
+            pause.source.ratchet()
             total = problem.gradient_sum(x)
             seen = {"loss": problem.mean_loss(x)} if record_loss and recorder.wants(step) else {}
             if isinstance(chooser, GradientOracle):
@@ -334,6 +341,7 @@ def _run_incremental(problem: Problem, chooser: Oracle, scale: float, pause: Pau
     with recorder:
         while step < recorder.steps and not done:
             step += 1
+            pause.source.ratchet()
             place, sign = chooser.corner(gradient.scaled(), scale, pause.source)
             gradient.add(place, sign)
             if recorder.wants(step):

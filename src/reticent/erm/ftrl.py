@@ -82,8 +82,9 @@ def ftrl(
         The average of all decisions, or the last one.
     record_loss : bool
         Whether to write the average loss so far into the trace's diagnostics, which is not private.
-    calibration : {"exact", "published"}
-        "published" is the printed tree noise for one pass.
+    calibration : str
+        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
+        reports the truth about that, too.
     callback : callable, optional
         Called every few thousand records; returning True stops the run.
 
@@ -126,10 +127,10 @@ def ftrl(
         problem = problem.with_set(L2Ball(problem.dim, default_radius(problem, NAME)))
     need_lipschitz(problem, NAME)
     need_projection(problem, NAME)
-    if calibration == "published" and (passes > 1 or order == "resample" or budget.delta == 0.0):
+    if calibration != "exact" and (passes > 1 or order == "resample"):
         raise ValueError(
-            "calibration='published' is the tree of Theorem 6.13, for Gaussian noise and one pass; "
-            "it needs passes=1, order='passes' or 'given', and delta > 0"
+            f"calibration={calibration!r} prescribes noise for one pass; it needs passes=1 and "
+            "order='passes' or 'given'"
         )
     source = Source(seed)
     visits = _visits(problem.count, passes, order, source)

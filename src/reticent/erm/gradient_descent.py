@@ -21,12 +21,12 @@ import numpy as np
 from reticent import _checks
 from reticent._checks import FloatArray
 from reticent.erm._pause import Pause, take_up, terms
-from reticent.erm._problem import Problem, default_radius, doubts, reach
+from reticent.erm._problem import Problem, default_radius, reach
 from reticent.erm._reading import need_lipschitz, need_projection, read
 from reticent.erm.fit import Fit
 from reticent.noise import Source
 from reticent.noise.release import noisy, widened
-from reticent.privacy import Release, charge, published
+from reticent.privacy import Release, charge, prescribed
 from reticent.privacy import calibration as calibrations
 from reticent.privacy.subsampled import SubsampledGaussian
 from reticent.sets import L2Ball
@@ -117,8 +117,9 @@ def gradient_descent(
         For experiments only. None is a cryptographic generator.
     noise_precision : {"lattice", "float"}
         "float" is for simulations.
-    calibration : {"exact", "published"}
-        "published" uses the printed noise; the guarantee says what it really gives.
+    calibration : str
+        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
+        reports the truth about that, too.
     callback : callable, optional
         Called with a ``Moment`` after each step; returning True stops the run.
     progress : bool
@@ -163,11 +164,6 @@ def gradient_descent(
     need_lipschitz(problem, NAME)
     need_projection(problem, NAME)
     rate = _rate(sampling, problem)
-    if calibration == "published" and (problem.noise == "gamma" or rate is not None):
-        raise ValueError(
-            "calibration='published' is the Gaussian noise on all records of Algorithm 3; it needs "
-            "delta > 0 and sampling=None"
-        )
     x = _start(problem, start)
     plan = _plan(problem, steps, step_size, rate)
     scale, release, caveats = _noise(problem, plan.steps, rate, calibration)
@@ -209,6 +205,7 @@ def _run(problem: Problem, plan: Plan, rate: float | None, scale: float, pause: 
     with recorder:
         while step < plan.steps and not done:
             step += 1
+            pause.source.ratchet()
             rows = None if rate is None else _sample(pause.source, problem.count, rate)
             total = problem.gradient_sum(x, rows)
             answer = noisy(total, scale, pause.source, noise=problem.noise,
@@ -307,16 +304,16 @@ def _noise(
 ) -> tuple[float, Release, tuple[str, ...]]:
     moved, dim = problem.sensitivity, problem.dim
     what = "noisy sum of gradients"
+    if calibration != "exact":
+        budget, sampled = problem.budget, rate is not None
+        formula = prescribed.prescribe(
+            calibration, "gradient-descent", budget, steps=steps, norm=problem.norm, sampled=sampled
+        )
+        scale = formula.amount
+        release = problem.release(what, moved, scale, dim, steps, details=formula.details)
+        return scale, release, formula.doubts(budget.neighbours)
     if rate is not None:
         return (*_sampled_noise(problem, steps, rate), ())
-    if calibration == "published":
-        budget = problem.budget
-        formula = published.gradient_descent(budget.epsilon, budget.delta, steps=steps,
-                                             norm=problem.norm)  # fmt: skip
-        scale = float(formula.scale)
-        details = (f"published noise: {formula.formula}", formula.where)
-        release = problem.release(what, moved, scale, dim, steps, details=details)
-        return scale, release, doubts(formula, budget)
     share = math.sqrt(steps) if problem.noise == "gaussian" else float(steps)
     scale = problem.noise_scale(moved, problem.level / share, dim, problem.largest_sum)
     return scale, problem.release(what, moved, scale, dim, steps), ()

@@ -72,7 +72,7 @@ def localisation(
     steps : int, optional
         Of the second stage.
     calibration : {"exact"}
-        Nothing else was published for it in the papers that this library follows.
+        No other noise is prescribed for it.
 
     Returns
     -------

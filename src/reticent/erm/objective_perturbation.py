@@ -30,7 +30,7 @@ from reticent.erm._perturbation import (
     exact,
     is_margin,
     part,
-    published_setting,
+    prescribed_setting,
     reach_bound,
 )
 from reticent.erm._problem import Problem, default_radius
@@ -134,7 +134,7 @@ def objective_perturbation(
     setting = (
         exact(problem, given, count)
         if calibration == "exact"
-        else published_setting(problem, given)
+        else prescribed_setting(problem, given, calibration)
     )
     tolerance, distance = apart(problem, setting.scale, setting.ridge)
     size = 2.0 * reach_bound(problem, setting.scale, setting.ridge)

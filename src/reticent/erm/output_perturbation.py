@@ -61,7 +61,7 @@ def output_perturbation(
         The weight of ``(1/2) ||x||^2`` that is added to the *summed* loss, beside the loss's own
         ridge. By default the minimiser of the bound on the excess risk.
     calibration : {"exact"}
-        No other noise was published for it in the papers that this library follows.
+        No other noise is prescribed for it.
 
     Returns
     -------

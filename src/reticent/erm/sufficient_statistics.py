@@ -29,7 +29,7 @@ from reticent.erm.fit import Fit
 from reticent.losses import Squared
 from reticent.noise import Source
 from reticent.noise.release import noisy
-from reticent.privacy import Gaussian, Release, charge
+from reticent.privacy import Gaussian, Release, charge, prescribed
 from reticent.sets import L2Ball, WholeSpace
 from reticent.trace import Callback, Recorder
 
@@ -74,8 +74,9 @@ def sufficient_statistics(
         One release of both statistics and a ridge chosen from them, or Wang's AdaSSP.
     regularizer : float, optional
         A fixed weight of ``(1/2) ||x||^2`` beside the loss's own ridge, for method "joint".
-    calibration : {"exact", "published"}
-        "published" is AdaSSP's printed noise, three times (epsilon/3, delta/3).
+    calibration : str
+        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
+        reports the truth about that, too.
     seed, noise_precision, callback, progress
         As in :func:`reticent.erm.gradient_descent`.
 
@@ -116,8 +117,10 @@ def sufficient_statistics(
         raise ValueError(f"{NAME} needs a set with a projection, and {problem.set!r} has none")
     if method == "adassp":
         return _adassp(problem, given, calibration, seed, callback, progress)
-    if calibration == "published":
-        raise ValueError("calibration='published' is AdaSSP's noise; ask for method='adassp'")
+    if calibration != "exact":
+        raise ValueError(
+            f"calibration={calibration!r} is for method='adassp', got method={method!r}"
+        )
     return _joint(problem, given, seed, callback, progress)
 
 
@@ -189,7 +192,7 @@ def _joint(problem: Problem, given: float | None, seed: int | None, callback: Ca
     recorder.facts["clipped"] = str(problem.clipped)
     charge(guarantee, NAME)
     with recorder:
-        V, u = gram(problem.A, problem.y)
+        V, u = gram(problem.A, problem.y, problem.row_limit)
         stacked = np.concatenate([_fold(V) / matrix, u / vector])
         seen = noisy(stacked, scale, source, noise=problem.noise, precision=problem.precision)
         V, u = _unfold(seen[:-p], p) * matrix, seen[-p:] * vector
@@ -291,9 +294,11 @@ def _adassp(problem: Problem, given: float | None, calibration: str, seed: int |
     caveats: tuple[str, ...] = ()
     sizes = [1, p * (p + 1) // 2, p]
     most = [2.0 * n * F * F, 2.0 * n * F * F, 2.0 * n * F * Y]
-    if calibration == "published":
-        unit = math.sqrt(logarithm) / (problem.budget.epsilon / 3.0)
-        scales = [unit * F * F, unit * F * F, unit * F * Y]
+    if calibration != "exact":
+        formula = prescribed.prescribe(
+            calibration, "adassp", problem.budget, feature_norm=F, label_bound=Y
+        )
+        scales = np.ravel(formula.scale).tolist()
     else:
         level = problem.level / math.sqrt(3.0)
         scales = [
@@ -305,15 +310,15 @@ def _adassp(problem: Problem, given: float | None, calibration: str, seed: int |
         for name, m, scale, s in zip(names, moved, scales, sizes, strict=True)
     ]
     source = Source(seed)
-    if calibration == "published":
-        caveats = _claim(problem, releases)
+    if calibration != "exact":
+        caveats = formula.doubts(problem.budget.neighbours, _truth(problem, releases))
     guarantee = problem.promise(releases, source, calibration=calibration, caveats=caveats)
     settings: dict[str, object] = {"method": "adassp", "set": repr(problem.set)}
     recorder = Recorder(NAME, steps=1, settings=settings, callback=callback, progress=progress)
     recorder.facts["clipped"] = str(problem.clipped)
     charge(guarantee, NAME)
     with recorder:
-        V, u = gram(problem.A, problem.y)
+        V, u = gram(problem.A, problem.y, problem.row_limit)
         rows, columns = np.triu_indices(p)
         smallest = scipy.linalg.eigvalsh(V, subset_by_index=[0, 0])
         seen = [
@@ -331,14 +336,7 @@ def _adassp(problem: Problem, given: float | None, calibration: str, seed: int |
     return Fit(point, guarantee, recorder.close())
 
 
-def _claim(problem: Problem, releases: list[Release]) -> tuple[str, ...]:
-    """A sentence if the printed noise does not give what AdaSSP claims."""
+def _truth(problem: Problem, releases: list[Release]) -> float:
+    """The epsilon that Gaussian releases give together, at the budget's delta."""
     mu = math.sqrt(sum(r.curve.mu**2 for r in releases if isinstance(r.curve, Gaussian)))
-    budget = problem.budget
-    truth = Gaussian(mu).epsilon(budget.delta)
-    if truth <= budget.epsilon * (1.0 + 1e-9):
-        return ()
-    return (
-        f"published noise (AdaSSP): claims epsilon = {budget.epsilon:g} at delta = "
-        f"{budget.delta:g}, but under {budget.neighbours!r} neighbours it gives {truth:.4g}",
-    )
+    return Gaussian(mu).epsilon(problem.budget.delta)

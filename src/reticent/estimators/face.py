@@ -2,28 +2,26 @@
 
 Public scikit-learn interface only (`BaseEstimator`, `validate_data`, tags).
 
-The one thing a reader would get wrong: the list of classes is part of what is published. Read off
+The one thing a reader would get wrong: the list of classes is part of what is released. Read off
 the labels it is a release that nothing protects, so a face takes ``classes=`` and says so where it
 was not given.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from reticent.estimators import parameters
+from reticent.estimators.charged import Charged
 from reticent.losses.records import clip_labels, clip_rows
 from reticent.privacy import Guarantee
 
@@ -34,7 +32,7 @@ LEAK = "the list of classes was read off the labels, which nothing protects; giv
 ROOM = 1.0 + 2.0**-30
 
 
-class Face(BaseEstimator):
+class Face(Charged):
     """Base of the scikit-learn faces."""
 
     _norm: float
@@ -49,17 +47,6 @@ class Face(BaseEstimator):
         if isinstance(state, int | np.integer) and not isinstance(state, bool | np.bool_):
             return parameters.CHECKS["seed"](state, "random_state")
         return int(check_random_state(state).randint(2**31 - 1))
-
-    @contextlib.contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """Whatever is refused leaves the estimator as it was."""
-        before = dict(vars(self))
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
 
     def _features(self, X: Any, y: Any, *, reset: bool, numeric: bool) -> tuple[Any, Any]:
         X, y = validate_data(
@@ -122,7 +109,7 @@ class Classes:
         wrong = np.flatnonzero(self.classes_[number] != y)
         if wrong.size:
             raise ValueError(
-                f"y[{wrong[0]}] = {y[wrong[0]]!r} is not one of the classes "
+                f"y[{wrong[0]}], a {type(y[wrong[0]]).__name__}, is not one of the classes "
                 f"{self.classes_.tolist()}; nothing was learnt from these records"
             )
         return np.asarray(number)

@@ -15,8 +15,11 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from reticent._compile import compiled, specialised
 from reticent.losses.kernels import LOGISTIC, STACKED_LOGISTIC
+from reticent.noise.door import REFUSED, bounded
 from reticent.online.kernels import DECISION, update
 
 # Places in ``settings``.
@@ -26,31 +29,11 @@ OFFSET = 2
 OUTPUTS = 3
 SETTINGS = 4
 
-REFUSED = -1
-
 
 @compiled
-def shrink(v, norm):  # type: ignore[no-untyped-def]
-    """What brings v within the norm: 1 where it is, below 1 where it is not, -1 if v is not finite."""
-    square = 0.0
-    for i in range(v.size):
-        square += v[i] * v[i]
-    if square <= norm * norm:
-        return 1.0
-    if square <= 1.7976931348623157e308:
-        # a hair below, so that rounding cannot leave it above
-        return min(1.0, norm / math.sqrt(square)) * (1.0 - 2.0**-40)
-    largest = 0.0
-    for i in range(v.size):
-        if not abs(v[i]) <= 1.7976931348623157e308:
-            return -1.0
-        largest = max(largest, abs(v[i]))
-    square = 0.0
-    for i in range(v.size):
-        square += (v[i] / largest) ** 2
-    factor = norm / largest / math.sqrt(square) * (1.0 - 2.0**-40)
-    # so small that it has lost its digits: nothing is within any norm
-    return factor if factor >= 2.2250738585072014e-308 else 0.0
+def unit(v, norm, out):  # type: ignore[no-untyped-def]
+    """Features divided by the norm and no longer than 1: 1 if they were, 0 if not, -1 if not finite."""
+    return bounded(v, 1.0 / norm, 1.0, out)
 
 
 @compiled
@@ -62,35 +45,34 @@ def sigmoid(z):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def predictor(v, factor, w, settings):  # type: ignore[no-untyped-def]
-    """<w, features> for one output, the intercept included."""
+def predictor(u, w, settings):  # type: ignore[no-untyped-def]
+    """<w, features> for one output, the intercept included; the features have been through `unit`."""
     z = 0.0
-    for i in range(v.size):
-        z += w[i] * (factor * v[i])  # in this order: v alone may be as large as a double can be
+    for i in range(u.size):
+        z += w[i] * u[i]
     z += settings[OFFSET]
-    return z + w[v.size] * settings[SCALING] if w.size > v.size else z
+    return z + w[u.size] * settings[SCALING] if w.size > u.size else z
 
 
 @compiled
 def predictors(v, w, settings, out):  # type: ignore[no-untyped-def]
     """The linear predictors of one record; -1 if it is not finite."""
-    factor = shrink(v, settings[NORM])
-    if factor < 0.0:
+    u = np.empty(v.size)
+    if unit(v, settings[NORM], u) == REFUSED:
         return REFUSED
-    factor /= settings[NORM]
     columns = w.size // out.size
     for k in range(out.size):
-        out[k] = predictor(v, factor, w[k * columns : (k + 1) * columns], settings)
+        out[k] = predictor(u, w[k * columns : (k + 1) * columns], settings)
     return 0
 
 
 @compiled
 def predict_one(v, w, settings):  # type: ignore[no-untyped-def]
     """The linear predictor of one record for one output; nan if it is not finite."""
-    factor = shrink(v, settings[NORM])
-    if factor < 0.0:
+    u = np.empty(v.size)
+    if unit(v, settings[NORM], u) == REFUSED:
         return math.nan
-    return predictor(v, factor / settings[NORM], w, settings)
+    return predictor(u, w, settings)
 
 
 @specialised
@@ -102,26 +84,26 @@ def see(kind):  # type: ignore[no-untyped-def]
 
     @compiled
     def see_one(v, label, w, settings, g):  # type: ignore[no-untyped-def]
-        factor = shrink(v, settings[NORM])
-        if factor < 0.0:
+        # the features stay here until the first output, whose turn is last, replaces them
+        u = g[: v.size]
+        clipped = unit(v, settings[NORM], u)
+        if clipped == REFUSED:
             return REFUSED
-        clipped = 1 if factor < 1.0 else 0
-        factor /= settings[NORM]
         outputs = int(settings[OUTPUTS])
         columns = w.size // outputs
-        for k in range(outputs):
+        for k in range(outputs - 1, -1, -1):
             start = k * columns
-            z = predictor(v, factor, w[start : start + columns], settings)
+            z = predictor(u, w[start : start + columns], settings)
             if kind == LOGISTIC:
                 slope = -label * sigmoid(-label * z)
             elif kind == STACKED_LOGISTIC:
                 slope = sigmoid(z) - (1.0 if k == label else 0.0)
             else:
                 slope = min(1.0, max(-1.0, z - label))
-            for i in range(v.size):
-                g[start + i] = slope * (factor * v[i])
-            if columns > v.size:
-                g[start + v.size] = slope * settings[SCALING]
+            for i in range(u.size):
+                g[start + i] = slope * u[i]
+            if columns > u.size:
+                g[start + u.size] = slope * settings[SCALING]
         return clipped
 
     return see_one

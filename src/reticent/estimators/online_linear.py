@@ -113,6 +113,9 @@ class OnlineLinearRegression(Bounded, RegressorMixin, OnlineEstimator):
             **self._common(values, horizon),
         )
 
+    def _declare(self) -> None:
+        self._to_unit([])
+
     def _encode(self, y: Any) -> tuple[FloatArray, int]:
         return self._to_unit(y)
 

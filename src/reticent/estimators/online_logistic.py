@@ -3,7 +3,7 @@
 The approximate leader of [window], Algorithm 1, on the logistic loss with a ridge; several classes are
 one-versus-rest in one stacked release (:mod:`reticent.estimators.stream`).
 
-The one thing a reader would get wrong: the list of classes is part of what is published. Read off the
+The one thing a reader would get wrong: the list of classes is part of what is released. Read off the
 labels it is a release that nothing protects, so say it: ``classes=``.
 """
 
@@ -65,7 +65,7 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
     classes_ : array
         Sorted.
     guarantee_ : reticent.Guarantee
-        For everything that was or will be published from this stream.
+        For everything that was or will be released from this stream.
     n_samples_seen_ : int
     clipped_ : ClipCounts
         How many records were beyond the bounds. A diagnostic that reads private data: do not publish.
@@ -152,19 +152,22 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
                 self._check_open()
             X, y = self._checked(X, y, reset=first)
             if first:
-                declared = self.classes if classes is None else classes
-                if declared is None:
-                    raise ValueError(
-                        "classes must be given in the first call of partial_fit, or to the "
-                        "constructor: the list of all labels that can occur"
-                    )
-                self._leaky = False
-                self._set_classes(parameters.CHECKS["classes"](list(declared), "classes"))
+                self._declare(classes)
             elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
                 raise ValueError(
                     f"classes={classes!r} is not what the stream began with, {self.classes_.tolist()}"
                 )
             return self._learn(X, y, fresh=first, whole=False)
+
+    def _declare(self, classes: Any = None) -> None:
+        declared = self.classes if classes is None else classes
+        if declared is None:
+            raise ValueError(
+                "classes must be given in the first call of partial_fit, or to the "
+                "constructor: the list of all labels that can occur"
+            )
+        self._leaky = False
+        self._set_classes(parameters.CHECKS["classes"](list(declared), "classes"))
 
     def _plan(self, values: dict[str, Any], horizon: int | None) -> Plan:
         count = len(self.classes_)

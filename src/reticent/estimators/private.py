@@ -25,7 +25,7 @@ from reticent.erm import Fit
 from reticent.estimators import parameters
 from reticent.estimators.face import ROOM, Face, FloatArray, with_details
 from reticent.losses import ClipCounts
-from reticent.losses.records import clip_factors, scale_rows
+from reticent.losses.records import unit_rows
 from reticent.privacy import Budget, Guarantee
 
 PRECISIONS = ("lattice", "float")
@@ -91,9 +91,8 @@ class PrivateEstimator(Face):
         """Rows scaled to norm 1 with a constant beside them; ``factors`` are within [0, most]."""
         self._norm = parameters.CHECKS["feature_norm"](self.feature_norm, "feature_norm")  # type: ignore[attr-defined]
         t = self._scaling(X.shape[1])
-        shrink, scaled = clip_factors(X, self._norm)
         weights, bound = self._weights(sample_weight, X.shape[0], factors, most)
-        rows = with_constant(X, shrink / self._norm, t)
+        rows, scaled = with_constant(X, self._norm, t)
         return Table(rows, math.hypot(1.0, t) * ROOM, t, weights, bound, scaled)
 
     def _weights(
@@ -137,7 +136,8 @@ class PrivateEstimator(Face):
         """A copy with only what the guarantee covers: what may leave the machine."""
         check_is_fitted(self)
         copy = type(self)(**self.get_params(deep=False))
-        copy.__dict__.update(self.__getstate__())
+        kept = {name: value for name, value in self.__getstate__().items() if name != "_ledgers"}
+        copy.__dict__.update(kept)
         return copy
 
     def __getstate__(self) -> dict[str, Any]:
@@ -147,17 +147,20 @@ class PrivateEstimator(Face):
         return state
 
 
-def with_constant(A: Any, factors: FloatArray, constant: float) -> Any:
-    """Rows multiplied by their factors, with a constant feature after them unless it is 0."""
+def with_constant(A: Any, norm: float, constant: float, length: float = 1.0) -> tuple[Any, int]:
+    """Rows divided by a norm and then no longer than a length, and how many were longer.
+
+    A constant feature comes after them unless it is 0.
+    """
     if not constant:
-        return scale_rows(A, factors)
+        return unit_rows(A, norm, length)
     if sp.issparse(A):
+        made, clipped = unit_rows(A, norm, length)
         column = np.full((A.shape[0], 1), constant)
-        return sp.csr_array(sp.hstack([scale_rows(A, factors), column], format="csr"))
+        return sp.csr_array(sp.hstack([made, column], format="csr")), clipped
     rows = np.empty((A.shape[0], A.shape[1] + 1))
-    np.multiply(A, factors[:, None], out=rows[:, :-1])
     rows[:, -1] = constant
-    return rows
+    return rows, unit_rows(A, norm, length, out=rows[:, :-1])[1]
 
 
 def class_factors(value: Any, classes: Any, numbers: Any) -> tuple[FloatArray | None, float]:

@@ -287,7 +287,8 @@ class PrivateLasso(PrivateRegressor):
             scaled = int(np.count_nonzero(abs(X).max(axis=1).toarray() > self._norm)
                          if sp.issparse(X) else beyond.any(axis=1).sum())  # fmt: skip
         weights, bound = self._weights(sample_weight, X.shape[0], factors, most)
-        rows = with_constant(self._clip(X), np.full(X.shape[0], 1.0 / self._norm), constant)
+        # entries are within [-1, 1] then, so that no row is as long as this
+        rows, _ = with_constant(self._clip(X), self._norm, constant, 2.0 * math.sqrt(X.shape[1]))
         return Table(rows, 1.0, constant, weights, bound, scaled)
 
     def _clip(self, X: Any) -> Any:

@@ -39,6 +39,8 @@ from reticent.losses import ClipCounts
 from reticent.losses.kernels import HUBER, LOGISTIC, STACKED_LOGISTIC
 from reticent.losses.records import clip_labels
 from reticent.privacy import Guarantee
+from reticent.state.files import check_kind
+from reticent.state.lease import Lease
 
 try:
     from river import base
@@ -49,6 +51,7 @@ except ImportError as error:  # pragma: no cover
 
 __all__ = ["OnlineLinearRegression", "OnlineLogisticRegression"]
 
+_VERSION = 1
 _NO_PREDICTORS = np.zeros(1)
 
 
@@ -76,7 +79,8 @@ class _Online:
     def _begin(self, first: FloatArray) -> Stream:
         """Spend the budget of a new stream, unless the first records would be refused anyway."""
         if not np.isfinite(first).all():
-            raise ValueError(f"features must be finite, got {first.tolist()}")
+            where = np.unique(np.argwhere(~np.isfinite(first))[:, -1]).tolist()
+            raise ValueError(f"features must be finite; those in columns {where} are not")
         values = parameters.checked(self._get_params())
         self._stream = Stream(
             Plan(
@@ -102,6 +106,62 @@ class _Online:
     def clipped(self) -> ClipCounts:
         """How many records were beyond the bounds. Reads private data: do not publish."""
         return ClipCounts(0, 0, 0) if self._stream is None else self._stream.clipped
+
+    @property
+    def _lease(self) -> Lease | None:
+        return None if self._stream is None else self._stream.lease
+
+    @property
+    def _position(self) -> Any:
+        return (None, 0) if self._stream is None else self._stream.position
+
+    def state(self) -> dict[str, Any]:
+        """All that is needed to go on as if nothing had happened, as plain data for `reticent.save_state`.
+
+        A secret: it holds clean sums and the key of the noise to come. Of all twins (restored, copied,
+        unpickled) the first to learn on may do so; the others are refused.
+
+        Returns
+        -------
+        dict
+            For :meth:`from_state`.
+        """
+        if self._stream is None:
+            raise ValueError(
+                f"this {type(self).__name__} has learnt nothing yet and has no state; build it again instead"
+            )
+        identity, steps = self._position
+        parameters = {
+            name: list(value) if isinstance(value, tuple | set | frozenset) else value
+            for name, value in self._get_params().items()
+        }
+        return {
+            "version": _VERSION,
+            "kind": type(self).__name__,
+            "id": identity,
+            "steps": steps,
+            "parameters": parameters,
+            "stream": self._stream.state(),
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Any:
+        """A model that goes on from a state; refused to learn on if its stream was continued beyond it.
+
+        Parameters
+        ----------
+        state : dict
+            What :meth:`state` returned, or what `reticent.load_state` read.
+
+        Returns
+        -------
+        model
+            As the one that gave the state.
+        """
+        check_kind(state, cls, _VERSION)
+        model = cls(**state["parameters"])
+        model._stream = Stream.from_state(state["stream"])
+        return model
 
     @property
     def weights(self) -> dict[Any, float] | FloatArray:
@@ -228,7 +288,8 @@ class OnlineLogisticRegression(_Online, base.MiniBatchClassifier):
         code = self._codes.get(y)
         if code is None:
             raise ValueError(
-                f"y = {y!r} is not one of the classes {self._order}; nothing was learnt from it"
+                f"y, a {type(y).__name__}, is not one of the classes {self._order}; nothing was "
+                "learnt from it"
             )
         return code
 

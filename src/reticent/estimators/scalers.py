@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from reticent import _checks
 from reticent.erm._sums import UNIT, UNITS, weighted_rows
 from reticent.estimators import parameters
+from reticent.estimators.charged import Charged
 from reticent.estimators.face import Face, FloatArray, with_details
 from reticent.noise import Source, release
 from reticent.privacy import Budget, Gaussian, Guarantee, Pure, Release, charge
@@ -116,7 +117,7 @@ class DomainScaler(_Scaler):
         return self
 
 
-class PrivateScaler(_Scaler):
+class PrivateScaler(_Scaler, Charged):
     """Standardise features by means and standard deviations that were released with noise.
 
     Parameters
@@ -164,7 +165,7 @@ class PrivateScaler(_Scaler):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release the moments. Each call spends the budget."""
-        with Face._all_or_nothing(self):  # type: ignore[arg-type]
+        with self._all_or_nothing():
             return self._fit(X)
 
     def _fit(self, X: Any) -> Self:

@@ -16,6 +16,7 @@ how often it was is a diagnostic.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,8 +32,11 @@ from reticent.losses import ClipCounts, Huber, Logistic, Loss, Squared
 from reticent.losses.kernels import HUBER, LOGISTIC, STACKED_LOGISTIC
 from reticent.losses.records import clip_rows
 from reticent.online import FollowTheApproximateLeader, OnlineLearner, QuadraticLeader
+from reticent.online.base import STATE_VERSION as ONLINE_VERSION
 from reticent.privacy import Budget, Guarantee
 from reticent.sets import L2Ball
+from reticent.state.files import check_kind
+from reticent.state.lease import Lease, find
 
 FloatArray = NDArray[np.float64]
 
@@ -129,6 +133,17 @@ class Plan:
         if self.quadratic:
             return QuadraticLeader(ball, self.loss(), **known)  # type: ignore[arg-type]
         return FollowTheApproximateLeader(ball, self.loss(), lipschitz=self.norm, **known)  # type: ignore[arg-type]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for a state."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)} | {
+            "budget": dataclasses.asdict(self.budget)
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Plan:
+        """The inverse of :meth:`to_dict`."""
+        return cls(**data | {"budget": Budget(**data["budget"])})
 
     def settings(self) -> FloatArray:
         out = np.zeros(k.SETTINGS)
@@ -245,7 +260,7 @@ class Stream:
 
     def _row(self, v: FloatArray) -> FloatArray:
         row = np.full(self.plan.width, self.plan.scaling)
-        row[: v.size] = v * (k.shrink(v, self.plan.feature_norm) / self.plan.feature_norm)
+        k.unit(v, self.plan.feature_norm, row[: v.size])
         return row
 
     def learn(self, X: Any, labels: FloatArray, beyond: int = 0) -> None:
@@ -279,7 +294,17 @@ class Stream:
 
     @property
     def _steps(self) -> int:
-        return self._learner.steps if self._saved is None else int(self._saved[0]["total"]["steps"])
+        return self._learner.steps if self._saved is None else int(self._saved[0]["steps"])
+
+    @property
+    def lease(self) -> Lease:
+        """Who may learn on: the learner's, or that of the state which is taken up at the first step."""
+        return self._learner._lease if self._saved is None else self._twin_of
+
+    @property
+    def position(self) -> tuple[str, int]:
+        """Which stream, and how many steps of it were taken."""
+        return self.lease.id, self._steps
 
     def gap(self) -> None:
         """Go on one step without a record."""
@@ -345,31 +370,43 @@ class Stream:
     # Twins ----------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """All that a stream of the same plan and base needs to go on as if nothing had happened.
+        """All that a stream needs to go on as if nothing had happened.
 
-        A secret: it holds clean sums and noise to come.
+        A secret: it holds clean sums and the key of the noise to come.
         """
         if self._torn is not None:
             self._resume()  # which refuses: records that were taken are missing in what is counted
+        self.lease.refuse_copies("stream")
         return {
+            "plan": self.plan.to_dict(),
+            "base": self._base,
             "learner": self._learner.state() if self._saved is None else self._saved[0],
             "seen": self.seen,
             "counts": list(self.counts),
             "weights": np.array(self._weights),
+            "guarantee": self._guarantee.to_dict(),
         }
 
     @classmethod
-    def from_state(
-        cls, state: dict[str, Any], plan: Plan, base: FloatArray | None = None
-    ) -> Stream:
-        """A twin of the stream that gave this state; plan and base are those that one was made with."""
-        twin = cls(plan, base)
-        # Only its promise was wanted; the state's own is taken up at the first step.
-        del twin._learner
-        twin._saved = (state["learner"], {"loss": plan.loss()})
+    def from_state(cls, state: dict[str, Any]) -> Stream:
+        """A twin of the stream that gave this state; the learner itself is taken up at the first step."""
+        twin = object.__new__(cls)
+        twin.plan = plan = Plan.from_dict(state["plan"])
         twin.seen, twin.counts = int(state["seen"]), [int(count) for count in state["counts"]]
+        twin._base = state["base"]
+        twin._guarantee = Guarantee.from_dict(state["guarantee"])
+        twin._settings = plan.settings()
+        twin._quadratic = plan.quadratic
         twin._weights = np.array(state["weights"])
+        twin._wait(state["learner"], plan.loss())
         return twin
+
+    def _wait(self, learner: dict[str, Any], loss: Loss) -> None:
+        """Be a twin that can be looked at. Its lease is that of now: after a fork it is a copy."""
+        check_kind(learner, _kind(self.plan), ONLINE_VERSION)
+        self._saved = (learner, {"loss": loss})
+        self._twin_of = find(learner["id"], int(learner["steps"]))
+        self._twin_of.hold(self)
 
     def _resume(self) -> None:
         """A twin takes the stream up, or is refused because another one already did."""
@@ -380,25 +417,36 @@ class Stream:
                 "anew, or let a new stream begin from what was released: release()"
             )
         assert self._saved is not None
+        self._twin_of.refuse_copies("stream")
         state, given = self._saved
-        kind = QuadraticLeader if self.plan.quadratic else FollowTheApproximateLeader
-        self._learner = kind.from_state(state, **given)
+        self._learner = _kind(self.plan).from_state(state, **given)
         self._saved = None
         self._choose_kernel()
 
     def __getstate__(self) -> dict[str, Any]:
+        self.lease.refuse_copies("stream")
         mine = dict(self.__dict__)
         mine.pop("_kernel", None)
+        mine.pop("_twin_of", None)
         if self._saved is None:
             learner = mine.pop("_learner")
             mine["_saved"] = (learner.state(), {"loss": learner.loss})
         return mine
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.counts = list(self.counts)
+        learner, given = state["_saved"]
+        self._wait(learner, given["loss"])
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Stream:
         twin = object.__new__(Stream)
-        twin.__dict__.update(self.__getstate__())
-        twin.counts = list(self.counts)
+        twin.__setstate__(self.__getstate__())
         return twin
+
+
+def _kind(plan: Plan) -> type[QuadraticLeader] | type[FollowTheApproximateLeader]:
+    return QuadraticLeader if plan.quadratic else FollowTheApproximateLeader
 
 
 def _refusal(v: FloatArray) -> ValueError:

@@ -16,9 +16,7 @@ import scipy.sparse as sp
 
 from reticent import _checks
 from reticent.losses.base import ClipCounts, FloatArray
-
-# A row scaled to the bound must not exceed it by a rounding, nor be counted again when it comes back.
-_SHRINK = 1.0 - 2.0**-40
+from reticent.noise import door
 
 
 def features(A: Any, name: str = "A") -> Any:
@@ -57,45 +55,46 @@ def features(A: Any, name: str = "A") -> Any:
 
 
 def row_norms(A: Any) -> FloatArray:
-    """The Euclidean norm of every row, safe against overflow."""
-    if sp.issparse(A):
-        with np.errstate(over="ignore"):
-            sums = np.asarray(A.multiply(A).sum(axis=1)).ravel()
-    else:
-        with np.errstate(over="ignore"):
-            sums = np.einsum("ij,ij->i", A, A)
-    norms: FloatArray = np.sqrt(sums)
-    for i in np.flatnonzero(~np.isfinite(norms)):
-        row = A[[i]].toarray().ravel() if sp.issparse(A) else A[i]
-        largest = np.abs(row).max()
-        norms[i] = min(np.finfo(float).max, largest * float(np.linalg.norm(row / largest)))
+    """The Euclidean norm of every row; infinite where it is beyond the largest double."""
+    with np.errstate(over="ignore", under="ignore"):
+        squares = A.multiply(A).sum(axis=1) if sp.issparse(A) else np.einsum("ij,ij->i", A, A)
+        sums = np.asarray(squares).ravel()
+        norms: FloatArray = np.sqrt(sums)
+        # squares that overflow, or of which too much has vanished
+        for i in np.flatnonzero(~((sums >= 1e-290) & (sums < np.inf))):
+            row = A[[i]].toarray().ravel() if sp.issparse(A) else A[i]
+            largest = np.abs(row).max()
+            norms[i] = largest * float(np.linalg.norm(row / largest)) if largest else 0.0
     return norms
 
 
-def clip_factors(A: Any, bound: float) -> tuple[FloatArray, int]:
-    """What to multiply each row with so that none is longer than the bound, and how many are."""
-    norms = row_norms(A)
-    beyond = norms > bound
-    factors = np.ones(len(norms))
-    factors[beyond] = bound / norms[beyond] * _SHRINK
-    return factors, int(np.count_nonzero(beyond))
-
-
 def clip_rows(A: Any, bound: float) -> tuple[Any, int]:
-    """Rows longer than the bound scaled down to it, and how many; A itself if there are none."""
-    factors, count = clip_factors(A, bound)
-    return scale_rows(A, factors), count
+    """Rows longer than the bound scaled down to it, and how many; A itself if there are none.
+
+    As measured: the true length of a row exceeds the bound by less than the share `door.margin`.
+    """
+    if not sp.issparse(A) and not door.count_beyond(A, bound):
+        return A, 0
+    made, clipped = unit_rows(A, 1.0, bound)
+    if sp.issparse(A) and np.array_equal(made.data, A.data):
+        return A, 0
+    return made, clipped
 
 
-def scale_rows(A: Any, factors: FloatArray) -> Any:
-    """Every row multiplied by its factor; A itself if all of them are 1."""
-    if (factors == 1.0).all():
-        return A
+def unit_rows(A: Any, unit: float, bound: float = 1.0, out: Any = None) -> tuple[Any, int]:
+    """Rows divided by a unit and then no longer than the bound, in new memory, and how many were longer.
+
+    ``out`` is where dense rows go, if given.
+    """
     if sp.issparse(A):
-        A = A.copy()
-        A.data *= np.repeat(factors, np.diff(A.indptr))
-        return A
-    return A * factors[:, None]
+        made = A.copy()
+        clipped, refused = door.bounded_sparse_rows(A.indptr, A.data, 1.0 / unit, bound, made.data)
+    else:
+        made = np.empty(A.shape) if out is None else out
+        clipped, refused = door.bounded_rows(A, 1.0 / unit, bound, made)
+    if refused:
+        raise ValueError(f"{refused} rows are not finite: they were changed while they were read")
+    return made, clipped
 
 
 def labels(y: Any, count: int, name: str = "y") -> FloatArray:
@@ -132,12 +131,11 @@ def clip_labels(y: FloatArray, low: float, high: float) -> tuple[FloatArray, int
 
 __all__ = [
     "ClipCounts",
-    "clip_factors",
     "clip_labels",
     "clip_rows",
     "features",
     "labels",
     "row_norms",
-    "scale_rows",
     "signs",
+    "unit_rows",
 ]

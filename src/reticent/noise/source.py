@@ -1,9 +1,17 @@
-"""Where randomness comes from: one keyed AES counter generator per source, secure unless a seed is given.
+"""Where randomness comes from: AES in counter mode, secure unless a seed is given, whose key only moves forward.
 
-The one thing a reader would get wrong: a source is never copied by accident. After ``os.fork`` the child's
-unseeded sources are keyed anew from the operating system, so that two processes never share noise (a fork that Python
-does not hear of, from C, is noticed at the next draw); whoever keeps noise in a buffer asks :func:`generation` whether
-a fork has happened since.
+A source's stream is cut into intervals by whoever draws from it (:meth:`Source.ratchet`). Each interval has keys of
+its own, and all that is kept for the future is the key of the next one. With K_i the 32-byte key of interval i and H
+keyed BLAKE2b with 64 bytes of output,
+
+    H(K_i) = K_(i+1) | key of the words of interval i | key of its further bits,
+
+so going back from K_(i+1) to K_i, or to anything drawn in interval i, means inverting BLAKE2b. That is why
+:meth:`Source.state` gives away what is to come and nothing of what was drawn: docs/saved-states.md.
+
+A source is never copied by accident. After ``os.fork`` the child's unseeded sources are keyed anew from the operating
+system, so that two processes never share noise (a fork that Python does not hear of, from C, is noticed at the next
+draw).
 
 Considered: NumPy's PCG64 (fast, but predictable from its outputs), ChaCha20 of randomgen (16 ns a normal here, four
 times the AES counter), the ``secrets`` module (a system call for each draw).
@@ -11,7 +19,9 @@ times the AES counter), the ``secrets`` module (a system call for each draw).
 
 from __future__ import annotations
 
+import hashlib
 import os
+import threading
 import weakref
 from typing import Any
 
@@ -22,6 +32,7 @@ from randomgen import AESCounter
 from reticent import _checks
 from reticent._compile import compiled
 
+_PURPOSE = b"reticent ratchet"
 _live: weakref.WeakSet[Source] = weakref.WeakSet()
 _generation = 0
 
@@ -48,6 +59,62 @@ def _fill_normals(generator, out):  # type: ignore[no-untyped-def]
         out[i] = generator.standard_normal()
 
 
+# Keys ---------------------------------------------------------------------------------------------
+
+
+def _substitutions() -> NDArray[np.uint8]:
+    """The S-box of AES (FIPS 197, section 5.1.1): inverses in GF(256), then an affine map."""
+    power, value = np.zeros(255, np.int64), 1
+    for exponent in range(255):
+        power[exponent] = value
+        value ^= value << 1 ^ (0x11B if value & 0x80 else 0)  # times 3, which generates the field
+    log = np.empty(256, np.int64)
+    log[power] = np.arange(255)
+    box = np.empty(256, np.uint8)
+    for value in range(256):
+        inverse = power[-log[value] % 255] if value else 0
+        box[value] = 0x63
+        for turn in range(5):
+            box[value] ^= (inverse << turn | inverse >> (8 - turn)) & 0xFF
+    return box
+
+
+_BOX = _substitutions()
+
+
+@compiled
+def _schedules(keys, box):  # type: ignore[no-untyped-def]
+    """The round keys of AES-128 (FIPS 197, section 5.2) for each row of 16 bytes."""
+    rounds = np.empty((len(keys), 176), np.uint8)
+    for row in range(len(keys)):
+        out = rounds[row]
+        out[:16] = keys[row]
+        constant = np.uint8(1)
+        for at in range(16, 176, 4):
+            first = at % 16 == 0
+            for i in range(4):
+                byte = box[out[at - 4 + (i + 1) % 4]] if first else out[at - 4 + i]
+                out[at + i] = out[at - 16 + i] ^ byte
+            if first:
+                out[at] ^= constant
+                constant = np.uint8((constant << 1) ^ (0x1B if constant & 0x80 else 0))
+    return rounds
+
+
+_AHEAD = 16  # intervals whose keys are computed at a time
+_FRESH = AESCounter(key=0).state  # that of a generator which has not drawn yet, but for its keys
+
+
+def _round_keys(keys: list[bytes]) -> list[NDArray[np.uint64]]:
+    rows = np.frombuffer(b"".join(keys), np.uint8).reshape(-1, 16)
+    return list(_schedules(rows, _BOX).view(np.uint64))
+
+
+def _rekey(generator: AESCounter, rounds: NDArray[np.uint64]) -> None:
+    """Give a generator another key; several times as quick as making a new one."""
+    generator.state = {**_FRESH, "s": {**_FRESH["s"], "seed": rounds}}
+
+
 class Source:
     """A stream of random words.
 
@@ -63,51 +130,103 @@ class Source:
     array([ True,  True])
     >>> Source().seeded
     False
+
+    A state leads forward only: it continues with the next interval.
+
+    >>> source = Source()
+    >>> drawn = source.words(2)
+    >>> later = Source.from_state(source.state())
+    >>> source.ratchet()
+    >>> later.words(2) == source.words(2)
+    array([ True,  True])
     """
 
     def __init__(self, seed: int | None = None) -> None:
         if seed is not None:
             seed = _checks.integer(seed, "seed", low=0)
-        self.seeded = seed is not None
-        # `fine` holds the bits beyond the first 64 of a draw; it is read only when those do not decide.
+        self._set_up(seed is not None)
         if seed is None:
-            self._rekey()
+            self._next = os.urandom(32)
         else:
-            keys = np.random.SeedSequence(seed).generate_state(4, np.uint64)
-            self._key(int(keys[0]) | int(keys[1]) << 64, int(keys[2]) | int(keys[3]) << 64)
-        _live.add(self)
+            self._next = np.random.SeedSequence(seed).generate_state(4, np.uint64).tobytes()
 
-    def _rekey(self) -> None:
-        entropy = os.urandom(32)
-        self._key(int.from_bytes(entropy[:16], "little"), int.from_bytes(entropy[16:], "little"))
+    def _set_up(self, seeded: bool) -> None:
+        self.seeded = seeded
+        self._process = os.getpid()
+        self._coarse = AESCounter(key=0)
+        # `fine` holds the bits beyond the first 64 of a draw; it is read only when those do not decide.
+        self._fine = AESCounter(key=0)
+        self._fine_key: bytes | None = None
+        self._begun = False
+        self._turn = threading.Lock()
+        self._ahead: list[tuple[bytes, bytes, NDArray[np.uint64]]] = []
+        self._generator = np.random.Generator(self._coarse)
+        _live.add(self)
 
     def _take_over(self) -> None:
         """In a new process: keys of its own, or with a seed the same stream, and locks that nobody holds."""
+        coarse, fine = _freeze(self._coarse.state), _freeze(self._fine.state)
+        begun, key = self._begun, self._fine_key
+        self._set_up(self.seeded)
         if self.seeded:
-            coarse, fine = _freeze(self._coarse.state), _freeze(self._fine.state)
-            self._key(0, 0)
             self._coarse.state, self._fine.state = coarse, fine
+            self._begun, self._fine_key = begun, key
         else:
-            self._rekey()
+            self._next = os.urandom(32)
 
-    def _own(self) -> None:
+    def _ready(self) -> None:
+        """Before a draw: be in a process, and an interval, of one's own."""
         if self._process != os.getpid():
             self._take_over()
+        if not self._begun:
+            with self._turn:
+                if not self._begun:  # else another thread has begun it
+                    self._advance()
 
-    def _key(self, coarse: int, fine: int) -> None:
-        self._process = os.getpid()
-        self._coarse = AESCounter(key=coarse)
-        self._fine = AESCounter(key=fine)
-        self.generator = np.random.Generator(self._coarse)
+    def ratchet(self) -> None:
+        """Begin the next interval; from then on nothing that was drawn before can be drawn again."""
+        if self._process != os.getpid():
+            self._take_over()
+        with self._turn:
+            self._advance()
+
+    def _advance(self) -> None:
+        if not self._ahead:
+            self._look_ahead()
+        self._next, self._fine_key, rounds = self._ahead.pop()
+        _rekey(self._coarse, rounds)
+        self._begun = True
+
+    def _look_ahead(self) -> None:
+        """The keys of the intervals to come, the nearest last."""
+        chain, parts = self._next, []
+        for _ in range(_AHEAD):
+            out = hashlib.blake2b(key=chain, digest_size=64, person=_PURPOSE).digest()
+            chain = out[:32]
+            parts.append(out)
+        rounds = _round_keys([out[32:48] for out in parts])
+        self._ahead = [
+            (out[:32], out[48:], row) for out, row in zip(parts[::-1], rounds[::-1], strict=True)
+        ]
+
+    @property
+    def generator(self) -> np.random.Generator:
+        """The same words behind NumPy's interface: for simulations, and for what is no noise."""
+        self._ready()
+        return self._generator
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """The next ``count`` uniformly random 64-bit words."""
-        self._own()
+        """The next ``count`` uniformly random 64-bit words of the interval."""
+        self._ready()
         return np.asarray(self._coarse.random_raw(count))
 
     def fine_bits(self, words: int) -> int:
-        """A uniformly random whole number of ``64 * words`` bits, from the second stream."""
-        self._own()
+        """A uniformly random whole number of ``64 * words`` bits, from the interval's second stream."""
+        self._ready()
+        with self._fine.lock:
+            if self._fine_key is not None:
+                _rekey(self._fine, _round_keys([self._fine_key])[0])
+                self._fine_key = None
         return int.from_bytes(np.asarray(self._fine.random_raw(words)).tobytes(), "little")
 
     def normals(self, out: NDArray[np.float64]) -> None:
@@ -117,28 +236,22 @@ class Source:
                 "out must be C-contiguous, else the normals would land in a copy of it; "
                 "pass np.empty(shape) and copy from that"
             )
-        self._own()
+        self._ready()
         with self._coarse.lock:
-            _fill_normals(self.generator, out.reshape(-1))
+            _fill_normals(self._generator, out.reshape(-1))
 
     def state(self) -> dict[str, Any]:
-        """Everything needed to go on with the same stream; as secret as the noise itself."""
-        self._own()
-        with self._coarse.lock, self._fine.lock:
-            return {
-                "seeded": self.seeded,
-                "coarse": _freeze(self._coarse.state),
-                "fine": _freeze(self._fine.state),
-            }
+        """What the next interval begins with: a secret, but one that tells nothing of what was drawn so far."""
+        if self._process != os.getpid():
+            self._take_over()
+        return {"seeded": self.seeded, "next": self._next.hex()}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Source:
+        """The source that goes on with the interval after the one in which the state was taken."""
         source = cls.__new__(cls)
-        source.seeded = bool(state["seeded"])
-        source._key(0, 0)
-        source._coarse.state = _thaw(state["coarse"])
-        source._fine.state = _thaw(state["fine"])
-        _live.add(source)
+        source._set_up(bool(state["seeded"]))
+        source._next = bytes.fromhex(state["next"])
         return source
 
     def __copy__(self) -> Source:
@@ -156,6 +269,3 @@ def _freeze(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _freeze(item) for key, item in value.items()}
     return np.array(value) if isinstance(value, np.ndarray) else value
-
-
-_thaw = _freeze

@@ -3,8 +3,7 @@
 [window], Algorithms 1 (WDP-COCOP) and 2 (WDP-COCOL): each loss is replaced by the parabola that
 touches it from below, and the sum of these is minimised, exactly by a projection or by one step of a
 local linear minimiser. With a full window and Gamma noise the former is PFTAL (Thakurta and Smith
-2013). What is wrong in the printed algorithms, the self-certified radius and its proof:
-docs/algorithms/approximate-leader.md.
+2013). The self-certified radius and its proof: docs/algorithms/approximate-leader.md.
 
 The one thing a reader would get wrong: the strong convexity of a ridge need not be put through noise.
 Where it is all there is, this learner is FTRL with a regulariser that grows by the ridge at each record.
@@ -12,6 +11,7 @@ Where it is all there is, this learner is FTRL with a regulariser that grows by 
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -21,19 +21,18 @@ from reticent.online import ftrl, totals
 from reticent.online.frame import Learner, _Restored
 from reticent.online.ftrl import needs_projection
 from reticent.online.rules import (
+    FixedLocalLinearLeader,
     Leader,
     LocalLinearLeader,
     Problem,
     ProjectedLeader,
-    PublishedLocalLinearLeader,
 )
-from reticent.privacy import Budget
+from reticent.privacy import Budget, prescribed
 from reticent.sets import ConvexSet
 from reticent.sets.base import LocalLinearMinimizerUnavailable
 from reticent.sums import RunningTotal
 
 STEPS = ("projection", "local-linear")
-CONSTANTS = ("certified", "published")
 
 
 class FollowTheApproximateLeader(Learner):
@@ -46,8 +45,9 @@ class FollowTheApproximateLeader(Learner):
         bounded.
     step : {"projection", "local-linear"}
         ``"local-linear"`` needs one call of the set's local linear minimiser instead of a projection.
-    constants : {"certified", "published"}
-        Radius and length of a local linear step: certified from what was released, or as printed.
+    constants : str
+        Radius and length of a local linear step: ``"certified"`` from what was released, or as the
+        calibration of this name prescribes (`reticent.privacy.prescribed`).
     strong_convexity : float, optional
         The m of (m/2) ||x - x_t||^2; by default the loss's own. A value above the loss's own makes
         the bound on the regret void, not the privacy.
@@ -58,9 +58,10 @@ class FollowTheApproximateLeader(Learner):
         For losses without strong convexity: the alpha of a term (alpha/sqrt(t)) ||x - center||^2
         that is added to the t-th loss ([online], section 6.1). ``"auto"`` balances it as FTRL does.
     failure : float
-        The beta of the published constants.
-    calibration : {"exact", "published"}
-        ``"published"``: the paper's noise for the window tree; the guarantee reports what it gives.
+        Probability with which prescribed constants may be too small for the noise.
+    calibration : str
+        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
+        reports the truth about that, too.
 
     Examples
     --------
@@ -103,8 +104,10 @@ class FollowTheApproximateLeader(Learner):
         calibration: str = "exact",
     ) -> None:
         self.step = _checks.choice(step, "step", STEPS)
-        self.constants = _checks.choice(constants, "constants", CONSTANTS)
-        self.calibration = _checks.choice(calibration, "calibration", totals.CALIBRATIONS)
+        self.constants = _checks.choice(
+            constants, "constants", ("certified", *prescribed.names()[1:])
+        )
+        self.calibration = prescribed.check(calibration)
         self.failure = _checks.number(failure, "failure", low=0.0, high=1.0, open_low=True)
         self.anchor = None if anchor is None else _checks.number(anchor, "anchor", low=0.0)
         self.added_regularizer = _added(added_regularizer)
@@ -130,31 +133,28 @@ class FollowTheApproximateLeader(Learner):
 
     def _make_rule(self, budget: Budget, horizon: int | None, dim: int) -> Leader:
         m = self.strong_convexity
-        if self.step == "local-linear" and self.constants == "published":
+        if self.step == "local-linear" and self.constants != "certified":
             if m == 0.0 or self.added_regularizer is not None:
-                raise ValueError("the published constants need a strongly convex loss")
-            return PublishedLocalLinearLeader(
-                m, _noise_constant(budget, horizon, dim, self.failure)
-            )
+                raise ValueError(f"the {self.constants} constants need a strongly convex loss")
+            formula = prescribed.find(self.constants, "local-linear-step")
+            facts = {"horizon": horizon, "dim": dim, "failure": self.failure}
+            return FixedLocalLinearLeader(m, functools.partial(formula, budget, **facts))
         kind = _Projected if self.step == "projection" else _LocalLinear
         return kind(m, self.anchor, self.added_regularizer)
 
     def _make_total(self, total: Any, seed: int | None) -> RunningTotal:
         if self.calibration == "exact" or isinstance(total, _Restored):
             return super()._make_total(total, seed)
-        if total not in ("auto", "window-tree") or self.budget.window is None:
+        if self.budget.window is None:
             raise ValueError(
-                "calibration='published' is the paper's window tree: leave total out and give a "
-                "budget with a window (for protection for ever, a window as long as the horizon)"
+                f"calibration={self.calibration!r} prescribes the noise of a window tree: give a budget "
+                "with a window (for protection for ever, a window as long as the horizon)"
             )
-        return totals.choose(
-            totals.ExpiringTree,
-            noise="gamma" if self.budget.delta == 0 else "gaussian",
-            calibration="published",
-            strong_convexity=self.strong_convexity,
-            diameter=self.set.diameter,
+        facts = {"strong_convexity": self.strong_convexity, "diameter": float(self.set.diameter)}
+        return totals.prescribed(
+            total, "window-tree", self.calibration, "window-tree", facts=facts,
             **self._for_total(seed),
-        )
+        )  # fmt: skip
 
     def _arguments(self) -> dict[str, Any]:
         return super()._arguments() | {
@@ -241,14 +241,3 @@ def _convexity(given: float | None, loss: Any, added: str | float | None) -> flo
             "strong_convexity=, or added_regularizer='auto', or use FollowTheRegularizedLeader"
         )
     return m
-
-
-def _noise_constant(budget: Budget, horizon: int | None, dim: int, failure: float) -> float:
-    """What [window], Algorithm 2, step 2, multiplies 2 alpha / (1 - alpha) by."""
-    window = budget.window if budget.window is not None else horizon
-    if window is None:
-        raise ValueError("the published constants need a window in the budget, or a horizon")
-    depth = math.log2(window) ** 1.5
-    if budget.delta == 0.0:
-        return dim * depth * math.log(dim / failure) / budget.epsilon
-    return math.sqrt(dim) * depth * math.log(1.0 / failure) / budget.epsilon

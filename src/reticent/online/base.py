@@ -4,13 +4,12 @@ The protocol is online convex optimisation (Zinkevich 2003): play a decision, se
 next. Here it comes with a guarantee about all decisions together, with gaps in the stream, and with
 states that can be saved and continued.
 
-The one thing a reader would get wrong: a saved state holds clean sums and noise that has not been
-used yet. It is as secret as the data, and it can be continued once (see `reticent.privacy.ForkError`).
+A saved state holds clean sums and the key of the noise to come. It is as secret as the data, and it can
+be continued once (see `reticent.privacy.ForkError`).
 """
 
 from __future__ import annotations
 
-import contextvars
 import time
 from abc import ABC, abstractmethod
 from typing import Any, Self
@@ -18,12 +17,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reticent import _checks, _state
+from reticent import _checks
 from reticent.losses import GeneralizedLinear, Linear, Loss, Quadratic
 from reticent.losses.glm import _Classification, _Regression
-from reticent.online import parts, records
-from reticent.privacy import Budget, Guarantee
+from reticent.online import records
+from reticent.privacy import Budget, Guarantee, uncharged
 from reticent.sets import ConvexSet
+from reticent.state import parts
+from reticent.state.files import check_kind
+from reticent.state.lease import Lease
 from reticent.trace import Diary, Play, Progress
 
 FloatArray = NDArray[np.float64]
@@ -69,13 +71,22 @@ class OnlineLearner(ABC):
 
     @property
     @abstractmethod
-    def _point(self) -> FloatArray:
-        """The decision, flat; not a copy."""
+    def _lease(self) -> Lease:
+        """Who may take the next step."""
+
+    @property
+    def _lock(self) -> Any:
+        """The lease's, which all twins share; held while a step is taken, and by no one twice."""
+        return self._lease.lock
+
+    @property
+    def _position(self) -> tuple[str, int]:
+        return self._lease.id, self.steps
 
     @property
     @abstractmethod
-    def _lock(self) -> Any:
-        """The lease's, which all twins share; held while a step is taken, and by no one twice."""
+    def _point(self) -> FloatArray:
+        """The decision, flat; not a copy."""
 
     # The methods from here to ``_facts`` are called by whoever holds the lock.
 
@@ -253,6 +264,8 @@ class OnlineLearner(ABC):
             return {
                 "version": STATE_VERSION,
                 "kind": type(self).__name__,
+                "id": self._lease.id,
+                "steps": self.steps,
                 "set": parts.describe(self.set),
                 "loss": parts.describe(self.loss),
                 "clipped": self.clipped,
@@ -266,16 +279,16 @@ class OnlineLearner(ABC):
         Parameters
         ----------
         state
-            What :meth:`state` returned, or what `reticent._state.load` read.
+            What :meth:`state` returned, or what `reticent.load_state` read.
         **given
             ``set=``, ``loss=``, ``rule=`` or ``total=`` (a class) where they are not the library's own:
             a state holds data only, no code.
         """
-        _state.check_kind(state, cls, STATE_VERSION)
+        check_kind(state, cls, STATE_VERSION)
         set = parts.restore(state["set"], given.pop("set", None), "set")
         loss = parts.restore(state["loss"], given.pop("loss", None), "loss")
-        # In an empty context no ledger is active: the original was charged for its whole life.
-        learner = contextvars.Context().run(
+        # The original was charged for its whole life.
+        learner = uncharged(
             lambda: cls._from_facts(state, set, loss, **given)  # type: ignore[misc]
         )
         learner.clipped = int(state["clipped"])

@@ -26,6 +26,7 @@ from reticent.online.rules import Moment, Problem, Rule
 from reticent.privacy import Budget, Guarantee
 from reticent.sets import ConvexSet
 from reticent.sets.kernels import LOCAL_KINDS
+from reticent.state.lease import Lease
 from reticent.sums import RunningTotal
 from reticent.trace.play import pages_of
 
@@ -35,9 +36,79 @@ _NOTHING = np.zeros(0)
 
 
 class TotalLearner(OnlineLearner):
-    """What all learners share that spend their privacy on one running total."""
+    """What all learners share that spend their privacy on one running total.
+
+    A step has two halves: the record enters the total, and the noisy total becomes a decision. If an
+    error in a part of the user's own (a rule, a projection) ends it between the two, the record has
+    been counted and the decision has not been made. The learner then takes no other record, so that
+    the same one, given again, is not counted twice; :meth:`retry` makes the decision.
+    """
 
     total: RunningTotal
+    _unfinished = False
+
+    def retry(self) -> FloatArray:
+        """Make the decision of a step that an error ended after its record had been counted.
+
+        The record is not needed for it and must not be given again. Privacy is not spent: the decision
+        is made of the total that was released to the step before.
+
+        Returns
+        -------
+        array
+            The decision. Where no step is unfinished, the decision as it is.
+
+        Examples
+        --------
+        >>> import reticent
+        >>> from reticent import online, sets
+        >>> class Late(online.Rule):
+        ...     ready = False
+        ...
+        ...     def step(self, moment):
+        ...         if not self.ready:
+        ...             raise TimeoutError("the solver is still starting")
+        ...         return moment.decision
+        >>> learner = online.Learner(
+        ...     sets.L2Ball(2), Late(), budget=reticent.Budget(1.0, 1e-6), lipschitz=1.0, horizon=9
+        ... )
+        >>> try:
+        ...     learner.update([1.0, 0.0])
+        ... except TimeoutError:
+        ...     learner.rule.ready = True
+        >>> learner.retry().tolist(), learner.steps
+        ([0.0, 0.0], 1)
+        """
+        with self._lock:
+            if self._unfinished:
+                self.total._lease.check(self.total.steps, "learner")
+                self._finish()
+            return self.decision
+
+    def _decide(self) -> None:
+        """The second half of a step. If it fails it has changed nothing, and is called again."""
+        raise NotImplementedError
+
+    def _finish(self) -> None:
+        try:
+            self._decide()
+        except BaseException as error:
+            error.add_note(
+                f"The record of step {self.total.steps} has been counted and must not be given again: "
+                "mend what failed, call retry() for the decision of this step, and go on with the "
+                "next record."
+            )
+            raise
+        self._unfinished = False
+
+    def _check_finished(self) -> None:
+        if self._unfinished:
+            self.total._lease.check(self.total.steps, "learner")
+            raise RuntimeError(
+                f"step {self.total.steps} ended in an error after its record had entered the total; "
+                "given again, that record would be counted twice. Mend what failed, call retry() for "
+                "the decision of that step, and go on with the next record"
+            )
 
     @property
     def steps(self) -> int:
@@ -48,8 +119,8 @@ class TotalLearner(OnlineLearner):
         return self.total.guarantee
 
     @property
-    def _lock(self) -> Any:
-        return self.total._lock
+    def _lease(self) -> Lease:
+        return self.total._lease
 
     def _check_room(self, count: int) -> None:
         total = self.total
@@ -268,21 +339,27 @@ class Learner(TotalLearner):
 
     def _python_step(self, gradient: FloatArray | None) -> None:
         """The frame in plain sight: the total takes the gradient in, the rule takes the total out."""
-        before = self.total.clipped
-        noisy = self.total._add(gradient)
-        memory = self._memory
-        memory[k.PLAYED] += memory[k.DECISION]
+        self._check_finished()
+        total = self.total
+        steps, before = total.steps, total.clipped
+        self._unfinished = True  # an error or an interrupt may find the record in the total
+        try:
+            total._add(gradient)
+        finally:
+            self._unfinished = total.steps != steps
+        self.clipped += total.clipped - before
+        self._finish()
+
+    def _decide(self) -> None:
+        memory, noisy = self._memory, self.total._released()
+        played = memory[k.PLAYED] + memory[k.DECISION]
         moment = Moment(
-            self.total.steps,
-            noisy,
-            memory[k.NOISY].copy(),
-            memory[k.DECISION].copy(),
-            memory[k.PLAYED].copy(),
-        )
-        memory[k.NOISY] = noisy
-        self.clipped += self.total.clipped - before
+            self.total.steps, noisy.copy(), memory[k.NOISY].copy(), memory[k.DECISION].copy(),
+            played.copy(),
+        )  # fmt: skip
         point = np.reshape(self.rule.step(moment), -1)
-        memory[k.DECISION] = _checks.vector(point, "the rule's decision", self.dim)
+        point = _checks.vector(point, "the rule's decision", self.dim)
+        memory[k.PLAYED], memory[k.NOISY], memory[k.DECISION] = played, noisy, point
 
     # ------------------------------------------------------------------ many steps, compiled
 
@@ -345,9 +422,10 @@ class Learner(TotalLearner):
     def _facts(self) -> dict[str, Any]:
         return {
             "arguments": self._arguments(),
-            "memory": self._memory.copy(),
+            "memory": self._memory[: k.WORK].copy(),
             "knobs": self._knobs[: k.KNOBS].copy(),
             "rule": self.rule.state(),
+            "unfinished": self._unfinished,
             "total": self.total._facts(),
         }
 
@@ -373,12 +451,13 @@ class Learner(TotalLearner):
             **state["arguments"],
             **cls._parts(state, given),
         )
-        learner._memory[...] = state["memory"]
+        learner._memory[: k.WORK] = state["memory"][: k.WORK]
         # What records are clipped to is the loss's own word: a short one here would let long ones by.
         longest = learner._knobs[k.FEATURE_NORM]
         learner._knobs[: k.KNOBS] = state["knobs"]
         learner._knobs[k.FEATURE_NORM] = longest
         learner.rule.restore(state["rule"])
+        learner._unfinished = bool(state.get("unfinished", False))
         return learner
 
     @classmethod

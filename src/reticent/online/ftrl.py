@@ -18,7 +18,7 @@ from reticent.losses import Loss
 from reticent.online import totals
 from reticent.online.frame import Learner, _Restored
 from reticent.online.rules import Problem, ProjectedLeader
-from reticent.privacy import Budget
+from reticent.privacy import Budget, prescribed
 from reticent.sets import ConvexSet
 from reticent.sets.base import ProjectionUnavailable
 from reticent.sums import RunningTotal
@@ -35,9 +35,9 @@ class FollowTheRegularizedLeader(Learner):
         Weight of (1/2) ||x - center||^2, the center being the set's. By default one that balances
         the Lipschitz constant, the size of the set, the noise and the horizon; without a horizon it
         grows with the stream.
-    calibration : {"exact", "published"}
-        ``"published"`` takes the noise of [chapter], Theorem 6.13, for a tree, to reproduce it; the
-        guarantee reports what it gives.
+    calibration : str
+        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
+        reports the truth about that, too.
 
     Examples
     --------
@@ -78,7 +78,7 @@ class FollowTheRegularizedLeader(Learner):
         calibration: str = "exact",
     ) -> None:
         needs_projection(set)
-        self.calibration = _checks.choice(calibration, "calibration", totals.CALIBRATIONS)
+        self.calibration = prescribed.check(calibration)
         self.regularizer = (
             None
             if regularizer is None
@@ -100,17 +100,10 @@ class FollowTheRegularizedLeader(Learner):
     def _make_total(self, total: Any, seed: int | None) -> RunningTotal:
         if self.calibration == "exact" or isinstance(total, _Restored):
             return super()._make_total(total, seed)
-        if total not in ("auto", "tree") or self.horizon is None or self.budget.delta == 0:
-            raise ValueError(
-                "calibration='published' is the paper's tree with Gaussian noise: leave total out, "
-                "give a horizon and a budget with delta > 0"
-            )
-        return totals.choose(
-            totals.LeaderTree,
-            estimator="plain",
-            calibration="published",
+        return totals.prescribed(
+            total, "tree", self.calibration, "ftrl", facts={}, estimator="plain",
             **self._for_total(seed),
-        )
+        )  # fmt: skip
 
     def _arguments(self) -> dict[str, Any]:
         return super()._arguments() | {

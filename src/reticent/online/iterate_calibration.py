@@ -1,7 +1,7 @@
 """From a set, a loss and a budget to the noise of perturbed iterates, and to what it promises.
 
-[online], Theorem 1 with corrected sensitivities and without its composition, and section 6.1 for
-losses without strong convexity. Derivations: docs/algorithms/perturbed-iterates.md.
+[online], Theorem 1 with exact sensitivities and no composition, and section 6.1 for losses
+without strong convexity. Derivations: docs/algorithms/perturbed-iterates.md.
 
 The one thing a reader would get wrong: all of it is public, so nothing here may read a record. How far
 one can move an iterate follows from bounds that hold for every record there could be.
@@ -92,13 +92,13 @@ def calibrate(
     # a hair more, for records as long as their bound
     moved = budget.sensitivity(bound) * (1.0 + (set.dim + 16) * 2.0**-50)
     reach = schedules.Reach(inner, loss.ridge, weight, moved, rounding)
-    printed = {
+    facts = {
         "norm": bound,
         "strong_convexity": loss.ridge or weight,
         "radius": set.norm_bound if math.isfinite(set.norm_bound) else 0.0,
         "inner": "gradient" if inner == k.GRADIENT else "implicit",
     }
-    plan = schedules.build(schedule, reach, budget, horizon, set.dim, precision, printed)
+    plan = schedules.build(schedule, reach, budget, horizon, set.dim, precision, facts)
     return Constants(inner, bound, slope, weight, reach, plan)
 
 
@@ -155,12 +155,8 @@ def promise(known: Constants, budget: Budget, *, seeded: bool, lattice: bool) ->
     )
     caveats: tuple[str, ...] = ()
     if plan.formula is not None:
-        true = curves.Gaussian(plan.mu).epsilon(budget.delta)
-        if true > budget.epsilon * (1 + 1e-9):
-            caveats = (
-                f"published noise ({plan.formula.where}): claimed epsilon = {budget.epsilon:g} at "
-                f"delta = {budget.delta:g}, but it gives {true:.4g}",
-            )
+        truth = curves.Gaussian(plan.mu).epsilon(plan.formula.claimed[1])
+        caveats = plan.formula.doubts(budget.neighbours, truth)
     return Guarantee(
         [release], budget.neighbours, budget.window, seeded=seeded, lattice=lattice, caveats=caveats
     )

@@ -16,6 +16,7 @@ import numpy as np
 
 from reticent._compile import compiled, specialised
 from reticent.losses.kernels import dphi, implicit_scalar, phi
+from reticent.noise.door import bounded_row
 from reticent.online.kernels import dot, project
 
 IMPLICIT = 0  # the minimum over the set
@@ -27,8 +28,9 @@ DECISION = 0
 ITERATE = 1
 CENTER = 2
 PRIOR = 3
-WORK = 4  # and the two rows after it
-MEMORY_ROWS = 7
+WORK = 4  # and the two rows after it; not part of a saved state, nor is what follows
+RECORD = 7  # the record, measured
+MEMORY_ROWS = 8
 
 # Places in ``knobs``.
 T = 0
@@ -38,6 +40,11 @@ ADDED = 3  # the added regulariser of the t-th loss is (ADDED/sqrt(t)) ||x - cen
 SLOPE = 4  # the largest |phi'|: slopes are clipped to it, which keeps them monotone
 SMOOTHNESS = 5  # of the part that depends on the record
 KNOBS = 6
+
+# Places in ``bounds``: what a record is cut to, whatever the caller's memory holds.
+LENGTH = 0
+LOW = 1
+HIGH = 2
 
 _ROUNDS = 200
 
@@ -50,7 +57,22 @@ def added_weight(added, t):  # type: ignore[no-untyped-def]
 
 @compiled
 def _clip(value, bound):  # type: ignore[no-untyped-def]
-    return min(bound, max(-bound, value))
+    """A slope within its bound; what is no number has none."""
+    return min(bound, max(-bound, value)) if value == value else 0.0
+
+
+@compiled
+def _take(rows, r, label, bounds, memory):  # type: ignore[no-untyped-def]
+    """Measure a record: its features go into the memory, its label, brought within bounds, is returned.
+
+    How stable the iterates are rests on the length of every record and not on that of a gradient
+    alone, so it is the record that comes in by the door. What is not finite becomes the null record.
+    """
+    bounded_row(rows, r, 1.0, bounds[LENGTH], memory, RECORD)
+    if label != label:
+        memory[RECORD] = 0.0
+        return bounds[LOW]
+    return min(bounds[HIGH], max(bounds[LOW], label))
 
 
 @specialised
@@ -191,13 +213,13 @@ def play(inner, loss_kind, set_kind):  # type: ignore[no-untyped-def]
 
     @compiled
     def play_records(  # type: ignore[no-untyped-def]
-        A, labels, gaps, loss_params, knobs, set_params, noise, steps, memory, wait, every, decisions, losses,
+        A, labels, gaps, bounds, loss_params, knobs, set_params, noise, steps, memory, wait, every,
+        decisions, losses,
     ):  # fmt: skip
-        decision = memory[DECISION]
-        work = memory[WORK + 1 :].reshape(-1)
+        decision, a = memory[DECISION], memory[RECORD]
+        work = memory[WORK + 1 : RECORD].reshape(-1)
         written = 0
         for r in range(A.shape[0]):
-            a = A[r]
             if wait == 0:
                 for i in range(decision.size):
                     decisions[written, i] = decision[i]
@@ -205,14 +227,15 @@ def play(inner, loss_kind, set_kind):  # type: ignore[no-untyped-def]
                 wait = every
             wait -= 1
             gap = gaps.size > 0 and gaps[r] != 0
+            label = 0.0 if gap else _take(A, r, labels[r], bounds, memory)
             if losses.size:
                 losses[r] = 0.0
                 if not gap:
-                    losses[r] = phi(loss_kind)(loss_params, dot(a, decision), labels[r])
+                    losses[r] = phi(loss_kind)(loss_params, dot(a, decision), label)
                     losses[r] += 0.5 * knobs[RIDGE] * dot(decision, decision)
             advance(inner, loss_kind, set_kind)(
-                loss_params, a, labels[r], gap, knobs, memory, set_params, work
-            )  # fmt: skip
+                loss_params, a, label, gap, knobs, memory, set_params, work
+            )
             release(set_kind)(memory, noise[r], steps[r], set_params, work)
 
     return play_records
@@ -251,7 +274,7 @@ def power_sums(inner, horizon, ridge, added, moved, drift, first, second):  # ty
 
 @compiled
 def weighted_sum(inner, horizon, ridge, added, moved, drift, beta, grain):  # type: ignore[no-untyped-def]
-    """The sum of (reach_t t/beta + grain)^2: mu^2 of the published noise beta/t."""
+    """The sum of (reach_t t/beta + grain)^2: mu^2 of noise beta/t."""
     one = np.empty(1)
     strength = ridge + added_weight(added, 1.0)
     total = 0.0
@@ -270,10 +293,14 @@ def observe(inner, loss_kind, set_kind):  # type: ignore[no-untyped-def]
     """One record that is already as it should be; False, and nothing is changed, if it is not."""
 
     @compiled
-    def observe_one(a, label, longest, loss_params, knobs, set_params, noise, steps, row, memory):  # type: ignore[no-untyped-def]
-        if not dot(a, a) <= longest:
+    def observe_one(  # type: ignore[no-untyped-def]
+        v, label, longest, bounds, loss_params, knobs, set_params, noise, steps, row, memory,
+    ):  # fmt: skip
+        if not dot(v, v) <= longest:
             return False
-        work = memory[WORK + 1 :].reshape(-1)
+        a = memory[RECORD]
+        label = _take(v.reshape(1, -1), 0, label, bounds, memory)
+        work = memory[WORK + 1 : RECORD].reshape(-1)
         advance(inner, loss_kind, set_kind)(
             loss_params, a, label, False, knobs, memory, set_params, work
         )

@@ -20,13 +20,13 @@ import numpy as np
 
 from reticent._compile import compiled, specialised
 from reticent.losses.kernels import LINEAR, LOGISTIC, dphi, phi
+from reticent.noise import door
 from reticent.sets.kernels import L2BALL, local_linear_minimizer_inplace, project_inplace
-from reticent.sums.kernels import multiplier, shortening
 
 # Rules: how a noisy total becomes a decision.
 PROJECTION = 0
 LOCAL_LINEAR = 1
-LOCAL_LINEAR_PUBLISHED = 2
+LOCAL_LINEAR_FIXED = 2
 
 # Rows of ``memory``.
 DECISION = 0
@@ -35,7 +35,7 @@ CENTER = 2
 BASE = 3  # what the running total has already let go of
 NOISY = 4  # the last noisy total
 PREVIOUS = 5  # the one before it
-WORK = 6  # and the row after it
+WORK = 6  # and the row after it; they hold a record and are not part of a saved state
 MEMORY_ROWS = 8
 
 # Places in ``knobs``: first what the loop changes, then what it only reads.
@@ -114,20 +114,6 @@ def see(loss_kind):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def absorb_clipped(a, slope, knobs, total, work):  # type: ignore[no-untyped-def]
-    """Add ``slope * a`` to the exact total, scaled down to the norm if it is longer."""
-    for i in range(a.size):
-        work[i] = slope * a[i]
-    factor = multiplier(work, knobs[LIMIT], knobs[PER_STEP])
-    if factor < shortening(a.size, knobs[PER_STEP]):
-        knobs[CLIPPED] += 1.0
-        if factor < 0.0:  # not finite, as a decision far enough out can make it
-            return
-    for i in range(a.size):
-        total[i] += total.dtype.type(work[i] * factor)
-
-
-@compiled
 def line_search(slope, square, strength):  # type: ignore[no-untyped-def]
     """The best share of a step in [0, 1] on a parabola, and what it gains."""
     if square <= 0.0:
@@ -137,7 +123,7 @@ def line_search(slope, square, strength):  # type: ignore[no-untyped-def]
 
 
 @specialised
-def local_step(set_kind, published):  # type: ignore[no-untyped-def]
+def local_step(set_kind, fixed):  # type: ignore[no-untyped-def]
     """``(memory, knobs, set_params)``: `rules.LocalLinearLeader`, or with the published constants."""
 
     @compiled
@@ -158,7 +144,7 @@ def local_step(set_kind, published):  # type: ignore[no-untyped-def]
                 - spread * memory[PLAYED, i]
                 - weight * memory[CENTER, i]
             )
-        if published:
+        if fixed:
             radius = knobs[RADIUS] / strength
         else:
             for i in range(x.size):
@@ -175,7 +161,7 @@ def local_step(set_kind, published):  # type: ignore[no-untyped-def]
         local_linear_minimizer_inplace(set_kind)(set_params, x, radius, gradient, toward)
         for i in range(x.size):
             toward[i] -= x[i]
-        if published:
+        if fixed:
             share = knobs[SHARE]
         else:
             share, gain = line_search(dot(gradient, toward), dot(toward, toward), strength)
@@ -210,20 +196,20 @@ def project(set_kind):  # type: ignore[no-untyped-def]
 @specialised
 def play(rule, set_kind, loss_kind):  # type: ignore[no-untyped-def]
     """The loop: play one record after another; decisions are written down every so many records."""
-    published = int(rule == LOCAL_LINEAR_PUBLISHED)
+    fixed = int(rule == LOCAL_LINEAR_FIXED)
 
     @compiled
     def play_records(  # type: ignore[no-untyped-def]
         A, labels, gaps, loss_params, knobs, set_params, total, noise, memory, wait, every, decisions, losses,
     ):  # fmt: skip
         x, played, center = memory[DECISION], memory[PLAYED], memory[CENTER]
-        base, noisy, work = memory[BASE], memory[NOISY], memory[WORK]
+        base, noisy, work, spare = memory[BASE], memory[NOISY], memory[WORK], memory[WORK + 1]
         room = memory[WORK:].reshape(-1)
         step, per_step = knobs[STEP], knobs[PER_STEP]
+        limit = knobs[LIMIT] * per_step
+        most = door.largest_square(limit) * (1.0 - 4.0 * door.margin(x.size))
         ridge, curvature = knobs[RIDGE], knobs[CURVATURE]
         spread = curvature - ridge
-        # records come clipped to feature_norm, so below this slope none can be too long
-        gentle = knobs[LIMIT] * (1.0 - 1e-9) / knobs[FEATURE_NORM]
         written = 0
         for r in range(A.shape[0]):
             if wait == 0:
@@ -237,19 +223,20 @@ def play(rule, set_kind, loss_kind):  # type: ignore[no-untyped-def]
             # See the loss, and add what was seen to the exact total.
             loss = 0.0
             if gaps.size == 0 or gaps[r] == 0:
-                z = dot(A[r], x)
+                z, square = door.dot_and_copy(A, r, x, work)
                 if losses.size:
                     loss, slope = see(loss_kind)(loss_params, z, labels[r])
                     if ridge != 0.0:
                         loss += 0.5 * ridge * dot(x, x)
                 else:
                     slope = dphi(loss_kind)(loss_params, z, labels[r])
-                if abs(slope) <= gentle:
-                    factor = slope * per_step
+                scale = slope * per_step
+                if door.passes(square, scale, most):
                     for i in range(x.size):
-                        total[i] += total.dtype.type(A[r, i] * factor)
-                else:
-                    absorb_clipped(A[r], slope, knobs, total, work)
+                        total[i] += total.dtype.type(work[i] * scale)
+                elif door.admit_product(work, slope, per_step, limit, total, spare) != door.WHOLE:
+                    # too long, or not finite, as a decision far out can make it
+                    knobs[CLIPPED] += 1.0
             if losses.size:
                 losses[r] = loss
 
@@ -260,7 +247,7 @@ def play(rule, set_kind, loss_kind):  # type: ignore[no-untyped-def]
                     played[i] += x[i]
                     memory[PREVIOUS, i] = noisy[i]
                     noisy[i] = base[i] + step * (total[i] + noise[r, i])
-                local_step(set_kind, published)(memory, knobs, set_params)
+                local_step(set_kind, fixed)(memory, knobs, set_params)
                 continue
             weight = anchor_weight(knobs, knobs[T])
             share = 1.0 / (curvature * knobs[T] + weight)
@@ -322,15 +309,11 @@ def update(rule, set_kind):  # type: ignore[no-untyped-def]
 
     @compiled
     def update_one(gradient, knobs, total, noise, row, memory):  # type: ignore[no-untyped-def]
-        if multiplier(gradient, knobs[LIMIT], 1.0) < 0.0:
+        if not door.finite(gradient):
             return -1
-        longest = knobs[FEATURE_NORM]
-        knobs[FEATURE_NORM] = math.inf
-        clipped = _once(rule, set_kind, LINEAR)(
+        return _once(rule, set_kind, LINEAR)(
             gradient, 0.0, knobs[ONE:KNOBS], knobs, total, noise, row, memory
         )
-        knobs[FEATURE_NORM] = longest
-        return clipped
 
     return update_one
 

@@ -17,9 +17,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reticent import _checks, _state
+from reticent import _checks
 from reticent.losses import GeneralizedLinear, Loss
-from reticent.noise.source import Source, generation
+from reticent.noise.source import Source
 from reticent.online import iterate_calibration, records, schedules
 from reticent.online import iterate_kernels as k
 from reticent.online.base import FloatArray, OnlineLearner, check_horizon
@@ -28,6 +28,7 @@ from reticent.online.inner import GradientDescent, ImplicitGradient, kind_of
 from reticent.online.totals import warn_of
 from reticent.privacy import Budget, Guarantee, charge
 from reticent.sets import ConvexSet
+from reticent.state.lease import Lease, claim
 from reticent.trace.play import pages_of
 
 _NOTHING = np.zeros(0)
@@ -46,11 +47,11 @@ class PerturbedIterates(OnlineLearner):
         a loss of the user's own could only promise.
     inner : ImplicitGradient or GradientDescent
         The algorithm whose iterates are perturbed.
-    schedule : {"optimal", "proportional", "published", "horizon-free"}, optional
+    schedule : str, optional
         How the noise is spread over time. ``"optimal"`` has the least noise in total,
-        ``"proportional"`` follows the sensitivity (the only one for a window), ``"published"`` is the
-        paper's, ``"horizon-free"`` needs no horizon. By default the first that the budget and the
-        horizon allow.
+        ``"proportional"`` follows the sensitivity (the only one for a window), ``"horizon-free"`` needs
+        no horizon; or the name of prescribed noise (`reticent.privacy.prescribed`). By default the
+        first that the budget and the horizon allow.
     horizon : int, optional
         How many records there may be.
     added_regularizer : {None, "auto"} or float
@@ -132,8 +133,7 @@ class PerturbedIterates(OnlineLearner):
     def _begin(self) -> None:
         assert isinstance(self.loss, GeneralizedLinear)
         self._steps = 0
-        self._lease = _state.Lease()
-        self._generation = generation()
+        self._held = Lease()
         self._memory = np.zeros((k.MEMORY_ROWS, self.dim))
         center = np.asarray(self.set.center, dtype=np.float64).reshape(-1)
         for row in (k.DECISION, k.ITERATE, k.CENTER):
@@ -146,6 +146,7 @@ class PerturbedIterates(OnlineLearner):
         self._knobs[k.SMOOTHNESS] = self.loss.data_smoothness
         loss_kind, self._loss_params = self.loss.kernel
         self._longest = self.loss.feature_norm**2 * (1.0 - 1e-12)
+        self._bounds = np.array(records.bounds(self.loss, self.dim))
         kernel = self.set.kernel
         assert kernel is not None  # needs_exact_projection refuses others
         self._kinds = (self._inner, loss_kind, kernel[0])
@@ -153,12 +154,10 @@ class PerturbedIterates(OnlineLearner):
 
     def _ready(self) -> int:
         """Check that this object may go on, and return how many records there is noise for."""
-        if self._generation != generation():
-            raise _state.copied("learner")
         if self._knobs[k.T] != self._steps:
             self._settle()
-        if self._lease.furthest != self._steps:
-            raise _state.overtaken("learner", self._lease, self._steps)
+        if self._held.furthest != self._steps:
+            self._held.check(self._steps, "learner")
         return self._noise.ready(self._steps, float(self._knobs[k.STRENGTH]))
 
     def _settle(self) -> None:
@@ -167,9 +166,10 @@ class PerturbedIterates(OnlineLearner):
         The clean iterate's own clock moves together with it: noise up to there has been played.
         """
         t = int(self._knobs[k.T])
-        furthest = max(t, self._lease.furthest)
+        lease = self._held
+        furthest = max(t, lease.furthest) if lease.furthest >= 0 else lease.furthest
         self._noise.row += t - self._steps
-        self._steps, self._lease.furthest = t, furthest
+        self._steps, lease.furthest = t, furthest
 
     # ------------------------------------------------------------------ the learner's face
 
@@ -182,8 +182,8 @@ class PerturbedIterates(OnlineLearner):
         return self._guarantee
 
     @property
-    def _lock(self) -> Any:
-        return self._lease.lock
+    def _lease(self) -> Lease:
+        return self._held
 
     @property
     def _point(self) -> FloatArray:
@@ -228,13 +228,13 @@ class PerturbedIterates(OnlineLearner):
             ):
                 label = None if self._label is None else self._label(y, a)
                 if label is not None:
-                    with self._lease.lock:
+                    with self._held.lock:
                         self._check_room(1)
                         self._ready()
                         try:
                             taken = k.observe(*self._kinds)(
-                                a, label, self._longest, self._loss_params, self._knobs,
-                                self._set_params, self._noise.rows, self._noise.grid,
+                                a, label, self._longest, self._bounds, self._loss_params,
+                                self._knobs, self._set_params, self._noise.rows, self._noise.grid,
                                 self._noise.row, self._memory,
                             )  # fmt: skip
                         finally:
@@ -267,7 +267,7 @@ class PerturbedIterates(OnlineLearner):
             noise, grid = self._noise.rows[self._noise.row :], self._noise.grid[self._noise.row :]
             try:
                 k.play(*self._kinds)(
-                    some.A, some.labels, some.gaps, self._loss_params, self._knobs,
+                    some.A, some.labels, some.gaps, self._bounds, self._loss_params, self._knobs,
                     self._set_params, noise, grid, self._memory, wait, every, pages[written:],
                     losses[done:end],
                 )  # fmt: skip
@@ -280,15 +280,11 @@ class PerturbedIterates(OnlineLearner):
     # ------------------------------------------------------------------ saved states
 
     def _facts(self) -> dict[str, Any]:
-        if self._generation != generation():
-            # else a copy in the child, made of this state, would go on
-            raise _state.copied("learner")
+        self._held.refuse_copies("learner")
         if self._knobs[k.T] != self._steps:
             self._settle()
-        self._lease.publish()
+        self._held.publish(self, "learner")
         return {
-            "id": self._lease.id,
-            "steps": self._steps,
             "arguments": {
                 "horizon": self.horizon,
                 "schedule": self.schedule,
@@ -298,7 +294,7 @@ class PerturbedIterates(OnlineLearner):
             },
             "inner": [type(self.inner).__name__, getattr(self.inner, "projected", None)],
             "budget": dataclasses.asdict(self.budget),
-            "memory": self._memory.copy(),
+            "memory": self._memory[: k.WORK].copy(),
             "knobs": self._knobs.copy(),
             "bounds": iterate_calibration.bounds(self._constants, self._knobs),
             "noise": self._noise.state(),
@@ -306,7 +302,7 @@ class PerturbedIterates(OnlineLearner):
 
     @classmethod
     def _from_facts(cls, state: dict[str, Any], set: Any, loss: Any, **given: Any) -> Self:
-        lease = _state.claim(state["id"], state["steps"])
+        lease = claim(state["id"], state["steps"], "learner")
         name, projected = state["inner"]
         inner: Any = GradientDescent() if name == "GradientDescent" else ImplicitGradient(projected)
         learner = cls(
@@ -315,10 +311,11 @@ class PerturbedIterates(OnlineLearner):
         iterate_calibration.check_bounds(
             state, iterate_calibration.bounds(learner._constants, learner._knobs)
         )
-        learner._lease = lease
+        learner._held = lease
+        lease.hold(learner)
         learner._noise.restore(state["noise"])
         learner._guarantee = learner._promise()
         learner._steps = int(state["steps"])
-        learner._memory[...] = state["memory"]
+        learner._memory[: k.WORK] = state["memory"][: k.WORK]
         learner._knobs[...] = state["knobs"]
         return learner

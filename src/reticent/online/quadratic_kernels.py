@@ -20,6 +20,7 @@ import numpy as np
 
 from reticent._compile import compiled, specialised
 from reticent.losses.kernels import phi
+from reticent.noise.door import admit, bounded
 from reticent.online.kernels import dot
 from reticent.sets.kernels import project_inplace
 
@@ -41,27 +42,29 @@ _ROOT = math.sqrt(2.0)
 
 
 @compiled
-def absorb(v, y, knobs, total):  # type: ignore[no-untyped-def]
-    """Add one record to the exact total, in whole steps."""
-    d = v.size
-    square = dot(v, v)
-    weighted = knobs[WEIGHT] * y
-    size = math.sqrt(square * square + weighted * weighted * square)
-    factor = knobs[PER_STEP]
-    if size > knobs[LIMIT]:
-        factor *= knobs[LIMIT] / size
+def absorb(row, y, bounds, knobs, total, room):  # type: ignore[no-untyped-def]
+    """Add one record to the exact total, in whole steps.
+
+    The features are measured first, since what replacing one record by another moves rests on their
+    length and not only on that of the joint vector, which is measured then.
+    """
+    d, size = row.size, total.size
+    v, joint, work = room[:d], room[d : d + size], room[d + size :]
+    bounded(row, 1.0, bounds[0], v)
+    label = min(bounds[2], max(bounds[1], y)) if y == y else 0.0
     at = 0
     for i in range(d):
-        head = v[i] * factor
-        total[at] += total.dtype.type(head * v[i])
+        head = v[i]
+        joint[at] = head * v[i]
         at += 1
         head *= _ROOT
         for j in range(i + 1, d):
-            total[at] += total.dtype.type(head * v[j])
+            joint[at] = head * v[j]
             at += 1
-    tail = weighted * factor
+    tail = knobs[WEIGHT] * label
     for i in range(d):
-        total[at + i] += total.dtype.type(tail * v[i])
+        joint[at + i] = tail * v[i]
+    admit(joint, knobs[PER_STEP], knobs[LIMIT] * knobs[PER_STEP], total, work)
 
 
 @compiled
@@ -135,8 +138,8 @@ def play(loss_kind, set_kind):  # type: ignore[no-untyped-def]
 
     @compiled
     def play_records(  # type: ignore[no-untyped-def]
-        A, labels, gaps, loss_params, knobs, set_params, total, noise, base, noisy, x, M, u, work, wait, every,
-        decisions, losses,
+        A, labels, gaps, bounds, loss_params, knobs, set_params, total, noise, base, noisy, x, M, u, work, room,
+        wait, every, decisions, losses,
     ):  # fmt: skip
         step = knobs[STEP]
         refresh = int(knobs[REFRESH])
@@ -155,7 +158,7 @@ def play(loss_kind, set_kind):  # type: ignore[no-untyped-def]
                     losses[r] = phi(loss_kind)(loss_params, dot(A[r], x), labels[r])
                     losses[r] += 0.5 * knobs[RIDGE] * dot(x, x)
             if not gap:
-                absorb(A[r], labels[r], knobs, total)
+                absorb(A[r], labels[r], bounds, knobs, total, room)
             knobs[T] += 1.0
             if int(knobs[T]) % refresh == 0:
                 for i in range(noisy.size):

@@ -18,13 +18,13 @@ from numpy.typing import ArrayLike
 
 from reticent import _checks, sums
 from reticent.losses import Loss, Squared
-from reticent.noise import lattice
+from reticent.noise import door, lattice
 from reticent.online import quadratic_kernels as k
 from reticent.online import records, totals
 from reticent.online.base import FloatArray, check_horizon
 from reticent.online.frame import TotalLearner, _Restored
 from reticent.online.ftrl import needs_projection
-from reticent.privacy import Budget, published
+from reticent.privacy import Budget, prescribed
 from reticent.sets import ConvexSet, WholeSpace
 from reticent.sums import RunningTotal
 from reticent.trace.play import pages_of
@@ -55,8 +55,9 @@ class QuadraticLeader(TotalLearner):
         default it balances that noise with its own pull. 0 is the plain algorithm.
     refresh : int
         Solve every so many records; between, the decision stays.
-    calibration : {"exact", "published"}
-        ``"published"``: the noise of the paper's two trees; the guarantee reports what it gives.
+    calibration : str
+        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
+        reports the truth about that, too.
 
     Examples
     --------
@@ -104,7 +105,7 @@ class QuadraticLeader(TotalLearner):
         needs_projection(set)
         self.horizon = check_horizon(horizon)
         self.refresh = _checks.integer(refresh, "refresh", low=1)
-        self.calibration = _checks.choice(calibration, "calibration", totals.CALIBRATIONS)
+        self.calibration = prescribed.check(calibration)
         self.noise_precision = noise_precision
         F, Y, ridge = self.loss.feature_norm, self.loss._largest_label, self.loss.ridge
         if not Y > 0.0:
@@ -126,28 +127,22 @@ class QuadraticLeader(TotalLearner):
         self._begin()
 
     def _weight(self, given: float | None, F: float, Y: float) -> float:
-        if self.calibration == "published":
+        if self.calibration != "exact":
             if given is not None:
-                raise ValueError("calibration='published' fixes the weight: leave it out")
-            return self._printed_sigmas()[0] / self._printed_sigmas()[1]
+                raise ValueError(
+                    f"calibration={self.calibration!r} fixes the weight: leave it out, got {given!r}"
+                )
+            found = prescribed.prescribe(
+                self.calibration, "quadratic-leader", self.budget, horizon=self.horizon,
+                largest=max(F, Y),
+            )  # fmt: skip
+            # the noise of V and of u: the weight makes them one
+            of_squares, of_labels = np.ravel(found.scale)[:2]
+            return float(of_squares / of_labels)
         if given is not None:
             return _checks.number(given, "weight", low=0.0, open_low=True)
         # Least (F^4 + w^2 F^2 Y^2) (r^2/2 + 1/w^2): the noise of V x and of u, at ||x|| = r.
         return math.sqrt(math.sqrt(2.0) * F / (self._typical * Y))
-
-    def _printed_sigmas(self) -> FloatArray:
-        assert isinstance(self.loss, Squared)
-        if self.horizon is None or self.horizon < 2 or self.budget.delta == 0.0:
-            raise ValueError(
-                "calibration='published' is the paper's pair of trees with Gaussian noise: give a "
-                "horizon of 2 or more and a budget with delta > 0"
-            )
-        largest = max(self.loss.feature_norm, self.loss._largest_label)
-        return np.asarray(
-            published.quadratic_leader(
-                self.budget.epsilon, self.budget.delta, horizon=self.horizon, norm=largest
-            ).scale
-        )
 
     def _make_total(self, total: Any, seed: int | None, F: float, Y: float) -> RunningTotal:
         if isinstance(total, _Restored):
@@ -163,14 +158,11 @@ class QuadraticLeader(TotalLearner):
         moved = None
         if self.budget.neighbours == "replace":
             moved = self._moved(F, Y, dim, norm)
-        if self.calibration == "published":
-            if total not in ("auto", "tree"):
-                raise ValueError(
-                    "calibration='published' is the paper's pair of trees: leave total out"
-                )
-            return totals.choose(
-                PublishedPair, dim, self.horizon, budget=self.budget, estimator="plain", moved=moved,
-                calibration="published", largest=max(F, Y), **known,
+        if self.calibration != "exact":
+            return totals.prescribed(
+                total, "tree", self.calibration, "quadratic-leader", facts={"largest": max(F, Y)},
+                dim=dim, horizon=self.horizon, budget=self.budget, estimator="plain",
+                classes=JOINT, moved=moved, **known,
             )  # fmt: skip
         if moved is None or not isinstance(total, str):
             return totals.choose(total, dim, self.horizon, budget=self.budget, **known)
@@ -186,12 +178,13 @@ class QuadraticLeader(TotalLearner):
         """How far replacing one record by another moves the joint total.
 
         Two records at an angle with cosine c move it by F^4 (2 (1 - c^2) + 2 q (1 + c)) squared, where q
-        weighs u beside V; the worst angle has c = q/2. Truncation to the lattice adds at most one
-        step in each coordinate.
+        weighs u beside V; the worst angle has c = q/2. A joint vector that is as long as it can be may
+        be shortened a little, or not, and truncation to the lattice adds at most one step in each
+        coordinate.
         """
         q = (self.weight * Y / F) ** 2
         square = 2.0 + 2.0 * q + 0.5 * q * q if q <= 2.0 else 4.0 * q
-        moved = F * F * math.sqrt(square) * (1.0 + 1e-12)
+        moved = F * F * math.sqrt(square) * (1.0 + 1e-12) + 4.0 * door.shortening(dim) * norm
         if self.noise_precision == "float":
             return moved
         pure = self.budget.delta == 0.0
@@ -218,7 +211,10 @@ class QuadraticLeader(TotalLearner):
         self._matrix = np.zeros((d, d))
         self._vector = np.zeros(d)
         self._work = np.zeros(2 * d)
+        self._room = np.zeros(d + 2 * total.dim)
+        self._bounds = np.array(records.bounds(self.loss, d))
         self._decision = np.array(self.set.project(np.zeros(d)), dtype=np.float64)
+        self._target = self._decision.copy()  # before it is projected
         kernel = self.set.kernel
         set_kind, set_params = (-1, ()) if kernel is None else kernel
         loss_kind, self._loss_params = self.loss.kernel
@@ -269,8 +265,10 @@ class QuadraticLeader(TotalLearner):
         losses: FloatArray | None = None,
     ) -> FloatArray:
         losses = np.empty(len(chunk)) if losses is None else losses
+        self._check_finished()
         total, knobs = self.total, self._knobs
         one_by_one = self._kinds[1] < 0
+        where = self._target if one_by_one else self._decision
         done = written = 0
         while done < len(chunk):
             total._ready()
@@ -280,19 +278,26 @@ class QuadraticLeader(TotalLearner):
             if one_by_one:
                 end = done + 1
             row = total._row
+            self._target[:] = self._decision
+            # a projection that is not compiled may fail, and then the record must not come again
+            self._unfinished = one_by_one
             total._advance(end - done)
             k.play(*self._kinds)(
-                chunk.A[done:end], chunk.labels[done:end], chunk.gaps[done:end],
+                chunk.A[done:end], chunk.labels[done:end], chunk.gaps[done:end], self._bounds,
                 self._loss_params, knobs, self._set_params, total._total,
-                total._block[row:], total._base, self._noisy, self._decision,
-                self._matrix, self._vector, self._work, wait, every, pages[written:],
+                total._block[row:], total._base, self._noisy, where,
+                self._matrix, self._vector, self._work, self._room, wait, every, pages[written:],
                 losses[done:end],
             )  # fmt: skip
             if one_by_one:
-                self._decision[:] = self.set.project(self._decision)
+                self._finish()
             turned, wait = pages_of(end - done, wait, every)
             written, done = written + turned, end
         return losses
+
+    def _decide(self) -> None:
+        point = np.reshape(self.set.project(self._target), -1)
+        self._decision[:] = _checks.vector(point, "what project returned", self.dim)
 
     # ------------------------------------------------------------------ saved states
 
@@ -307,6 +312,8 @@ class QuadraticLeader(TotalLearner):
                 "calibration": self.calibration,
             },
             "decision": self._decision.copy(),
+            "target": self._target.copy(),
+            "unfinished": self._unfinished,
             "knobs": self._knobs.copy(),
             "total": self.total._facts(),
         }
@@ -333,6 +340,8 @@ class QuadraticLeader(TotalLearner):
                 "promised rests on them"
             )
         learner._decision[...] = state["decision"]
+        learner._target[...] = state.get("target", state["decision"])
+        learner._unfinished = bool(state.get("unfinished", False))
         learner._knobs[...] = state["knobs"]
         return learner
 
@@ -367,30 +376,10 @@ class JointIndependent(_Joint, sums.Independent):
     pass
 
 
-class PublishedPair(_Joint, sums.Tree):
-    """The paper's two trees as one: the weight makes their two scales equal."""
-
-    def __init__(self, *arguments: Any, largest: float, **more: Any) -> None:
-        self.largest = largest
-        super().__init__(*arguments, **more)
-
-    def _formula(self, steps: int) -> published.Published:
-        budget = self.budget
-        return published.quadratic_leader(
-            budget.epsilon, budget.delta, horizon=steps, norm=self.largest
-        )
-
-    def _scale(self, steps: int) -> float:
-        return float(np.ravel(self._formula(steps).scale)[0])
-
-    def _arguments(self) -> dict[str, Any]:
-        return super()._arguments() | {"largest": self.largest}
-
-
 JOINT: dict[str, type[RunningTotal]] = {
     "correlated": JointCorrelated,
     "tree": JointTree,
     "window-tree": JointWindowTree,
     "independent": JointIndependent,
 }
-totals.KNOWN |= {cls.__name__: cls for cls in JOINT.values()} | {"PublishedPair": PublishedPair}
+totals.KNOWN |= {cls.__name__: cls for cls in JOINT.values()}

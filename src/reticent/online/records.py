@@ -9,6 +9,7 @@ bad one have been learnt from, the bad one and those after it have not.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,8 @@ from numpy.typing import NDArray
 from reticent import _checks
 from reticent._compile import compiled
 from reticent.losses import BestFixed, GeneralizedLinear, Loss, best_fixed
+from reticent.losses.kernels import LINEAR
+from reticent.noise import door
 
 FloatArray = NDArray[np.float64]
 
@@ -71,6 +74,17 @@ class Chunk:
             A = A.copy()  # the loop would be compiled again for arrays that cannot be written to
         labels = None if self.labels is None else self.labels[start:stop]
         return Chunk(A, labels, self.gaps[start:stop] if self.gaps.size else self.gaps)
+
+
+def bounds(loss: GeneralizedLinear, dim: int) -> tuple[float, float, float]:
+    """What a loop that rests on the records themselves cuts them to: length, lowest and highest label.
+
+    A row that is as long as the loss allows passes, however its square was rounded.
+    """
+    low, high = getattr(loss, "label_bounds", (-1.0, 1.0))
+    if loss.kernel[0] == LINEAR:  # its slope does not depend on what takes the place of a label
+        low, high = -math.inf, math.inf
+    return loss.feature_norm * (1.0 + door.margin(dim)), float(low), float(high)
 
 
 def one(a: FloatArray, label: float | None) -> Chunk:

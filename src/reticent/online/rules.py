@@ -119,7 +119,11 @@ class Rule:
         return self.problem.center.copy()
 
     def step(self, moment: Moment) -> FloatArray:
-        """The next decision, a flat vector."""
+        """The next decision, a flat vector.
+
+        If it raises, the record of the step has been counted all the same, and the learner takes no
+        other one until :meth:`Learner.retry` has called this again, with the same moment.
+        """
         raise NotImplementedError
 
     def knobs(self) -> dict[int, float]:
@@ -232,40 +236,34 @@ class LocalLinearLeader(Leader):
         return x + share * toward
 
 
-class PublishedLocalLinearLeader(LocalLinearLeader):
-    """The same step with the constants that [window], Algorithm 2, prints.
-
-    They are printed with slips: the direction has the wrong sign and unit, and under the root of the
-    radius a length is added to its square. Here the direction is the gradient and the radius the
-    sum of the two lengths; the numbers are the paper's.
+class FixedLocalLinearLeader(LocalLinearLeader):
+    """The same step with constants that are fixed before the first record.
 
     Parameters
     ----------
     curvature : float
         The strong convexity, mu.
-    noise_constant : float
-        C_W of the paper's step 2 divided by 2 alpha / (1 - alpha).
+    constants : callable
+        Gives anchor, share and radius, from ``rho``, ``curvature``, ``lipschitz`` and ``diameter``: the
+        step goes ``share`` of the way to the minimiser within ``radius / (mu t + anchor)``.
     """
 
-    kernel = kernels.LOCAL_LINEAR_PUBLISHED
+    kernel = kernels.LOCAL_LINEAR_FIXED
 
-    def __init__(self, curvature: float, noise_constant: float) -> None:
+    def __init__(
+        self, curvature: float, constants: Callable[..., tuple[float, float, float]]
+    ) -> None:
         super().__init__(curvature, 0.0)
-        self.noise_constant = noise_constant
+        self.constants = constants
 
     def prepare(self, problem: Problem) -> None:
         super().prepare(problem)
-        square = self.rho**2
-        self.share = 1.0 / (5.0 * square)
-        self.anchor = self.curvature * (25.0 * square) ** 2
-        steep = (
-            problem.lipschitz
-            + problem.ridge * problem.set.norm_bound
-            + self.curvature * problem.set.diameter
+        self.anchor, self.share, self.radius = self.constants(
+            rho=self.rho,
+            curvature=self.curvature,
+            lipschitz=problem.lipschitz + problem.ridge * problem.set.norm_bound,
+            diameter=problem.set.diameter,
         )
-        noise = 2.0 * self.share / (1.0 - self.share) * self.noise_constant
-        # r_t = 2 (C_1 + L + mu D) / (mu (t + C_0))
-        self.radius = 2.0 * steep * (26.0 * square * (1.0 + noise) + 1.0)
 
     def knobs(self) -> dict[int, float]:
         return super().knobs() | {kernels.RADIUS: self.radius, kernels.SHARE: self.share}

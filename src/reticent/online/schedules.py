@@ -23,11 +23,12 @@ from reticent import _checks
 from reticent.noise import lattice
 from reticent.noise.source import Source
 from reticent.online import iterate_kernels as k
-from reticent.privacy import Budget, published
+from reticent.privacy import Budget, prescribed
+from reticent.privacy.prescribed import Prescription
 
 FloatArray = NDArray[np.float64]
 
-SCHEDULES = ("optimal", "proportional", "published", "horizon-free")
+SCHEDULES = ("optimal", "proportional", "horizon-free")
 _BLOCK = 32768  # numbers of noise drawn at a time
 LONGEST = 2**40  # steps of a stream without a horizon that are accounted for
 
@@ -73,7 +74,7 @@ class Schedule:
     word: str
     factor: float
     mu: float
-    formula: published.Published | None = None
+    formula: Prescription | None = None
 
     def deviations(self, t: int, reaches: FloatArray) -> FloatArray:
         if self.word == "optimal":
@@ -81,7 +82,7 @@ class Schedule:
         if self.word == "proportional":
             return self.factor * reaches
         number = np.arange(t + 1, t + 1 + len(reaches), dtype=np.float64)
-        if self.word == "published":
+        if self.formula is not None:
             return self.factor / number
         return self.factor * reaches * np.sqrt(number + 1.0) * np.log(number + 1.0)
 
@@ -97,7 +98,7 @@ def choose(schedule: Any, budget: Budget, horizon: int | None) -> str:
         if budget.window is not None:
             return "proportional"
         return "horizon-free" if horizon is None else "optimal"
-    word = _checks.choice(schedule, "schedule", SCHEDULES)
+    word = _checks.choice(schedule, "schedule", (*SCHEDULES, *prescribed.names()[1:]))
     if budget.window is not None and word != "proportional":
         raise ValueError(
             f"schedule={word!r} cannot use a window; leave it out, or use 'proportional'"
@@ -109,9 +110,9 @@ def choose(schedule: Any, budget: Budget, horizon: int | None) -> str:
 
 def build(
     word: str, reach: Reach, budget: Budget, horizon: int | None, dim: int, precision: str,
-    printed: dict[str, Any],
+    facts: dict[str, Any],
 ) -> Schedule:  # fmt: skip
-    """The schedule of a word, calibrated to a budget (or as printed)."""
+    """The schedule of a word, calibrated to a budget; ``facts`` are for one that is prescribed."""
     grain = math.sqrt(dim) / lattice.STEPS if precision == "lattice" else 0.0
     if word == "horizon-free":
         return _horizon_free(budget.mu, grain)
@@ -127,11 +128,8 @@ def build(
         squares, roots = reach.sums(horizon, 2.0 / 3.0, 1.0 / 3.0)
         factor = _solve(budget.mu, squares, roots, horizon, grain)
         return Schedule(word, factor, _mu(squares, roots, horizon, factor, grain))
-    # Stated for (3 epsilon, 2 delta), so a third and a half of what is asked for.
-    formula = published.perturbed_iterates(
-        budget.epsilon / 3.0, budget.delta / 2.0, horizon=max(horizon, 2), **printed
-    )
-    beta = float(np.ravel(formula.scale)[0])
+    formula = prescribed.prescribe(word, "perturbed-iterates", budget, horizon=horizon, **facts)
+    beta = formula.amount  # of the first iterate; that of the t-th is beta/t
     squares = k.weighted_sum(
         reach.inner, horizon, reach.ridge, reach.added, reach.moved, reach.drift, beta, grain
     )
@@ -189,22 +187,25 @@ class IterateNoise:
         )
         self.grid = np.empty(0)
         self._plan, self._reach, self._horizon = plan, reach, horizon
-        self._strength = reach.start  # as far as noise has been drawn
+        # What the block began with: the key of its interval, the step, and A.
+        self._begun_with: tuple[dict[str, Any], int, float] = (source.state(), 0, reach.start)
 
     def ready(self, t: int, strength: float) -> int:
         """How many iterates after the t-th, where A stands at ``strength``, there is noise for; at least one."""
         if self.row == len(self.rows):
-            self._draw(t, strength)
+            count = max(1, _BLOCK // self.rows.shape[1])
+            if self._horizon is not None:
+                count = min(count, self._horizon - t)
+            self._draw(t, strength, count)
         return len(self.rows) - self.row
 
-    def _draw(self, t: int, strength: float) -> None:
+    def _draw(self, t: int, strength: float, count: int) -> None:
         dim = self.rows.shape[1]
-        count = max(1, _BLOCK // dim)
-        if self._horizon is not None:
-            count = min(count, self._horizon - t)
-        reaches, strength = self._reach.of(t, count, strength)
+        begun_with = self.source.state(), t, strength
+        reaches, _ = self._reach.of(t, count, strength)
         deviations = self._plan.deviations(t, reaches)
         rows = np.empty((count, dim), self.rows.dtype)
+        self.source.ratchet()
         if rows.dtype == np.float64:
             self.source.normals(rows)
             rows *= deviations[:, None]
@@ -214,17 +215,21 @@ class IterateNoise:
             grid = np.ldexp(1.0, np.frexp(deviations / lattice.STEPS)[1] - 1)
             lattice.gaussian(self.source, deviations / grid, rows)
         # From here on nothing is called, so that an interrupt finds the old noise or the new.
-        self.rows, self.grid, self.row, self._strength = rows, grid, 0, strength
+        self.rows, self.grid, self.row, self._begun_with = rows, grid, 0, begun_with
 
     def state(self) -> dict[str, Any]:
+        """What the present block is drawn from, and how much of it is used; the key of the next where all is."""
+        if self.row == len(self.rows):
+            return {"source": self.source.state(), "block": [0, 0]}
+        source, t, strength = self._begun_with
         return {
-            "strength": self._strength,
-            "rows": self.rows[self.row :].copy(),
-            "grid": self.grid[self.row :].copy(),
-            "source": self.source.state(),
-        }
+            "source": source, "block": [len(self.rows), self.row], "t": t, "strength": strength
+        }  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
         self.source = Source.from_state(state["source"])
-        self._strength = float(state["strength"])
-        self.rows, self.grid, self.row = state["rows"].copy(), state["grid"].copy(), 0
+        self.rows, self.grid, self.row = self.rows[:0], self.grid[:0], 0
+        count, used = state["block"]
+        if used:
+            self._draw(int(state["t"]), float(state["strength"]), count)
+            self.row = used

@@ -1,10 +1,10 @@
-"""Which running total a learner keeps: chosen by a word, the user's own, or with a paper's own noise.
+"""Which running total a learner keeps: chosen by a word, the user's own, or with prescribed noise.
 
 By default correlated Gaussian noise where delta allows it, and a tree of Gamma noise (a window tree
 where records expire) for pure privacy; see docs/algorithms/running-totals.md for what each costs.
 
-The one thing a reader would get wrong: ``calibration="published"`` changes how much noise there is,
-never what the guarantee says. The guarantee of a published total is computed from its real noise.
+A calibration other than ``"exact"`` changes how much noise there is, never what the guarantee says: that is
+computed from the real noise.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from collections.abc import Callable
 from typing import Any
 
 from reticent import _checks, sums
-from reticent.privacy import Budget, Guarantee, PrivacyLeakWarning, published
+from reticent.privacy import Budget, Guarantee, PrivacyLeakWarning
+from reticent.privacy.prescribed import Calibration
 from reticent.sums import RunningTotal
 
 WORDS = ("auto", "correlated", "tree", "window-tree", "independent")
-CALIBRATIONS = ("exact", "published")
 
 
 def choose(
@@ -56,6 +56,34 @@ def choose(
     return built
 
 
+def prescribed(
+    total: Any, word: str, calibration: str, mechanism: str, *, facts: dict[str, Any], **more: Any
+) -> RunningTotal:
+    """A fresh running total whose noise a calibration prescribes for a learner.
+
+    Parameters
+    ----------
+    total
+        What the user asked for; only ``"auto"`` and ``word`` go with prescribed noise.
+    word
+        The kind of total that the formula is for.
+    calibration
+        The calibration's name.
+    mechanism
+        Whose formula.
+    facts
+        What the formula needs to know about the learner.
+    **more
+        What the total is built with.
+    """
+    if not (isinstance(total, str) and total in ("auto", word)):
+        raise ValueError(
+            f"calibration={calibration!r} prescribes the noise of a {word}: leave total out, got {total!r}"
+        )
+    rule = Calibration(calibration, mechanism, tuple(facts.items()))
+    return choose(word, calibration=rule, **more)
+
+
 def warn_of(guarantee: Guarantee) -> None:
     """A false claim about privacy is a warning as well as a caveat."""
     for caveat in guarantee.caveats:
@@ -80,41 +108,6 @@ def _ready_made(
     return total
 
 
-class LeaderTree(sums.Tree):
-    """A tree with the noise that [chapter] prints for DP-FTRL (Theorem 6.13)."""
-
-    def _formula(self, steps: int) -> published.Published:
-        budget = self.budget
-        return published.ftrl(budget.epsilon, budget.delta, horizon=steps, norm=self.norm)
-
-
-class ExpiringTree(sums.WindowTree):
-    """A window tree with the noise that [window] prints, sensitivity L + mu D and all (Theorems 1, 2)."""
-
-    def __init__(
-        self, *arguments: Any, strong_convexity: float, diameter: float, **more: Any
-    ) -> None:
-        self.strong_convexity = _checks.number(strong_convexity, "strong_convexity", low=0.0)
-        self.diameter = _checks.number(diameter, "diameter", low=0.0)
-        super().__init__(*arguments, **more)
-
-    def _arguments(self) -> dict[str, Any]:
-        mine = {"strong_convexity": self.strong_convexity, "diameter": self.diameter}
-        return super()._arguments() | mine
-
-    def _formula(self) -> published.Published:
-        budget = self.budget
-        printed = {
-            "window": self._protected,
-            "norm": self.norm,
-            "strong_convexity": self.strong_convexity,
-            "diameter": self.diameter,
-        }
-        if self.noise == "gaussian":
-            return published.window_tree_gaussian(budget.epsilon, budget.delta, **printed)  # type: ignore[arg-type]
-        return published.window_tree_gamma(budget.epsilon, **printed)  # type: ignore[arg-type]
-
-
 CLASSES: dict[str, type[RunningTotal]] = {
     "correlated": sums.Correlated,
     "tree": sums.Tree,
@@ -122,7 +115,6 @@ CLASSES: dict[str, type[RunningTotal]] = {
     "independent": sums.Independent,
 }
 KNOWN: dict[str, type[RunningTotal]] = {cls.__name__: cls for cls in CLASSES.values()}
-KNOWN |= {"LeaderTree": LeaderTree, "ExpiringTree": ExpiringTree}
 
 
 def of_kind(kind: str, given: Any = None) -> type[RunningTotal]:

@@ -1,5 +1,6 @@
 """Arrays in, figures out; knows nothing of learners."""
 
+from reticent.plots.ages import by_age
 from reticent.plots.errors import error_over_time
 from reticent.plots.over_time import over_time
 from reticent.plots.sparsity import sparsity_path
@@ -10,6 +11,7 @@ from reticent.plots.utility import privacy_utility
 __all__ = [
     "COLOURS",
     "axes",
+    "by_age",
     "error_over_time",
     "over_time",
     "privacy_utility",

@@ -1,6 +1,6 @@
 """Budget (what is asked), Guarantee (what is delivered), Ledger (what is spent)."""
 
-from reticent.privacy import calibration, curves, gaussian
+from reticent.privacy import calibration, curves, gaussian, prescribed
 from reticent.privacy.budget import Budget
 from reticent.privacy.compose import Composed, Worst, compose, parallel
 from reticent.privacy.curves import (
@@ -14,10 +14,17 @@ from reticent.privacy.curves import (
     Renyi,
     ZeroConcentrated,
 )
-from reticent.privacy.errors import BudgetExceeded, ForkError, PrivacyLeakWarning
+from reticent.privacy.errors import (
+    BudgetExceeded,
+    ForkError,
+    LedgerError,
+    PrivacyLeakWarning,
+    RepeatedFitWarning,
+)
 from reticent.privacy.guarantee import Guarantee, Release
 from reticent.privacy.ledger import Entry, Ledger, charge, remarked, with_remarks
 from reticent.privacy.objective import ObjectivePerturbation
+from reticent.privacy.scope import uncharged
 from reticent.privacy.subsampled import SubsampledGaussian
 
 __all__ = [
@@ -32,6 +39,7 @@ __all__ = [
     "Guarantee",
     "Laplace",
     "Ledger",
+    "LedgerError",
     "NoPrivacy",
     "ObjectivePerturbation",
     "PrivacyLeakWarning",
@@ -39,6 +47,7 @@ __all__ = [
     "Pure",
     "Release",
     "Renyi",
+    "RepeatedFitWarning",
     "SubsampledGaussian",
     "Worst",
     "ZeroConcentrated",
@@ -48,6 +57,8 @@ __all__ = [
     "curves",
     "gaussian",
     "parallel",
+    "prescribed",
     "remarked",
+    "uncharged",
     "with_remarks",
 ]

@@ -7,33 +7,139 @@ twice that norm; use :meth:`Budget.sensitivity` and never a factor of one's own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from typing import Any, TypeVar
 
 from reticent._checks import choice, integer, number
 from reticent.privacy import gaussian
 
 NEIGHBOURS = ("zero-out", "replace")
+UNITS = ("record", "person")
 
 _RELATION = {
-    "zero-out": "one record is blanked (zero-out)",
-    "replace": "one record is replaced by any other (replace)",
+    "zero-out": "{} blanked (zero-out)",
+    "replace": "{} replaced by any other (replace)",
 }
 
 
-def relation(neighbours: str, window: int | None) -> str:
-    """The neighbouring relation and the window, in words."""
-    length = (
-        "for ever"
-        if window is None
-        else f"for {window} outputs from the record's own, one a record"
+Fade = tuple[tuple[int, float], ...]
+T = TypeVar("T")
+OLDEST = 2**40
+"""The largest age that promises are computed for, and the longest stream without a horizon."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Whom a promise is about and for how long: what must agree before promises may be added.
+
+    Parameters
+    ----------
+    neighbours : {"zero-out", "replace"}
+        What may become of what is protected.
+    window : int or None
+        How many outputs it is protected for; None: for ever, or as ``ages`` say.
+    ages : tuple of int
+        The ages at which a promise that fades is asked for; empty for one that does not fade.
+    unit : {"record", "person"}
+        What is protected: one record, or all records of one person.
+    """
+
+    neighbours: str = "zero-out"
+    window: int | None = None
+    ages: tuple[int, ...] = ()
+    unit: str = "record"
+
+    def __post_init__(self) -> None:
+        choice(self.neighbours, "neighbours", NEIGHBOURS)
+        choice(self.unit, "unit", UNITS)
+        if self.window is not None:
+            object.__setattr__(self, "window", integer(self.window, "window", low=1))
+        object.__setattr__(
+            self, "ages", tuple(integer(age, "age", low=1, high=OLDEST) for age in self.ages)
+        )
+        if self.window is not None and self.ages:
+            raise ValueError(
+                f"a promise ends (window={self.window}) or fades (ages {self.ages}), not both: leave "
+                "out the window, and let the last pair of fade be the last age that matters"
+            )
+
+    @property
+    def last(self) -> int | None:
+        """The last age at which anything is promised."""
+        return self.ages[-1] if self.ages else self.window
+
+    def __str__(self) -> str:
+        who = _RELATION[self.neighbours].format(
+            "one record is" if self.unit == "record" else "all records of one person are"
+        )
+        if self.ages:
+            ages = ", ".join(f"{age:,}" for age in few(self.ages))
+            return (
+                f"{who}, with a promise at the ages {ages} (outputs from the {self.unit}'s first)"
+            )
+        length = (
+            "for ever"
+            if self.window is None
+            else f"for {self.window} outputs from the {self.unit}'s own, one per record"
+        )
+        return f"{who}, protected {length}"
+
+
+def few(items: Sequence[T]) -> Sequence[T]:
+    """Some of many, for print: the first three and the last."""
+    return items if len(items) <= 5 else [*items[:3], items[-1]]
+
+
+def profile_of(fade: Any, epsilon: float, delta: float) -> Fade | None:
+    """A profile as pairs (age, epsilon), from pairs or from (first age, power of growth)."""
+    if fade is None:
+        return None
+    if delta == 0.0:
+        raise ValueError(
+            "fade needs delta > 0: no pure running total here has a promise that fades (a record that "
+            "completes a large node of a tree is covered by that node alone); give a delta, or a window"
+        )
+    items = list(fade) if isinstance(fade, Sequence) and not isinstance(fade, str) else [fade]
+    if len(items) == 2 and not any(isinstance(item, Sequence) for item in items):
+        return _power_law(items[0], items[1], epsilon, delta)
+    if not items or not all(isinstance(item, Sequence) and len(item) == 2 for item in items):
+        raise ValueError(
+            "fade must be pairs [(age, epsilon), ...], or (first age, power of growth), "
+            f"got {fade!r}"
+        )
+    pairs = tuple(
+        (
+            integer(age, "an age of fade", low=1, high=OLDEST),
+            number(value, "an epsilon of fade", low=0.0, open_low=True),
+        )
+        for age, value in items
     )
-    return f"{_RELATION[neighbours]}, protected {length}"
+    if any(b[0] <= a[0] or b[1] < a[1] for a, b in pairwise(pairs)):
+        raise ValueError(
+            f"fade must have rising ages and an epsilon that never falls, got {pairs}: what is known "
+            "of a record does not become less"
+        )
+    if pairs[0][1] != epsilon:
+        raise ValueError(
+            f"epsilon must be that of the first pair of fade, got epsilon={epsilon:g} and {pairs[0]}"
+        )
+    return pairs
 
 
-def check_scope(neighbours: object, window: object) -> tuple[str, int | None]:
-    """The two things that must agree before guarantees may be compared or added."""
-    word = choice(neighbours, "neighbours", NEIGHBOURS)
-    return word, None if window is None else integer(window, "window", low=1)
+def _power_law(age: Any, power: Any, epsilon: float, delta: float) -> Fade:
+    """mu at most mu_0 (a / a_0)^p at every doubling of the first age, up to the oldest."""
+    first = integer(age, "the first age of fade", low=1, high=OLDEST)
+    p = number(power, "the power of fade", low=0.0, high=1.0, open_low=True)
+    start = gaussian.mu(epsilon, delta)
+    doublings = int(math.log2(OLDEST / first))
+    later = (
+        (first << k, gaussian.epsilon(delta, start * 2.0 ** (p * k)))
+        for k in range(1, doublings + 1)
+    )
+    return ((first, epsilon), *later)
 
 
 @dataclass(frozen=True)
@@ -51,8 +157,15 @@ class Budget:
         length stays. ``"replace"``: one record becomes any other; about twice as strong.
     window
         How many outputs a record is protected for, counted from the one it first enters; ``None``
-        protects it for ever. Every record makes an output, published or not: who publishes each
+        protects it for ever. Every record makes an output, released or not: who releases each
         hundredth protects a record in a hundredth as many of these.
+    fade
+        A promise that fades with age instead of ending, for endless streams: pairs
+        ``[(age, epsilon), ...]``, at most this epsilon for the outputs up to this age, the first
+        pair with the budget's own epsilon; or ``(age, power)``, the budget's epsilon at this age
+        and a mu that grows like this power of the age afterwards, checked at each doubling up to
+        2^40 outputs. Between two ages the later one's epsilon applies; after the last nothing is
+        asked, and ``Guarantee.by_age`` reports what holds. Needs delta > 0.
 
     Examples
     --------
@@ -63,20 +176,41 @@ class Budget:
     0.236704
     >>> budget.sensitivity(3.0), budget.with_(neighbours="replace").sensitivity(3.0)
     (3.0, 6.0)
+    >>> print(Budget(1.0, 1e-6, fade=[(1024, 1.0), (10**6, 2.0)]))
+    epsilon = 1 for 1,024 outputs, 2 for 1,000,000, delta = 1e-06; one record is blanked (zero-out), ...
     """
 
     epsilon: float
     delta: float = 0.0
     neighbours: str = "zero-out"
     window: int | None = None
+    fade: Fade | None = None
 
     def __post_init__(self) -> None:
         epsilon = number(self.epsilon, "epsilon", low=0.0, open_low=True)
         delta = number(self.delta, "delta", low=0.0, high=1.0, open_high=True)
-        neighbours, window = check_scope(self.neighbours, self.window)
-        for name, value in zip(("epsilon", "delta", "neighbours", "window"),
-                               (epsilon, delta, neighbours, window), strict=True):  # fmt: skip
-            object.__setattr__(self, name, value)
+        fade = profile_of(self.fade, epsilon, delta)
+        scope = Scope(self.neighbours, self.window, tuple(age for age, _ in fade or ()))
+        kept = (epsilon, delta, scope.neighbours, scope.window, fade)
+        for field, value in zip(fields(self), kept, strict=True):
+            object.__setattr__(self, field.name, value)
+
+    @property
+    def scope(self) -> Scope:
+        """Whom the budget protects, and for how long."""
+        return Scope(self.neighbours, self.window, tuple(age for age, _ in self.fade or ()))
+
+    @property
+    def profile(self) -> tuple[tuple[int, float], ...]:
+        """The ages of ``fade`` with the largest mu of a Gaussian release that each allows."""
+        return tuple((age, gaussian.mu(epsilon, self.delta)) for age, epsilon in self.fade or ())
+
+    def at(self, age: int) -> Budget:
+        """What may be spent on the outputs up to an age of ``fade``, as a budget with a window."""
+        allowed = next((epsilon for a, epsilon in self.fade or () if a >= age), None)
+        if allowed is None:
+            raise ValueError(f"the budget asks for nothing at age {age}: {self}")
+        return self.with_(epsilon=allowed, window=age, fade=None)
 
     @property
     def mu(self) -> float:
@@ -95,15 +229,17 @@ class Budget:
 
     def with_(self, **changes: object) -> Budget:
         """The same budget with some fields changed."""
-        fields = {"epsilon": self.epsilon, "delta": self.delta,
-                  "neighbours": self.neighbours, "window": self.window}  # fmt: skip
-        unknown = sorted(set(changes) - set(fields))
+        kept = {field.name: getattr(self, field.name) for field in fields(self)}
+        unknown = sorted(set(changes) - set(kept))
         if unknown:
-            raise TypeError(f"a Budget has no field {unknown[0]!r}; it has {', '.join(fields)}")
-        return Budget(**{**fields, **changes})  # type: ignore[arg-type]
+            raise TypeError(f"a Budget has no field {unknown[0]!r}; it has {', '.join(kept)}")
+        return Budget(**{**kept, **changes})
 
     def __str__(self) -> str:
-        return (
-            f"epsilon = {self.epsilon:g}, delta = {self.delta:g}; "
-            f"{relation(self.neighbours, self.window)}"
-        )
+        epsilon = f"epsilon = {self.epsilon:g}"
+        if self.fade is not None:
+            epsilon = "epsilon = " + ", ".join(
+                f"{value:.4g} for {age:,}" + " outputs" * (k == 0)
+                for k, (age, value) in enumerate(few(self.fade))
+            )
+        return f"{epsilon}, delta = {self.delta:g}; {self.scope}"

@@ -17,3 +17,11 @@ class BudgetExceeded(RuntimeError):
 
 class ForkError(RuntimeError):
     """A saved state was continued twice: the same noise with two different data reveals both."""
+
+
+class LedgerError(RuntimeError):
+    """No ledger can pay from here although one is open: refused, and nothing was released."""
+
+
+class RepeatedFitWarning(UserWarning):
+    """A clone was fitted outside any ledger: nobody adds up what its siblings cost."""

@@ -8,13 +8,15 @@ both.
 from __future__ import annotations
 
 import functools
+import importlib
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from reticent._checks import integer, number
-from reticent.privacy.budget import Budget, check_scope, relation
+from reticent.privacy.ages import Ages, ages_from_dict
+from reticent.privacy.budget import OLDEST, Budget, Scope, few
 from reticent.privacy.compose import Composed, Worst, compose, parallel
 from reticent.privacy.curve import Curve, from_dict
 from reticent.privacy.curves import NoPrivacy
@@ -45,6 +47,8 @@ class Release:
         How many runs.
     details
         Further lines for :meth:`Guarantee.explain`.
+    ages
+        What all runs of it together cost by age, on a stream; None where all is released at once.
     """
 
     mechanism: str
@@ -53,6 +57,7 @@ class Release:
     noise: str
     count: int = 1
     details: tuple[str, ...] = ()
+    ages: Ages | None = None
 
     def __post_init__(self) -> None:
         for name in ("mechanism", "noise"):
@@ -67,17 +72,25 @@ class Release:
             object.__setattr__(self, "sensitivity", value)
         object.__setattr__(self, "count", integer(self.count, "count", low=0))
         object.__setattr__(self, "details", _lines(self.details, "details"))
+        if self.ages is not None and not isinstance(self.ages, Ages):
+            raise TypeError(f"ages must be a cost by age such as Filtered(...), got {self.ages!r}")
+
+    def at(self, age: int) -> tuple[Curve, int]:
+        """What is released up to an age: the cost of one run, and how many."""
+        return (self.curve, self.count) if self.ages is None else (self.ages.at(age), 1)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
         return {"mechanism": self.mechanism, "curve": self.curve.to_dict(),
                 "sensitivity": self.sensitivity, "noise": self.noise, "count": self.count,
-                "details": list(self.details)}  # fmt: skip
+                "details": list(self.details),
+                "ages": None if self.ages is None else self.ages.to_dict()}  # fmt: skip
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Release:
         """The release that :meth:`to_dict` wrote."""
-        return cls(**{**data, "curve": from_dict(data["curve"])})
+        ages = None if data.get("ages") is None else ages_from_dict(data["ages"])
+        return cls(**{**data, "curve": from_dict(data["curve"]), "ages": ages})
 
 
 @dataclass(frozen=True)
@@ -87,7 +100,7 @@ class Guarantee:
     Parameters
     ----------
     releases
-        All that was, or will be, computed from the records and published.
+        All that was, or will be, computed from the records and released.
     neighbours, window
         As in :class:`Budget`.
     seeded
@@ -96,6 +109,11 @@ class Guarantee:
         Whether the noise landed on a lattice; otherwise the last bits of a float may leak.
     caveats
         Sentences that a reader must see.
+    ages
+        The ages at which a promise that fades was asked for; ``epsilon`` without an age is that at
+        the last of them.
+    unit
+        What is protected: one ``"record"``, or all records of one ``"person"``.
 
     Examples
     --------
@@ -113,15 +131,18 @@ class Guarantee:
     seeded: bool = False
     lattice: bool = True
     caveats: tuple[str, ...] = ()
+    ages: tuple[int, ...] = ()
+    unit: str = "record"
 
     def __init__(self, releases: Iterable[Release], neighbours: str = "zero-out",
                  window: int | None = None, seeded: bool = False, lattice: bool = True,
-                 caveats: Iterable[str] = ()) -> None:  # fmt: skip
+                 caveats: Iterable[str] = (), ages: Iterable[int] = (),
+                 unit: str = "record") -> None:  # fmt: skip
         kept = tuple([releases] if isinstance(releases, Release) else releases)
         for release in kept:
             if not isinstance(release, Release):
                 raise TypeError(f"releases must hold Release records, got {release!r}")
-        neighbours, window = check_scope(neighbours, window)
+        scope = Scope(neighbours, window, tuple(ages), unit)
         for curve in _walk(release.curve for release in kept):
             declared = getattr(curve, "neighbours", neighbours)
             if declared != neighbours:
@@ -130,11 +151,22 @@ class Guarantee:
                     f"neighbours={neighbours!r}; build its curve with the guarantee's relation"
                 )
         object.__setattr__(self, "releases", kept)
-        object.__setattr__(self, "neighbours", neighbours)
-        object.__setattr__(self, "window", window)
+        for name in ("neighbours", "window", "ages", "unit"):
+            object.__setattr__(self, name, getattr(scope, name))
         object.__setattr__(self, "seeded", bool(seeded))
         object.__setattr__(self, "lattice", bool(lattice))
         object.__setattr__(self, "caveats", _lines(caveats, "caveats"))
+
+    @classmethod
+    def of(cls, budget: Budget, releases: Iterable[Release], **more: Any) -> Guarantee:
+        """Of releases that were calibrated to a budget, in its scope."""
+        scope = budget.scope
+        return cls(releases, scope.neighbours, scope.window, ages=scope.ages, **more)
+
+    @property
+    def scope(self) -> Scope:
+        """Whom this protects, and for how long."""
+        return Scope(self.neighbours, self.window, self.ages, self.unit)
 
     @classmethod
     def none(
@@ -161,23 +193,71 @@ class Guarantee:
         release = Release(f"{len(guarantees)} parts on disjoint records",
                           parallel(*(part.curve for part in guarantees)), None,
                           "as in its parts", details=tuple(details))  # fmt: skip
-        return cls([release], first.neighbours, first.window,
-                   seeded=any(part.seeded for part in guarantees),
-                   lattice=all(part.lattice for part in guarantees),
-                   caveats=_merged(part.caveats for part in guarantees))  # fmt: skip
+        return functools.reduce(_with_flags_of, guarantees, replace(first, releases=(release,)))
 
     @functools.cached_property
     def curve(self) -> Curve:
         """What all releases cost together."""
         return compose((release.curve, release.count) for release in self.releases)
 
-    def epsilon(self, delta: float = 0.0) -> float:
-        """The smallest epsilon that is proved at this delta; infinite where none is."""
-        return self.curve.epsilon(delta)
+    def at(self, age: int | None) -> Curve:
+        """What all releases cost together, about the outputs up to an age; None: all that is promised.
 
-    def delta(self, epsilon: float) -> float:
-        """The smallest delta that is proved at this epsilon."""
-        return self.curve.delta(epsilon)
+        What is released once counts in full at every age. Promises of different streams are added
+        at equal age, on one clock of outputs.
+        """
+        if age is None:
+            return self.curve
+        age = integer(age, "age", low=1, high=OLDEST)
+        if self.window is not None and age > self.window and not self._fades:
+            raise ValueError(
+                f"age must be at most {self.window}, the window, got {age}: what a part of this "
+                "costs after it is not known"
+            )
+        return compose(release.at(age) for release in self.releases)
+
+    def epsilon(self, delta: float = 0.0, age: int | None = None) -> float:
+        """The smallest epsilon that is proved; infinite where none is.
+
+        Parameters
+        ----------
+        delta : float
+            At this delta.
+        age : int, optional
+            About the outputs from the record's own, the first, to this one; by default about all
+            outputs that the promise covers.
+        """
+        return self.at(age).epsilon(delta)
+
+    def delta(self, epsilon: float, age: int | None = None) -> float:
+        """The smallest delta that is proved at this epsilon; ``age`` as in :meth:`epsilon`."""
+        return self.at(age).delta(epsilon)
+
+    def by_age(self, ages: Iterable[int] | None = None, delta: float | None = None) -> ByAge:
+        """What is promised at several ages: a table that prints, and a ``plot()``.
+
+        Parameters
+        ----------
+        ages : iterable of int, optional
+            By default powers of ten, and the ages that were asked for.
+        delta : float, optional
+            By default 1e-6.
+
+        Examples
+        --------
+        >>> import reticent
+        >>> budget = reticent.Budget(1.0, 1e-6, window=1024)
+        >>> total = reticent.sums.Correlated(1, budget=budget, noise_precision="float", seed=0)
+        >>> print(total.guarantee.by_age([1, 128, 1024, 2048, 10_240]))
+        epsilon 0.53 for 1 output, 0.88 for 128, 1.00 for 1,024, 1.11 for 2,048, 1.74 for 10,240
+        """
+        asked = {age for age in (*self.ages, self.window) if age is not None}
+        if ages is None:
+            end = min(OLDEST, max([10**6, *(10 * age for age in asked)]))
+            ages = sorted({*few(sorted(asked)), *(10**k for k in range(int(math.log10(end)) + 1))})
+        delta = _REFERENCE if delta is None else number(delta, "delta", low=0.0, high=1.0)
+        kept = tuple(integer(age, "age", low=1, high=OLDEST) for age in ages)
+        return ByAge(kept, tuple(self.epsilon(delta, age=age) for age in kept), delta)
 
     @property
     def gdp(self) -> float | None:
@@ -196,32 +276,29 @@ class Guarantee:
 
     def meets(self, budget: Budget) -> bool:
         """Whether this is at least as private as asked, for the same neighbours and window."""
-        if (self.neighbours, self.window) != (budget.neighbours, budget.window):
+        if replace(self.scope, unit="record") != budget.scope:
             return False
+        if budget.fade is not None:
+            return all(meets(self.at(age), budget.at(age)) for age, _ in budget.fade)
         return meets(self.curve, budget)
 
     def __add__(self, other: object) -> Guarantee:
         if not isinstance(other, Guarantee):
             return NotImplemented
         self._same_scope(other, "added")
-        return Guarantee(self.releases + other.releases, self.neighbours, self.window,
-                         seeded=self.seeded or other.seeded,
-                         lattice=self.lattice and other.lattice,
-                         caveats=_merged([self.caveats, other.caveats]))  # fmt: skip
+        return _with_flags_of(replace(self, releases=self.releases + other.releases), other)
 
     def _same_scope(self, other: Guarantee, verb: str) -> None:
         if not isinstance(other, Guarantee):
             raise TypeError(f"only guarantees can be {verb}, got {other!r}")
-        if (self.neighbours, self.window) != (other.neighbours, other.window):
+        if self.scope != other.scope:
             raise ValueError(
-                f"guarantees with different promises cannot be {verb}: "
-                f"neighbours={self.neighbours!r}, window={self.window} and "
-                f"neighbours={other.neighbours!r}, window={other.window}; "
-                "build both with the same neighbours and window"
+                f"guarantees with different promises cannot be {verb}: {self.scope}; and "
+                f"{other.scope}; build both with the same neighbours, window, ages and unit"
             )
 
     def __str__(self) -> str:
-        parts = [f"{self.summary}; {relation(self.neighbours, self.window)}"]
+        parts = [f"{self.summary}; {self.scope}"]
         return "; ".join(parts + self._warnings())
 
     @functools.cached_property
@@ -257,16 +334,28 @@ class Guarantee:
             lines.extend(f"  {line}" for line in release.details)
         return lines
 
+    @property
+    def _fades(self) -> bool:
+        return bool(self.releases) and all(release.ages is not None for release in self.releases)
+
     def explain(self) -> str:
         """Line by line: what was released, with which noise, and what follows from it."""
         lines = [f"guarantee: {self.summary}"]
-        lines.append(f"neighbours: {relation(self.neighbours, None).split(',')[0]}")
-        lines.append(
-            "window: none, each record is protected for ever"
-            if self.window is None
-            else f"window: {self.window} outputs, one for each record, published or not, counted from "
-            "the first that a record enters; nothing is promised afterwards"
-        )
+        lines.append(f"neighbours: {str(replace(self.scope, window=None, ages=())).split(',')[0]}")
+        if self.ages:
+            lines.append("ages: a promise at " + ", ".join(f"{age:,}" for age in few(self.ages)))
+        elif self.window is None:
+            lines.append(f"window: none, each {self.unit} is protected for ever")
+        else:
+            after = (
+                "less is promised afterwards" if self._fades else "nothing is promised afterwards"
+            )
+            lines.append(
+                f"window: {self.window} outputs, one for each record, released or not, counted from "
+                f"the first that a {self.unit} enters; {after}"
+            )
+        if self._fades:
+            lines.append(f"by age: {self.by_age()}, at delta = {_REFERENCE:g}")
         lines.append("releases:" if self.releases else "releases: none")
         lines.extend("  " + line for line in self._release_lines())
         lines.append(
@@ -282,7 +371,8 @@ class Guarantee:
         """Plain data, for JSON."""
         return {"releases": [release.to_dict() for release in self.releases],
                 "neighbours": self.neighbours, "window": self.window, "seeded": self.seeded,
-                "lattice": self.lattice, "caveats": list(self.caveats)}  # fmt: skip
+                "lattice": self.lattice, "caveats": list(self.caveats), "ages": list(self.ages),
+                "unit": self.unit}  # fmt: skip
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Guarantee:
@@ -292,6 +382,51 @@ class Guarantee:
             return cls(**{**data, "releases": releases})
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"this does not describe a guarantee ({error!r}): {data!r}") from None
+
+
+@dataclass(frozen=True)
+class ByAge:
+    """What a guarantee promises at several ages.
+
+    Parameters
+    ----------
+    ages : tuple of int
+        Outputs from the record's own, the first.
+    epsilons : tuple of float
+        What is promised about the outputs up to each of them.
+    delta : float
+        The delta at which.
+    """
+
+    ages: tuple[int, ...]
+    epsilons: tuple[float, ...]
+    delta: float
+
+    def __str__(self) -> str:
+        words: list[str] = []
+        for age, epsilon in zip(self.ages, self.epsilons, strict=True):
+            value = (
+                f"{math.ceil(epsilon * 100 * (1 - 1e-9)) / 100:.2f}"
+                if epsilon < math.inf
+                else "no limit"
+            )
+            unit = "" if words else " output" if age == 1 else " outputs"
+            words.append(f"{value} for {age:,}{unit}")
+        return "epsilon " + ", ".join(words)
+
+    def plot(self, **options: Any) -> Any:
+        """Draw it; see `reticent.plots.by_age`."""
+        return importlib.import_module("reticent.plots").by_age(self, **options)
+
+
+def _with_flags_of(guarantee: Guarantee, other: Guarantee) -> Guarantee:
+    """The guarantee, seeded, off the lattice and with the caveats of the other one too."""
+    return replace(
+        guarantee,
+        seeded=guarantee.seeded or other.seeded,
+        lattice=guarantee.lattice and other.lattice,
+        caveats=_merged([guarantee.caveats, other.caveats]),
+    )
 
 
 def _up(value: float) -> str:

@@ -4,10 +4,9 @@ Every sum, learner and solver calls :func:`charge` when it is built, before any 
 refusal costs nothing. :mod:`reticent.privacy.tally` says how entries are counted, and
 :mod:`reticent.privacy.store` is the file.
 
-The one thing a reader would get wrong: a new thread or process does not inherit the active ledger.
-Inside one, enter the ledger again or call :meth:`Ledger.spend` oneself (a forked process does
-inherit it, and needs one with a path). And a file that is lost is a budget that can be spent twice:
-do not delete it, nor restore it from an old copy.
+A ledger follows the work: threads, clones and worker processes spend from the ledger around them
+(:mod:`reticent.privacy.scope` says how it is found), and where that cannot be they are refused. A file
+that is lost is a budget that can be spent twice: do not delete it, nor restore it from an old copy.
 """
 
 from __future__ import annotations
@@ -15,16 +14,18 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import threading
+import secrets
+import warnings
 from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from types import TracebackType
+from typing import Any
 
-from reticent.privacy import gaussian
+from reticent.privacy import gaussian, scope
 from reticent.privacy.budget import Budget
-from reticent.privacy.errors import BudgetExceeded, ForkError
+from reticent.privacy.errors import BudgetExceeded, ForkError, LedgerError, RepeatedFitWarning
 from reticent.privacy.guarantee import Guarantee
 from reticent.privacy.store import Row, Store
 from reticent.privacy.tally import Composition, Filter
@@ -33,8 +34,11 @@ PLANNED = (
     "composed as if how private each entry is had been fixed before the first output was seen "
     "(Ledger(..., adaptive=True) needs no such promise)"
 )
+ADAPTIVE = (
+    "composed as if how private each entry is had been fixed before the first output was seen; the "
+    "ledger's budget, {}, holds without that promise"
+)
 
-_active: ContextVar[tuple[Ledger, ...]] = ContextVar("active_ledgers", default=())
 _remarks: ContextVar[tuple[str, ...]] = ContextVar("remarks", default=())
 
 
@@ -71,6 +75,11 @@ class Entry:
 class Ledger:
     """Several fits against one budget; what would exceed it is refused before any noise is drawn.
 
+    Inside ``with ledger:`` everything that is released pays, also in threads, in clones that
+    scikit-learn fits elsewhere, and in worker processes; these need a path, and are refused without
+    one. A thread or worker that enters a ledger itself pays from that one only. Clones, and threads
+    that were started inside, stay with the ledger when its block has ended.
+
     Parameters
     ----------
     budget
@@ -83,6 +92,8 @@ class Ledger:
         ("the model was poor, so I spent more"). The default composes as if it were not; where that
         matters, :attr:`spent` says so. With ``adaptive=True`` a rule is used that needs no such
         promise: the same for all-Gaussian runs and for ``delta = 0``, stricter for mixed noise.
+    unit : {"record", "person"}
+        What the budget protects; a ledger pays for promises about that unit only.
 
     Examples
     --------
@@ -96,18 +107,29 @@ class Ledger:
     """
 
     def __init__(self, budget: Budget, path: str | os.PathLike[str] | None = None, *,
-                 adaptive: bool = False) -> None:  # fmt: skip
+                 adaptive: bool = False, unit: str = "record") -> None:  # fmt: skip
         if not isinstance(budget, Budget):
             raise TypeError(f"budget must be a Budget, got {budget!r}")
         self.budget = budget
         self.adaptive = bool(adaptive)
-        self._tally = Filter(budget) if self.adaptive else Composition(budget)
+        self.unit = unit
+        self._scope = replace(budget.scope, unit=unit)
+        count = Filter if self.adaptive else Composition
+        # one for each age at which a promise that fades is asked for; a record has one age, on one
+        # clock of outputs, so entries are added at equal age
+        self._tallies: list[tuple[int | None, Composition | Filter]] = (
+            [(None, count(budget))]
+            if budget.fade is None
+            else [(age, count(budget.at(age))) for age, _ in budget.fade]
+        )
         self._entries: list[Entry] = []
-        self._lock = threading.RLock()
         self._process = os.getpid()
-        terms = asdict(budget) | {"adaptive": self.adaptive}
-        self._store = None if path is None else Store(path, terms)
+        self._id = secrets.token_hex(16)
+        terms = asdict(budget) | {"adaptive": self.adaptive, "unit": unit}
+        self._terms = json.loads(json.dumps(terms))  # as the file will have them
+        self._store = None if path is None else Store(path, self._terms)
         self._refresh()
+        scope.register(self._id, self)
 
     def spend(self, guarantee: Guarantee, what: str) -> Entry:
         """Record a release, or refuse it with :class:`BudgetExceeded` and record nothing."""
@@ -121,7 +143,7 @@ class Ledger:
         if not isinstance(what, str) or not what.strip():
             raise ValueError(f"what must say in words what is paid for, got {what!r}")
         entry = Entry(what, guarantee, datetime.now(UTC).isoformat(timespec="seconds"))
-        with self._lock:
+        with scope.lock:
             if self._store is None:
                 self._check_room(entry)
             else:
@@ -152,23 +174,24 @@ class Ledger:
         False
         """
         self._check_scope(guarantee)
-        with self._lock:
+        with scope.lock:
             self._refresh()
-            return self._tally.fits(guarantee.curve)
+            return self._has_room(guarantee)
+
+    def _has_room(self, guarantee: Guarantee) -> bool:
+        return all(tally.fits(guarantee.at(age)) for age, tally in self._tallies)
 
     def _check_scope(self, guarantee: Guarantee) -> None:
         if not isinstance(guarantee, Guarantee):
             raise TypeError(f"guarantee must be a Guarantee, got {guarantee!r}")
-        theirs = (guarantee.neighbours, guarantee.window)
-        if theirs != (self.budget.neighbours, self.budget.window):
+        if guarantee.scope != self._scope:
             raise ValueError(
-                f"the ledger is for neighbours={self.budget.neighbours!r}, window="
-                f"{self.budget.window} and cannot pay for neighbours={theirs[0]!r}, window="
-                f"{theirs[1]}; use a budget with the ledger's neighbours and window"
+                f"the ledger is for a promise of one kind ({self._scope}) and cannot pay for another "
+                f"({guarantee.scope}); use a budget with the ledger's neighbours, window, ages and unit"
             )
 
     def _check_room(self, entry: Entry) -> None:
-        if not self._tally.fits(entry.guarantee.curve):
+        if not self._has_room(entry.guarantee):
             raise BudgetExceeded(
                 f"{entry.what!r} does not fit in what is left of the budget ({self.budget}). It "
                 f"costs: {entry.guarantee}. Left: {self._words()}. Nothing was spent; lower its "
@@ -177,7 +200,8 @@ class Ledger:
 
     def _count(self, entry: Entry) -> None:
         # In this order: an interrupt between the two has the entry counted twice, never not at all.
-        self._tally.add(entry.guarantee.curve)
+        for age, tally in self._tallies:
+            tally.add(entry.guarantee.at(age))
         self._entries.append(entry)
 
     def _absorb(self, rows: list[Row]) -> None:
@@ -193,7 +217,7 @@ class Ledger:
 
     def _refresh(self) -> None:
         if self._store is not None:
-            with self._lock, self._store.transaction(write=False) as connection:
+            with scope.lock, self._store.transaction(write=False) as connection:
                 self._absorb(self._store.read(connection, len(self._entries)))
 
     @property
@@ -212,11 +236,13 @@ class Ledger:
         caveats = dict.fromkeys(line for part in parts for line in part.caveats)
         gaussians = all(part.gdp is not None for part in parts)
         if len(parts) > 1 and self.budget.delta > 0.0 and not gaussians:
-            caveats[PLANNED] = None
+            caveats[ADAPTIVE.format(self.budget) if self.adaptive else PLANNED] = None
         return Guarantee(
             [release for part in parts for release in part.releases],
-            self.budget.neighbours,
-            self.budget.window,
+            self._scope.neighbours,
+            self._scope.window,
+            ages=self._scope.ages,
+            unit=self._scope.unit,
             seeded=any(part.seeded for part in parts),
             lattice=all(part.lattice for part in parts),
             caveats=caveats,
@@ -230,7 +256,8 @@ class Ledger:
 
     def _words(self) -> str:
         words = []
-        mu, pure, delta = self._tally.room, self._tally.pure_room, self.budget.delta
+        mu = min(tally.room for _, tally in self._tallies)
+        pure, delta = min(tally.pure_room for _, tally in self._tallies), self.budget.delta
         if mu > 1e-6 * self.budget.epsilon:
             alone = gaussian.epsilon(delta, mu)
             words.append(
@@ -241,16 +268,25 @@ class Ledger:
             words.append(f"pure epsilon = {_down(pure)}")
         return ", or ".join(words) or "nothing"
 
+    def _handle(self) -> scope.Handle:
+        path = None if self._store is None else self._store.path
+        return scope.Handle(self._id, path, self._terms, self)
+
     def __enter__(self) -> Ledger:
-        _active.set((*_active.get(), self))
+        scope.enter(self._handle())
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:  # fmt: skip
-        # Not by a token: one ledger may be entered in several threads, each with its own context.
-        ledgers = list(_active.get())
-        del ledgers[len(ledgers) - 1 - ledgers[::-1].index(self)]
-        _active.set(tuple(ledgers))
+        scope.leave(self._handle())
+
+    def __reduce__(self) -> Any:
+        if self._store is None:
+            raise TypeError(
+                "a ledger kept in memory cannot be copied or sent to another process, which would "
+                "spend from a copy; give it a path, which all processes share"
+            )
+        return _at, (self._handle(),)
 
     def __repr__(self) -> str:
         path = "" if self._store is None else f", path={self._store.path!r}"
@@ -268,17 +304,74 @@ class Ledger:
 
 
 def charge(guarantee: Guarantee, what: str) -> None:
-    """Spend on every active ledger; without one, do nothing.
+    """Spend on every ledger that pays here; without one, do nothing.
 
     Called by whatever is about to release something, before any noise is drawn. A ledger inside
-    another one charges both.
+    another one charges both. :mod:`reticent.privacy.scope` says which ledgers pay where.
     """
-    ledgers = _active.get()
+    payers = scope.payers()
     guarantee = with_remarks(guarantee)
-    for ledger in ledgers:
-        ledger._check_scope(guarantee)
-    for ledger in ledgers:
-        ledger.spend(guarantee, what)
+    try:
+        ledgers = [_at(handle) for handle in dict.fromkeys(payers.handles)]
+        for ledger in ledgers:
+            ledger._check_scope(guarantee)
+        for ledger in ledgers:
+            ledger.spend(guarantee, what)
+    except Exception as error:
+        if payers.found:
+            error.add_note(
+                f"Why this ledger was asked to pay: {payers.found}. Work for another one belongs "
+                "inside `with` of that one"
+            )
+        raise
+    if payers.clone and not ledgers:
+        _warn_once(guarantee)
+
+
+_opened_elsewhere: dict[str, Ledger] = {}
+
+
+def _at(handle: scope.Handle) -> Ledger:
+    """The ledger that a handle leads to, in this process."""
+    if handle.live is not None:
+        ledger: Ledger = handle.live
+        return ledger
+    if handle.path is None:
+        raise LedgerError(
+            "the ledger that this work is done under is kept in the memory of another process, "
+            "which would never see what is spent here; give the ledger a path, which all processes "
+            "share. Nothing was released"
+        )
+    with scope.lock:
+        if handle.id not in _opened_elsewhere:
+            if not os.path.exists(handle.path):
+                raise LedgerError(
+                    f"the ledger that this work is done under, {handle.path!r}, is not there. A "
+                    "worker must see the ledger's file under the same path; an estimator that was "
+                    "cloned inside a ledger and is no longer meant to be charged to it is built "
+                    "anew: type(model)(**model.get_params())"
+                )
+            terms = dict(handle.terms)
+            kind = {name: terms.pop(name) for name in ("adaptive", "unit")}
+            _opened_elsewhere[handle.id] = Ledger(Budget(**terms), handle.path, **kind)
+        return _opened_elsewhere[handle.id]
+
+
+_warned = False
+
+
+def _warn_once(guarantee: Guarantee) -> None:
+    global _warned
+    if not _warned:
+        _warned = True
+        warnings.warn(
+            f"a clone was fitted outside any ledger. The guarantee it states ({guarantee.summary}) is that "
+            "of one fit; where clones are fitted on the same records, as cross-validation and grid "
+            "search do, the costs add up. Fit inside `with reticent.Ledger(budget, path=...)`, which "
+            "adds them up and refuses what would exceed the budget. Said once per process",
+            RepeatedFitWarning,
+            stacklevel=3,
+        )
 
 
 def _down(value: float) -> str:

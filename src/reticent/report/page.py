@@ -129,7 +129,7 @@ class Page:
         )
 
     def privacy(self, private: Sequence[str], diagnostics: Sequence[str]) -> None:
-        """What may be published, and what may not."""
+        """What may leave, and what may not."""
         sections = []
         for kind, title, lines in (
             ("private", "May leave", private),

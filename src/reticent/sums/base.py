@@ -5,13 +5,14 @@ everything else (clipping, the lattice, chunks, saved states, epochs, expiry) is
 mechanism is a subclass that gives a :class:`Process` for a number of steps. See
 docs/algorithms/running-totals.md.
 
-The one thing a reader would get wrong: noise is drawn in blocks ahead of its use, so a saved state
-holds noise that has not been used yet. It is a secret like the clean total beside it.
+Noise is drawn in blocks ahead of its use, and each block is an interval of the source, with a key of
+its own. A saved state holds that key, what the process remembered when the block began, and how much
+of the block is used; the block is drawn again from these. Earlier blocks cannot be: their keys are
+gone (docs/saved-states.md).
 """
 
 from __future__ import annotations
 
-import contextvars
 import dataclasses
 import math
 from abc import ABC, abstractmethod
@@ -21,17 +22,22 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reticent import _checks, _state
-from reticent.noise import lattice
-from reticent.noise.source import Source, generation
-from reticent.privacy import Budget, Guarantee, charge
+from reticent import _checks
+from reticent.noise import door, lattice
+from reticent.noise.source import Source
+from reticent.privacy import Budget, Guarantee, charge, uncharged
+from reticent.privacy.budget import OLDEST
+from reticent.state.files import check_kind
+from reticent.state.lease import Lease, claim
 from reticent.sums import kernels
 from reticent.sums.process import Process
 
 _BLOCK = 65536  # numbers of noise drawn at a time: some 512 kB, which stays in a core's second-level cache
 _EXACT = 2.0**60  # a total kept in whole steps stays below this
+_CARRIED = 2.0**50  # and one whose high part is carried away between blocks below this
+_CARRY = 32  # bits that stay
 _FIRST_EPOCH = 256
-_STATE_VERSION = 2
+_STATE_VERSION = 3
 
 
 class RunningTotal(ABC):
@@ -42,8 +48,8 @@ class RunningTotal(ABC):
     dim : int
         Length of a contribution.
     horizon : int or None
-        How many contributions there may be. ``None``: no limit; without a window the stream is then
-        cut into epochs of doubling length, which costs accuracy and no privacy.
+        How many contributions there may be. ``None``: no limit that matters (2^40), or none at all
+        where promises end or fade.
     budget : Budget
         What may be spent, on the whole stream.
     norm : float
@@ -57,6 +63,8 @@ class RunningTotal(ABC):
     """
 
     _forgets: ClassVar[bool] = False  # whether the mechanism can make use of a window
+    _fades: ClassVar[bool] = False  # and of a promise that fades
+    _expires: ClassVar[bool] = False  # whether nothing at all is promised after the window
 
     def __init__(
         self,
@@ -84,8 +92,7 @@ class RunningTotal(ABC):
         self._source = Source(seed)
         self._guarantee = self._promise()
         charge(self._guarantee, f"{type(self).__name__} of dimension {self.dim}")
-        self._lease = _state.Lease()
-        self._lock = self._lease.lock
+        self._lease = Lease()
         self._begin()
 
     # What a mechanism provides
@@ -119,6 +126,11 @@ class RunningTotal(ABC):
                 f"{name} protects every record for ever and cannot use window={self.budget.window}; "
                 "use WindowTree or Correlated, or a budget without a window"
             )
+        if self.budget.fade is not None and not self._fades:
+            raise ValueError(
+                f"{name} has no promise that fades and cannot use fade={self.budget.fade}; "
+                "use Correlated, or a budget with a window or without"
+            )
 
     # The life of a total
     # -------------------------------------------------------------------------------------
@@ -126,10 +138,17 @@ class RunningTotal(ABC):
     def _begin(self) -> None:
         self.steps = 0
         self.clipped = 0
-        self._snapshot: NDArray[Any] | None = None  # with a window: a total that will have expired
-        self._generation = generation()
         first = _FIRST_EPOCH if self._has_epochs else self.horizon
         self._enter(self._process(first), np.zeros(self.dim), 0, first)
+
+    @property
+    def _lock(self) -> Any:
+        """The lease's, which all twins share; held while a step is taken, and by no one twice."""
+        return self._lease.lock
+
+    @property
+    def _position(self) -> tuple[str, int]:
+        return self._lease.id, self.steps
 
     @property
     def _has_epochs(self) -> bool:
@@ -137,7 +156,7 @@ class RunningTotal(ABC):
 
     @property
     def _is_endless(self) -> bool:
-        return self._forgets and self.budget.window is not None
+        return self.horizon is None and self._forgets and self.budget.window is not None
 
     def _enter(
         self, process: Process, base: NDArray[np.float64], start: int, steps: int | None
@@ -146,13 +165,11 @@ class RunningTotal(ABC):
         total = np.zeros(self.dim, np.int64 if process.lattice else np.float64)
         block: NDArray[Any] = np.empty((0, self.dim), total.dtype)
         per_step = 1.0 / process.step
-        long = kernels.shortening(self.dim, per_step)
-        # A float norm is within (dim + 16) units of the true one, so a vector clipped to this is
-        # not above `norm`.
-        limit = self.norm * (1.0 - (self.dim + 16) * 2.0**-52) if process.lattice else self.norm
+        limit = door.limit_for(self.norm, self.dim)
         # From here on nothing is called, so that an interrupt finds the old stretch or the new one.
         self._noise, self._total, self._block, self._row = process, total, block, 0
-        self._per_step, self._long, self._limit = per_step, long, limit
+        self._begun_with: tuple[dict[str, Any], dict[str, NDArray[Any]]] = ({}, {})
+        self._per_step, self._limit = per_step, limit
         self._base, self._epoch_start, self._epoch_steps = base, start, steps
 
     def _lattice_step(self, scale: float, steps: float) -> float:
@@ -160,64 +177,81 @@ class RunningTotal(ABC):
         if self.noise_precision == "float":
             return 1.0
         fine = lattice.step(scale, lattice.GAMMA_STEPS if self.noise == "gamma" else lattice.STEPS)
-        return max(fine, 2.0 ** math.ceil(math.log2(self.norm * steps / _EXACT)))
+        exact = _CARRIED if self._is_endless else _EXACT
+        return max(fine, 2.0 ** math.ceil(math.log2(self.norm * steps / exact)))
 
     def _capacity(self, steps: int | None) -> float:
         """How many contributions may be in the exact total at once."""
-        return float(steps) if steps is not None else 2.0 * self._rebase_every
+        return float(steps) if steps is not None else float(self._block_rows)
 
     @property
-    def _rebase_every(self) -> int:
-        return max(self.budget.window or 1, 2**16)
+    def _block_rows(self) -> int:
+        """Steps in a block of noise."""
+        return max(1, _BLOCK // self.dim)
 
     def _ready(self) -> int:
         """Check that this object may go on, and return how many steps the noise at hand is good for."""
-        if self._generation != generation():
-            raise _state.copied("total")
         if self._lease.furthest != self.steps:
-            raise _state.overtaken("total", self._lease, self.steps)
+            self._lease.check(self.steps, "total")
         left = len(self._block) - self._row
         if left:
             return left
-        if self.horizon is not None and self.steps >= self.horizon:
+        if self.steps >= self._last_step:
             raise ValueError(
-                f"the horizon of {self.horizon} steps is used up; build the total with a larger horizon, "
-                "or with horizon=None for epochs of doubling length"
+                f"the horizon of {self._last_step} steps is used up; build the total with a larger horizon, "
+                "or with horizon=None"
             )
         if self._has_epochs and self.steps == self._epoch_start + self._epoch_steps:  # type: ignore[operator]
             self._next_epoch()
-        rows = max(1, _BLOCK // self.dim)
         t = self.steps - self._epoch_start
-        if self._epoch_steps is not None:
-            rows = min(rows, self._epoch_steps - t)
-        else:
-            rows = min(rows, self._rebase_every - t % self._rebase_every)
         process = self._noise
-        block = process.block(self._source, t, rows, self.dim)
+        begun_with = self._source.state(), process.memory()
+        block = process.block(self._source, t, self._rows(t), self.dim)
         if self._epoch_steps is None:
-            self._rebase(t)
-        self._block, self._row, process.torn = block, 0, False
-        return rows
+            self._carry()
+        self._block, self._row, self._begun_with, process.torn = block, 0, begun_with, False
+        return len(block)
+
+    def _rows(self, t: int) -> int:
+        """Steps in the block of noise that begins after the t-th of its stretch."""
+        end = (
+            self._last_step - self._epoch_start if self._epoch_steps is None else self._epoch_steps
+        )
+        return int(min(self._block_rows, end - t))
 
     def _next_epoch(self) -> None:
         """The old epoch enters only through its last released total, so the new one costs no privacy."""
-        released = self._total + (self._block[self._row - 1] if self._row else 0)
         steps = 2 * self._epoch_steps  # type: ignore[operator]
-        base = self._base + self._noise.step * released
+        base = self._released()
         # The process first, which may take seconds: an interrupt there must not leave a longer epoch
         # with the noise of a shorter one.
         self._enter(self._process(steps), base, self.steps, steps)
 
-    def _rebase(self, t: int) -> None:
-        """Move what has expired out of the exact total, so that it never overflows on an endless stream."""
-        if t == 0 or t % self._rebase_every:
+    def _released(self) -> NDArray[np.float64]:
+        """The last noisy total, once more."""
+        noise = self._block[self._row - 1] if self._row else 0
+        return np.asarray(self._base + self._noise.step * (self._total + noise), np.float64)
+
+    def _carry(self) -> None:
+        """Move the high part of the exact total into ``_base``, so that it never overflows.
+
+        Both parts are whole numbers of steps, the base a multiple of 2^32 of them: below 2^85
+        steps doubles hold it exactly. The rest and the noise stay below 2^53 steps, so a released
+        total is the exact one, rounded once, whatever was carried and when.
+        """
+        if not self._noise.lattice:
             return
-        if (
-            self._snapshot is not None
-        ):  # taken at least a window ago: every record in it has expired
-            self._base = self._base + self._noise.step * self._snapshot
-            self._total = self._total - self._snapshot
-        self._snapshot = self._total.copy()
+        total: NDArray[Any] = self._total
+        high = (total + (1 << (_CARRY - 1))) >> _CARRY
+        base = self._base + self._noise.step * 2.0**_CARRY * high
+        self._base, self._total = base, total - (high << _CARRY)
+
+    @property
+    def _last_step(self) -> float:
+        """How many contributions there may be."""
+        if self.horizon is not None:
+            return self.horizon
+        return OLDEST if self._is_endless and self.budget.scope.last is None else math.inf
 
     def _advance(self, rows: int) -> None:
         """Count noise as used. Before it is: an interrupt may lose it, but never have it used twice."""
@@ -252,15 +286,15 @@ class RunningTotal(ABC):
         self._ready()
         row = self._row
         self._advance(1)
-        factor = kernels.add(
+        code = kernels.add(
             v, self._total, self._block, row, self._limit, self._per_step, self._noise.step,
             self._base, out,
         )  # fmt: skip
-        if factor < 0.0:
+        if code == door.REFUSED:
             self._advance(-1)
             _checks.vector(v, "contribution", self.dim)
-        if factor < self._long:
-            self.clipped += 1
+            raise ValueError("contribution must be finite and must not change while it is added")
+        self.clipped += code
         return out
 
     def run(self, contributions: ArrayLike) -> NDArray[np.float64]:
@@ -268,10 +302,7 @@ class RunningTotal(ABC):
         rows = _checks.real_array(contributions, "contributions")
         if rows.ndim != 2 or rows.shape[1] != self.dim:
             raise ValueError(f"contributions must have shape (n, {self.dim}), got {rows.shape}")
-        factors = np.empty(len(rows))
-        unit = self._per_step  # a power of two, and so is what it becomes in a later epoch
-        clipped = kernels.multipliers(rows, self._limit, unit, factors)
-        if clipped < 0:
+        if not door.finite(rows.reshape(-1)):  # a refusal must come before anything is added
             _checks.matrix(rows, "contributions", self.dim)
         out = np.empty((len(rows), self.dim))
         with self._lock:
@@ -284,12 +315,11 @@ class RunningTotal(ABC):
             while done < len(rows):
                 noise = self._take(len(rows) - done)
                 end = done + len(noise)
-                kernels.run(
-                    rows[done:end], factors[done:end] * (self._per_step / unit), self._total, noise,
+                self.clipped += kernels.run(
+                    rows[done:end], self._limit, self._per_step, self._total, noise,
                     self._noise.step, self._base, out[done:end],
                 )  # fmt: skip
                 done = end
-            self.clipped += clipped
         return out
 
     def _take(self, most: int) -> NDArray[Any]:
@@ -326,11 +356,13 @@ class RunningTotal(ABC):
 
     def _facts(self) -> dict[str, Any]:
         """`state`, for whoever holds the lock already."""
-        if self._generation != generation():
-            # else a copy in the child, made of this state, would go on
-            raise _state.copied("total")
         self._noise.check()
-        self._lease.publish()
+        self._lease.publish(self, "total")
+        used, t = self._row, self.steps - self._epoch_start
+        source, memory = self._begun_with
+        if used == len(self._block):  # the next step begins another block
+            used, source, memory = 0, self._source.state(), self._noise.memory()
+        self._noise.forget(memory, t - used)
         return {
             "version": _STATE_VERSION,
             "kind": type(self).__name__,
@@ -341,40 +373,47 @@ class RunningTotal(ABC):
             "epoch": [self._epoch_start, self._epoch_steps],
             "total": self._total.copy(),
             "base": self._base.copy(),
-            "snapshot": None if self._snapshot is None else self._snapshot.copy(),
-            "process": {name: array.copy() for name, array in self._noise.arrays.items()},
-            "noise": self._block[self._row :].copy(),
+            "process": {name: array.copy() for name, array in memory.items()},
+            "block": [len(self._block) if used else 0, used],
             "last": self._block[self._row - 1].copy() if self._row else np.empty(0),
-            "source": self._source.state(),
+            "source": source,
         }
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Any:
         """Go on from a state; refused if the stream it belongs to has already been continued beyond it."""
-        _state.check_kind(state, cls, _STATE_VERSION)
-        lease = _state.claim(state["id"], state["steps"])
+        check_kind(state, cls, _STATE_VERSION)
+        lease = claim(state["id"], state["steps"], "total")
         arguments = dict(state["arguments"])
         arguments["budget"] = Budget(**arguments["budget"])
-        # In an empty context no ledger is active: the original was charged for the whole stream.
-        self = contextvars.Context().run(lambda: cls(**arguments))
+        # The original was charged for the whole stream.
+        self = uncharged(lambda: cls(**arguments))
         self._restore(state, lease)
         return self
 
-    def _restore(self, state: dict[str, Any], lease: _state.Lease) -> None:
+    def _restore(self, state: dict[str, Any], lease: Lease) -> None:
         self._lease = lease
-        self._lock = lease.lock
+        lease.hold(self)
         self._source = Source.from_state(state["source"])
         self._guarantee = self._promise()
         self.steps, self.clipped = int(state["steps"]), int(state["clipped"])
         start, length = state["epoch"]
         self._enter(self._process(length), state["base"].copy(), start, length)
         self._total = state["total"].copy()
-        self._snapshot = None if state["snapshot"] is None else state["snapshot"].copy()
         for name, array in state["process"].items():
             self._noise.arrays[name][...] = array
-        used = [state["last"][None]] if len(state["last"]) else []
-        self._block = np.concatenate([*used, state["noise"]])
-        self._row = len(used)
+        (rows, used), last = state["block"], state["last"]
+        if used:
+            begun_with = self._source.state(), self._noise.memory()
+            block = self._noise.block(self._source, self.steps - start - used, rows, self.dim)
+            self._begun_with, self._noise.torn = begun_with, False
+            self._block, self._row = block, used
+        elif len(last):
+            self._block, self._row = last[None].copy(), 1
+        if self._row:
+            # Floating point of another processor may round the known part of the noise another way;
+            # what was released is what later epochs begin with.
+            self._block[self._row - 1] = last
 
     def _arguments(self) -> dict[str, Any]:
         return {

@@ -24,10 +24,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent import _checks, _state
+from reticent import _checks
 from reticent._compile import compiled
 from reticent.noise import lattice
-from reticent.privacy import Budget, Guarantee, Release, curves
+from reticent.privacy import Budget, Guarantee, Release
+from reticent.privacy.ages import Filtered
+from reticent.privacy.budget import OLDEST
+from reticent.state.lease import Lease
 from reticent.sums import scales
 from reticent.sums.base import RunningTotal
 from reticent.sums.process import Process
@@ -38,7 +41,11 @@ from reticent.sums.tree import _solve
 # An innovation or a buffer beyond this many standard deviations has probability below 1e-347: the
 # bound on the floating-point error of the known part holds but for that.
 _SIGMAS = 40.0
-_PATIENT = 2.0**-16
+_SLOW = 2.0**-16
+_SLOW_FOR_EVER = 2.0**-10  # where rounding adds up over 2^40 outputs
+_LONG = (
+    2**30
+)  # a stream without a horizon has a small error up to here, and grows like its root beyond
 
 
 _LANES = 16  # coordinates whose memory lies together: with fewer the compiler makes no vector instructions
@@ -53,9 +60,8 @@ _LANES = 16  # coordinates whose memory lies together: with fewer the compiler m
 def _filter(fresh, memory, gap, weight, slow_gap, slow_weight, whole):  # type: ignore[no-untyped-def]
     """Replace innovations by the noise of the totals, some coordinates at a time.
 
-    A row of ``memory`` holds, for its coordinates, each slow buffer followed by what rounding took
-    off it so far (compensated summation, so that errors do not pile up there), then the other
-    buffers.
+    A row of ``memory`` holds, for its coordinates, each slow buffer as the sum of two doubles (so
+    that errors do not pile up there), then the other buffers.
     """
     for tile in range(memory.shape[0]):
         mine = memory[tile]
@@ -70,10 +76,16 @@ def _filter(fresh, memory, gap, weight, slow_gap, slow_weight, whole):  # type: 
                     for j in range(len(slow_gap)):
                         old = mine[at]
                         known += slow_weight[j] * old
-                        change = (z - slow_gap[j] * old) + mine[at + _LANES]
+                        # decay * buffer + z, as the sum of two doubles
+                        lost = slow_gap[j] * old
+                        change = z - lost
+                        rest = z - change
+                        low = mine[at + _LANES] + ((z - (change + rest)) + (rest - lost))
                         new = old + change
-                        mine[at] = new
-                        mine[at + _LANES] = change - (new - old)
+                        rest = new - old
+                        low += (old - (new - rest)) + (change - rest)
+                        mine[at] = new + low
+                        mine[at + _LANES] = low - (mine[at] - new)
                         at += 2 * _LANES
                 if gap is not None:
                     for j in range(len(gap)):
@@ -89,7 +101,8 @@ def _filter(fresh, memory, gap, weight, slow_gap, slow_weight, whole):  # type: 
 
 def _slow(gap: tuple[float, ...]) -> int:
     """How many buffers, the slowest first, decay so slowly that rounding would pile up in them."""
-    return sum(value < _PATIENT for value in gap)
+    bound = _SLOW_FOR_EVER if 0.0 in gap else _SLOW
+    return sum(value < bound for value in gap)
 
 
 @dataclass
@@ -125,8 +138,10 @@ class Correlated(RunningTotal):
     Parameters
     ----------
     dim, horizon, budget, norm, seed, noise_precision
-        As in :class:`RunningTotal`. With a window in the budget and ``horizon=None`` the stream is
-        endless and the error bounded; with neither, epochs of doubling length.
+        As in :class:`RunningTotal`. With ``horizon=None`` the stream is endless. Its error is bounded
+        where the budget has a window or fades; else every record is protected in all of 2^40
+        outputs, and the error at n is within a quarter of that for a known horizon n, for n from
+        2^8 to 2^30.
     objective : {"max", "mean"}
         Whether to make the largest or the root mean square error over the horizon small.
     buffers : int or None
@@ -143,6 +158,7 @@ class Correlated(RunningTotal):
     """
 
     _forgets = True
+    _fades = True
 
     def __init__(
         self,
@@ -180,7 +196,7 @@ class Correlated(RunningTotal):
         # Another machine's cache may hold another filter; the stream goes on with its own.
         return state | {"filter": self._parameters(state["epoch"][1]).to_dict()}
 
-    def _restore(self, state: dict[str, Any], lease: _state.Lease) -> None:
+    def _restore(self, state: dict[str, Any], lease: Lease) -> None:
         self._filters = {state["epoch"][1]: Toeplitz.from_dict(state["filter"])}
         self._scales = {}
         super()._restore(state, lease)
@@ -191,50 +207,70 @@ class Correlated(RunningTotal):
         return self._filters[steps]
 
     def _look_up(self, steps: int | None) -> Toeplitz:
-        window = self.budget.window
-        if window is not None and (steps is None or window < steps):
-            return toeplitz(window=window, buffers=self.buffers)
-        return toeplitz(horizon=steps, objective=self.objective, buffers=self.buffers)
+        budget, buffers = self.budget, self.buffers
+        if budget.fade is not None:
+            return toeplitz(fade=budget.profile, buffers=buffers)
+        if budget.window is not None and (steps is None or budget.window < steps):
+            return toeplitz(window=budget.window, buffers=buffers)
+        if steps is None:
+            return toeplitz(endless=_LONG, buffers=buffers)
+        return toeplitz(horizon=steps, objective=self.objective, buffers=buffers)
 
-    def _lags(self, steps: int | None) -> int:
-        """Outputs in which a record is protected."""
-        return min(n for n in (self.budget.window, steps) if n is not None)
+    @property
+    def _is_endless(self) -> bool:
+        return self.horizon is None
+
+    @property
+    def _fineness(self) -> float:
+        """Lattice steps in a standard deviation: more where rounding adds up over 2^40 outputs."""
+        return lattice.STEPS * (16.0 if self._last_step == OLDEST else 1.0)
+
+    def _lattice_step(self, scale: float, steps: float) -> float:
+        return super()._lattice_step(scale * (lattice.STEPS / self._fineness), steps)
+
+    def _targets(self, steps: int | None) -> list[tuple[int, float]]:
+        """Outputs in which a record is protected, and the mu that is allowed for them."""
+        if self.budget.fade is not None:
+            return [(min(age, steps or age), mu) for age, mu in self.budget.profile]
+        lags = min(n for n in (self.budget.window, steps, OLDEST) if n is not None)
+        return [(lags, self.budget.mu)]
 
     def _rounding(self, steps: int | None) -> float:
         """What the lattice can add to each coordinate of each innovation, relative to the noise scale."""
         if self.noise_precision == "float":
             return 0.0
-        # An update of a compensated buffer loses at most 2^-50 of the largest innovation, of
-        # another one at most 2^-51 of the largest buffer; old losses decay as the buffer does.
+        # See docs/algorithms/correlated.md: what reading a buffer loses, and what its updates lose.
         p = self._parameters(steps)
         slow = _slow(p.gap)
         error = 0.0
         for j, (gap, weight) in enumerate(zip(p.gap, p.weight, strict=True)):
-            largest = 2.0 if j < slow else 1.0 + 1.0 / math.sqrt(gap * (2.0 - gap))
-            error += weight / gap * largest * _SIGMAS * 2.0**-51
-        return 2 / lattice.STEPS + 4 * 1.01 * error
+            largest = math.sqrt(min(OLDEST, 1.0 / (gap * (2.0 - gap)) if gap else math.inf))
+            if j < slow:
+                error += weight * _SIGMAS * largest * 2.0**-49
+            else:
+                error += weight / gap * (1.0 + largest) * _SIGMAS * 2.0**-51
+        return 2 / self._fineness + 4 * 1.01 * error
 
-    def _mu(self, sigma: float, steps: int | None) -> float:
-        p, lags = self._parameters(steps), self._lags(steps)
+    def _by_age(self, sigma: float, steps: int | None) -> Filtered:
+        """What innovations of this standard deviation promise at every age, rounding included."""
         # the filter's own coefficients are rounded to doubles; that moves no c_k by more than this
         # factor
         reach = scales.sensitivity(self) / sigma * (1 + 2.0**-44)
-        fine = self._lattice_step(sigma, self._capacity(steps)) / sigma * lattice.STEPS
-        slack = math.sqrt(self.dim) * self._rounding(steps) * max(1.0, fine)
-        square = (
-            reach**2 * p.squared_sensitivity(lags)
-            + 2 * reach * slack * p.absolute_sensitivity(lags)
-            + lags * slack**2
-        )
-        return math.sqrt(square)
+        step = self._lattice_step(sigma, self._capacity(steps)) / sigma
+        slack = math.sqrt(self.dim) * self._rounding(steps) * max(1.0, step * self._fineness)
+        return Filtered(self._parameters(steps).sensitivity, reach, slack, steps)
 
     def _scale(self, steps: int | None) -> float:
         if steps not in self._scales:
-            start = scales.sensitivity(self) * math.sqrt(
-                self._parameters(steps).squared_sensitivity(self._lags(steps))
-            )
-            self._scales[steps] = _solve(
-                lambda sigma: self._mu(sigma, steps), self.budget.mu, start
+            reach = scales.sensitivity(self)
+            squares = self._parameters(steps).squared_sensitivity
+            self._scales[steps] = max(
+                _solve(
+                    lambda sigma, lags=lags: self._by_age(sigma, steps).mu(lags),
+                    mu,
+                    reach * math.sqrt(squares(lags)),
+                )
+                for lags, mu in self._targets(steps)
             )
         return self._scales[steps]
 
@@ -248,20 +284,18 @@ class Correlated(RunningTotal):
         return _Filter("gaussian", scale, step, on_lattice, arrays, parameters)
 
     def _promise(self) -> Guarantee:
-        name = "correlated noise (buffered linear Toeplitz)"
-        if self._has_epochs:
-            return scales.epochs(self, name)
-        scale = self._scale(self.horizon)
+        steps = self.horizon
+        scale, lags = self._scale(steps), self._targets(steps)[-1][0]
+        by_age = self._by_age(scale, steps)
+        buffers = len(self._parameters(steps).gap)
         release = Release(
-            name,
-            curves.Gaussian(self._mu(scale, self.horizon)),
+            "correlated noise (buffered linear Toeplitz)",
+            by_age.at(lags),
             scales.sensitivity(self),
             f"Gaussian innovations, standard deviation {scale:.6g}",
             1,
-            (
-                f"a record is protected in {self._lags(self.horizon)} outputs",
-                f"{len(self._parameters(self.horizon).gap)} buffers",
-            ),
+            (f"a record is protected in {lags} outputs", f"{buffers} buffers"),
+            by_age,
         )
         return scales.guarantee(self, release)
 

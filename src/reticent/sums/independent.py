@@ -7,6 +7,7 @@ the right one for a single sum.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from reticent._compile import compiled
 from reticent.privacy import Budget, Guarantee
+from reticent.privacy.budget import OLDEST
 from reticent.sums import scales
 from reticent.sums.base import RunningTotal
 from reticent.sums.process import Process
@@ -82,10 +84,16 @@ class Independent(RunningTotal):
         return self.horizon is None
 
     @property
-    def _rebase_every(self) -> int:
-        # without a window nothing ever expires: the total is exact up to this many contributions of
-        # full norm
-        return super()._rebase_every if self.budget.window is not None else 2**40
+    def _last_step(self) -> float:
+        return min(super()._last_step, OLDEST)
+
+    def _lattice_step(self, scale: float, steps: float) -> float:
+        fine = super()._lattice_step(scale, steps)
+        if not self._is_endless or self.noise_precision == "float":
+            return fine
+        # the noise is a sum of up to 2^40 draws, which must stay below 2^52 steps
+        largest = 40.0 * math.sqrt(OLDEST * scales.coordinate_variance(self, scale))
+        return max(fine, 2.0 ** math.ceil(math.log2(largest * 2.0**-52)))
 
     def _process(self, steps: int | None) -> Process:
         scale = scales.exact(self, 1)

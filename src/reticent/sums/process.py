@@ -50,8 +50,13 @@ class Process(ABC):
         """The noise of the totals t+1, ..., t+rows, from the fresh draws; may reuse their memory."""
 
     def block(self, source: Source, t: int, rows: int, dim: int) -> NDArray[Any]:
-        """The noise of the totals t+1, ..., t+rows; good until the next block takes its memory."""
+        """The noise of the totals t+1, ..., t+rows; good until the next block takes its memory.
+
+        It is an interval of the source: drawn again from what the source and the process held before, it
+        is the same.
+        """
         self.check()
+        source.ratchet()
         draws = self.draws(t, rows)
         relative = self.relative_scales(t, rows)
         scales = np.full(draws, self.scale / self.step)
@@ -68,12 +73,22 @@ class Process(ABC):
         self.torn = True
         return self.mix(fresh, t, rows)
 
+    def memory(self) -> dict[str, NDArray[Any]]:
+        """A copy of all that it remembers."""
+        return {name: array.copy() for name, array in self.arrays.items()}
+
+    def forget(self, memory: dict[str, NDArray[Any]], t: int) -> None:
+        """Blank what no total after the t-th needs, in a copy of the memory as it was then; here nothing."""
+        return
+
     def check(self) -> None:
         """Refuse to go on after an interrupt in the middle of a block."""
         if self.torn:
             raise RuntimeError(
                 "this total was interrupted while it made noise, and its memory of earlier noise is not "
-                "whole: later totals would protect too little; go on from a saved state, or build a new one"
+                "whole: later totals would protect too little. Build a new one; or, only if no output has "
+                "left since the last saved state, continue from that in a new process (reticent.committed "
+                "makes sure of it)"
             )
 
 
@@ -91,12 +106,13 @@ def _float_draws(
         source.normals(fresh)
         fresh *= scales[:, None] if varied else scales[0]
         return
+    generator = source.generator
     with source._coarse.lock:
         if noise == "laplace":
-            fresh[:] = source.generator.laplace(size=fresh.shape)
+            fresh[:] = generator.laplace(size=fresh.shape)
         else:
-            fresh[:] = source.generator.standard_normal(size=fresh.shape)
+            fresh[:] = generator.standard_normal(size=fresh.shape)
             fresh *= (
-                source.generator.gamma(dim, size=draws) / np.linalg.norm(fresh, axis=1)
+                generator.gamma(dim, size=draws) / np.linalg.norm(fresh, axis=1)
             )[:, None]  # fmt: skip
     fresh *= scales[:, None]

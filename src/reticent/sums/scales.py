@@ -7,10 +7,14 @@ how many there are.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from reticent import _checks
-from reticent.privacy import Guarantee, Release, calibration, curves, published
+from reticent.privacy import Guarantee, Release, calibration, compose, curves
+from reticent.privacy.ages import Stepwise
+from reticent.privacy.prescribed import Prescription
 
 if TYPE_CHECKING:
     from reticent.sums.base import RunningTotal
@@ -40,28 +44,6 @@ def exact(total: RunningTotal, count: int) -> float:
     return calibration.gamma(total.budget, sensitivity(total), count)
 
 
-def printed(formula: published.Published) -> float:
-    """Scale of the noise of one node as a paper prints it."""
-    scale = float(formula.scale)
-    if not scale > 0.0:
-        raise ValueError(
-            f"the published formula ({formula.where}) adds no noise in this setting; use calibration='exact'"
-        )
-    return scale
-
-
-def doubts(total: RunningTotal, formula: published.Published) -> tuple[str, ...]:
-    """A sentence if the paper's claim for its noise does not hold under the total's neighbouring relation."""
-    claimed, delta = formula.claimed
-    truth = formula.true_epsilon(delta, total.budget.neighbours)
-    if truth <= claimed * (1 + 1e-9):
-        return ()
-    return (
-        f"published noise ({formula.where}): the paper claims epsilon = {claimed:g} at delta = {delta:g}, "
-        f"but under {total.budget.neighbours!r} neighbours it gives {truth:.4g}",
-    )
-
-
 def coordinate_variance(total: RunningTotal, scale: float) -> float:
     """Variance of one coordinate of one node's noise."""
     if total.noise == "gaussian":
@@ -75,10 +57,14 @@ def promise(
     scale: float,
     count: int,
     *,
+    by_age: Sequence[tuple[int, int]] | None = None,
     details: tuple[str, ...] = (),
-    caveats: tuple[str, ...] = (),
+    formula: Prescription | None = None,
 ) -> Guarantee:
-    """The guarantee of noise of a given scale at ``count`` nodes that one record touches."""
+    """The guarantee of noise of a given scale at ``count`` nodes that one record touches.
+
+    ``by_age`` lists ages and how many nodes it touches from each of them on; by default all at once.
+    """
     reach = sensitivity(total)
     if total.noise == "gaussian":
         curve: curves.Curve = curves.Gaussian(reach / scale)
@@ -87,7 +73,10 @@ def promise(
         curve = curves.Pure(reach / scale)
         shape = "Laplace in each coordinate" if total.noise == "laplace" else "spherical Gamma"
         text = f"{shape}, scale {scale:.6g}"
-    return guarantee(total, Release(mechanism, curve, reach, text, count, details), caveats)
+    ages = Stepwise([(age, compose([(curve, n)])) for age, n in by_age or [(1, count)]])
+    if total.budget.window is not None and total._expires:
+        ages = Stepwise([*ages.steps, (total.budget.window + 1, curves.NoPrivacy())])
+    return guarantee(total, Release(mechanism, curve, reach, text, count, details, ages), formula)
 
 
 def epochs(total: RunningTotal, mechanism: str) -> Guarantee:
@@ -96,16 +85,25 @@ def epochs(total: RunningTotal, mechanism: str) -> Guarantee:
     curve = curves.Gaussian(total.budget.mu) if gaussian else curves.Pure(total.budget.epsilon)
     text = f"{'Gaussian' if gaussian else total.noise.capitalize()}, calibrated in each epoch to its length"
     details = ("epochs of doubling length on disjoint records: a record is in one of them",)
-    return guarantee(total, Release(mechanism, curve, sensitivity(total), text, 1, details))
+    ages = Stepwise([(1, curve)])
+    return guarantee(total, Release(mechanism, curve, sensitivity(total), text, 1, details, ages))
 
 
-def guarantee(total: RunningTotal, release: Release, caveats: tuple[str, ...] = ()) -> Guarantee:
-    """One release under the total's own relation, window and kind of noise."""
-    return Guarantee(
+def guarantee(
+    total: RunningTotal, release: Release, formula: Prescription | None = None
+) -> Guarantee:
+    """One release under the total's own relation, window and kind of noise.
+
+    Where the noise was prescribed, the guarantee is the truth about it all the same, and a caveat says
+    where that is less than was claimed.
+    """
+    made = Guarantee.of(
+        total.budget,
         [release],
-        neighbours=total.budget.neighbours,
-        window=total.budget.window,
         seeded=total._source.seeded,
         lattice=total.noise_precision == "lattice",
-        caveats=caveats,
     )
+    if formula is None:
+        return made
+    doubts = formula.doubts(total.budget.neighbours, made.epsilon(formula.claimed[1]))
+    return replace(made, caveats=doubts)

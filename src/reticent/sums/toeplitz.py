@@ -25,27 +25,17 @@ from itertools import pairwise
 import numpy as np
 
 from reticent._checks import FloatArray, choice, integer, number
+from reticent.privacy.ages import Decay, geometric, pairs
 
 LARGEST_SIZE = 2**40
 MOST_BUFFERS = 12
-
-
-def _geometric(
-    gap: FloatArray, log_ratio: FloatArray, terms: float
-) -> tuple[FloatArray, FloatArray]:
-    """``sum_{m < terms} r^m`` and its slope in the gap, for ``r = 1 - gap = exp(log_ratio)``."""
-    if math.isinf(terms):
-        return 1 / gap, -1 / gap**2
-    terms = float(terms)  # any whole number, however large
-    total = -np.expm1(terms * log_ratio) / gap
-    return total, (terms * np.exp((terms - 1) * log_ratio) - total) / gap
 
 
 def _double_geometric(
     gap: FloatArray, log_ratio: FloatArray, terms: int
 ) -> tuple[FloatArray, FloatArray]:
     """``sum_{s < terms} sum_{m < s} r^m`` and its slope in the gap."""
-    single, slope = _geometric(gap, log_ratio, terms)
+    single, slope = geometric(gap, log_ratio, terms)
     total = (terms - single) / gap
     total_slope = -(slope + total) / gap
     # The difference above cancels where terms * gap is small; there the binomial series
@@ -63,13 +53,6 @@ def _double_geometric(
     return total, total_slope
 
 
-def _pairs(gap: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """``1 - r_i r_j`` and ``log(r_i r_j)`` of all pairs, from ``1 - r``, without cancellation."""
-    log_ratio = np.log1p(-gap)
-    product = gap[:, None] + gap - gap[:, None] * gap
-    return product, log_ratio[:, None] + log_ratio
-
-
 @dataclass(frozen=True)
 class Toeplitz:
     """Parameters of one noise filter; public numbers, not secret, and hashable.
@@ -77,7 +60,10 @@ class Toeplitz:
     Parameters
     ----------
     gap
-        ``1 - th_j``, increasing, each in (0, 1). Rounded to the grid described above.
+        ``1 - th_j``, increasing, each in [0, 1). Rounded to the grid described above. A gap of 0 is a
+        buffer that forgets nothing, a plain sum of the innovations: then ``c_k`` goes to 0 and
+        ``squared_sensitivity(math.inf)`` is finite, which protects records for ever whatever the
+        length of the stream.
     inverse_gap
         ``1 - ze_j``, interlacing: ``gap[0] < inverse_gap[0] < gap[1] < inverse_gap[1] < ... < 1``.
 
@@ -98,16 +84,19 @@ class Toeplitz:
     def __post_init__(self) -> None:
         for name in ("gap", "inverse_gap"):
             given = [number(value, name, low=0, high=1) for value in getattr(self, name)]
-            object.__setattr__(self, name, tuple(1 - (1 - value) for value in given))
+            kept = tuple(1 - (1 - value) for value in given)
+            if any(value > 0.0 == rounded for value, rounded in zip(given, kept, strict=True)):
+                raise ValueError(f"{name} must be 0 or at least 2^-53, got {tuple(given)}")
+            object.__setattr__(self, name, kept)
         if len(self.gap) != len(self.inverse_gap):
             raise ValueError(
                 f"gap and inverse_gap must have the same length, got {len(self.gap)} and "
                 f"{len(self.inverse_gap)}; give one 1 - th and one 1 - ze for each buffer"
             )
-        nodes = [0.0, *_interleave(self.gap, self.inverse_gap), 1.0]
+        nodes = [*_interleave(self.gap, self.inverse_gap), 1.0]
         if self.gap and not all(low < high for low, high in pairwise(nodes)):
             raise ValueError(
-                "gap and inverse_gap must interlace on multiples of 2^-53, 0 < gap[0] < "
+                "gap and inverse_gap must interlace on multiples of 2^-53, 0 <= gap[0] < "
                 f"inverse_gap[0] < gap[1] < ... < 1, got {self.gap} and {self.inverse_gap}; "
                 "drop pairs that coincide"
             )
@@ -137,14 +126,15 @@ class Toeplitz:
         return _residues(self.inverse_gap, self.gap)
 
     @cached_property
-    def gain(self) -> float:
-        """``b(1)``, the sum of all noise coefficients; its inverse is the limit of ``c_k``."""
-        return math.prod(z / a for a, z in zip(self.gap, self.inverse_gap, strict=True))
+    def limit(self) -> float:
+        """The limit of ``c_k``: ``1 / b(1)``, one over the sum of all noise coefficients."""
+        return math.prod(a / z for a, z in zip(self.gap, self.inverse_gap, strict=True))
 
-    @property
-    def _settling(self) -> FloatArray:
-        """``p_j`` in ``c_k = 1 / gain + sum_j p_j ze_j^k``."""
-        return np.array(self.inverse_weight) / np.array(self.inverse_gap)
+    @cached_property
+    def sensitivity(self) -> Decay:
+        """``c_k = limit + sum_j p_j ze_j^k``, with ``p_j = om'_j / (1 - ze_j)``."""
+        settling = (w / z for w, z in zip(self.inverse_weight, self.inverse_gap, strict=True))
+        return Decay(self.limit, tuple(settling), self.inverse_gap)
 
     def noise_coefficients(self, n: int) -> FloatArray:
         """``b_0, ..., b_{n-1}``."""
@@ -160,42 +150,36 @@ class Toeplitz:
         """``c_0, ..., c_{n-1}``: how much one unit record moves each innovation, by lag."""
         n = integer(n, "n", low=0)
         lag = np.arange(n, dtype=np.float64)
-        result = np.full(n, 1 / self.gain)
-        for a, weight in zip(self.inverse_gap, self._settling, strict=True):
+        result = np.full(n, self.limit)
+        for a, weight in zip(self.inverse_gap, self.sensitivity.weights, strict=True):
             result += weight * np.exp(lag * math.log1p(-a))
         result[:1] = 1
         return result
 
-    def squared_sensitivity(self, lags: int) -> float:
-        """``sum_{k < lags} c_k^2``, in closed form."""
-        lags = integer(lags, "lags", low=0)
-        p, gap, limit = self._settling, np.array(self.inverse_gap), 1 / self.gain
-        single = _geometric(gap, np.log1p(-gap), lags)[0]
-        double = _geometric(*_pairs(gap), lags)[0]
-        return float(lags * limit**2 + 2 * limit * (p @ single) + p @ double @ p)
+    def squared_sensitivity(self, lags: float) -> float:
+        """``sum_{k < lags} c_k^2``, in closed form; ``lags=math.inf`` for all lags."""
+        return self.sensitivity.sum_of_squares(_count(lags, "lags"))
 
-    def absolute_sensitivity(self, lags: int) -> float:
+    def absolute_sensitivity(self, lags: float) -> float:
         """``sum_{k < lags} c_k`` (all are positive), in closed form."""
-        lags = integer(lags, "lags", low=0)
-        gap = np.array(self.inverse_gap)
-        return float(lags / self.gain + self._settling @ _geometric(gap, np.log1p(-gap), lags)[0])
+        return self.sensitivity.sum(_count(lags, "lags"))
 
     def squared_error(self, t: float) -> float:
         """``sum_{k < t} b_k^2``: the variance of the noise at step t, in closed form.
 
         ``t=math.inf`` gives the stationary variance of an endless stream.
         """
-        steps = t if t == math.inf else integer(t, "t", low=0)
+        steps = _count(t, "t")
         if steps == 0:
             return 0.0
         om = np.array(self.weight)
-        return float(1 + om @ _geometric(*_pairs(np.array(self.gap)), steps - 1)[0] @ om)
+        return float(1 + om @ geometric(*pairs(np.array(self.gap)), steps - 1)[0] @ om)
 
     def mean_squared_error(self, n: int) -> float:
         """The mean of ``squared_error(t)`` over t = 1, ..., n, in closed form."""
         n = integer(n, "n", low=1)
         om = np.array(self.weight)
-        return float(1 + om @ _double_geometric(*_pairs(np.array(self.gap)), n)[0] @ om / n)
+        return float(1 + om @ _double_geometric(*pairs(np.array(self.gap)), n)[0] @ om / n)
 
     def to_dict(self) -> dict[str, list[float]]:
         return {"gap": list(self.gap), "inverse_gap": list(self.inverse_gap)}
@@ -203,6 +187,10 @@ class Toeplitz:
     @classmethod
     def from_dict(cls, values: Mapping[str, Sequence[float]]) -> Toeplitz:
         return cls(gap=tuple(values["gap"]), inverse_gap=tuple(values["inverse_gap"]))
+
+
+def _count(value: float, name: str) -> float:
+    return value if value == math.inf else integer(value, name, low=0)
 
 
 def _interleave(first: Sequence[float], second: Sequence[float]) -> list[float]:

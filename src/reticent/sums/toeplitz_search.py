@@ -9,29 +9,30 @@ computed from whatever filter is used.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from reticent._checks import FloatArray, choice, integer, number
+from reticent.privacy.ages import geometric, pairs
 from reticent.sums.toeplitz import (
     LARGEST_SIZE,
     MOST_BUFFERS,
     Toeplitz,
     _double_geometric,
-    _geometric,
     _interleave,
-    _pairs,
     square_root_error,
 )
 
@@ -40,31 +41,68 @@ _AUTOMATIC_BUFFERS = 6
 # a buffer must earn this much of the error, for it costs time and memory at each step
 _TOLERANCE = 1e-3
 _WORST = 1.02  # no automatic choice is further than this from the square root
+_FOR_EVER = 700.0  # -log(1 - th) of a buffer that forgets nothing, as far as a double can tell
 _NARROWEST = 1e-9  # between neighbouring logarithms, so that no logarithm of zero is taken
 
 
 @dataclass(frozen=True)
 class _Problem:
-    """What is to be small: noise times sensitivity for a kind ("horizon", "window") and a size."""
+    """What is to be small: noise times sensitivity.
+
+    ``kind`` is "horizon" (each record protected in all of ``size`` steps), "window" (for ``size``
+    steps of an endless stream), "fade" (at each age of ``profile``, relative to the mu allowed
+    there, on an endless stream) or "endless" (for ever, without a horizon: the worst ratio to the
+    square root over 2^8 to ``size`` steps).
+    """
 
     kind: str
     size: int
     objective: str
+    profile: tuple[tuple[int, float], ...] = ()
 
     @classmethod
-    def of(cls, horizon: int | None, window: int | None, objective: str) -> _Problem:
-        if (horizon is None) == (window is None):
+    def of(
+        cls,
+        horizon: int | None,
+        window: int | None,
+        objective: str,
+        fade: Iterable[tuple[int, float]] | None = None,
+        endless: int | None = None,
+    ) -> _Problem:
+        given = {"horizon": horizon, "window": window, "fade": fade, "endless": endless}
+        if sum(value is not None for value in given.values()) != 1:
             raise ValueError(
-                f"give one of horizon and window, got horizon={horizon!r} and window={window!r}"
+                "give one of horizon, window, fade and endless, got "
+                + ", ".join(f"{name}={value!r}" for name, value in given.items())
             )
         choice(objective, "objective", ("max", "mean"))
+        if horizon is not None:
+            size = integer(horizon, "horizon", low=1, high=LARGEST_SIZE)
+            return cls("horizon", size, objective)
+        # The variance of an endless stream settles: its long-run mean is its maximum.
         if window is not None:
-            # The variance of an endless stream settles: its long-run mean is its maximum.
             return cls("window", integer(window, "window", low=1, high=LARGEST_SIZE), "max")
-        return cls("horizon", integer(horizon, "horizon", low=1, high=LARGEST_SIZE), objective)
+        if endless is not None:
+            return cls("endless", integer(endless, "endless", low=2**9, high=LARGEST_SIZE), "max")
+        assert fade is not None
+        pairs = tuple(
+            (
+                integer(age, "age", low=1, high=LARGEST_SIZE),
+                number(mu, "mu", low=0.0, open_low=True),
+            )
+            for age, mu in fade
+        )
+        if not pairs or any(b[0] <= a[0] or b[1] < a[1] for a, b in pairwise(pairs)):
+            raise ValueError(
+                f"fade must list (age, mu) with rising ages and a mu that never falls, got {pairs}"
+            )
+        return cls("fade", pairs[-1][0], "max", pairs)
 
     @property
     def reference(self) -> float:
+        """What the square root reaches; infinite where it is no yardstick."""
+        if self.kind in ("fade", "endless"):
+            return math.inf
         return square_root_error(self.size, self.objective)
 
     @property
@@ -72,59 +110,95 @@ class _Problem:
         """The largest -log(1 - th) considered: there a buffer forgets nothing within the size."""
         return min(math.log(self.size) + 10, 34.0)
 
-    def value(self, noise: Toeplitz) -> float:
-        if self.kind == "window":
-            variance = noise.squared_error(math.inf)
-        elif self.objective == "max":
-            variance = noise.squared_error(self.size)
-        else:
-            variance = noise.mean_squared_error(self.size)
-        return math.sqrt(noise.squared_sensitivity(self.size) * variance)
+    @property
+    def _ages(self) -> list[tuple[float, float]]:
+        """Lags over which records are protected, and the mu allowed for each."""
+        if self.kind == "fade":
+            return [(float(age), mu) for age, mu in self.profile]
+        return [(math.inf if self.kind == "endless" else float(self.size), 1.0)]
 
-    def log_value(self, y: FloatArray) -> tuple[float, FloatArray]:
+    @property
+    def _times(self) -> list[tuple[float, float]]:
+        """Steps at which the error counts, and what it is compared with."""
+        if self.kind == "endless":
+            top = math.log2(self.size)
+            grid = [round(2.0**e) for e in np.linspace(8.0, top, int(4 * (top - 8)) + 1)]
+            return [(float(n), square_root_error(n)) for n in grid]
+        return [(math.inf if self.kind in ("window", "fade") else float(self.size), 1.0)]
+
+    def value(self, noise: Toeplitz) -> float:
+        sensitivity = max(
+            math.sqrt(noise.squared_sensitivity(_whole(a))) / mu for a, mu in self._ages
+        )
+        if self.objective == "mean":
+            return sensitivity * math.sqrt(noise.mean_squared_error(self.size))
+        return sensitivity * max(
+            math.sqrt(noise.squared_error(_whole(t))) / against for t, against in self._times
+        )
+
+    def log_value(self, y: FloatArray, sharpness: float = math.inf) -> tuple[float, FloatArray]:
         """The logarithm of ``value`` and its gradient at the nodes ``y``.
 
-        ``y`` is increasing: -log(1 - ze_k), -log(1 - th_k), ..., -log(1 - ze_1), -log(1 - th_1).
+        ``y`` is increasing: -log(1 - ze_k), -log(1 - th_k), ..., -log(1 - ze_1), -log(1 - th_1); for
+        an endless stream without the last, which is infinite. Where several ages or times count,
+        their maximum is smoothed, the less the larger ``sharpness``.
         """
-        n = self.size
+        endless = self.kind == "endless"
+        nodes = np.append(y, _FOR_EVER) if endless else y
         inverse, direct = slice(0, None, 2), slice(1, None, 2)
-        sign = np.where(np.arange(y.size) % 2 == 0, 1.0, -1.0)
-        apart = y[:, None] - y
+        sign = np.where(np.arange(nodes.size) % 2 == 0, 1.0, -1.0)
+        apart = nodes[:, None] - nodes
         np.fill_diagonal(apart, 1.0)
         # log |e^-y_i - e^-y_j| and its slope in y_i; weights are products of such differences.
-        log_apart = np.log(-np.expm1(-np.abs(apart))) - np.minimum(y[:, None], y)
-        pull = sign[:, None] * sign / np.expm1(apart)
+        log_apart = np.log(-np.expm1(-np.abs(apart))) - np.minimum(nodes[:, None], nodes)
+        with np.errstate(over="ignore"):
+            pull = sign[:, None] * sign / np.expm1(apart)
         np.fill_diagonal(log_apart, 0.0)
         np.fill_diagonal(pull, 0.0)
         weight = np.exp(-sign * (log_apart @ sign))
-        gap = np.exp(-y)
+        gap = np.exp(-nodes)
+        by_weight, slope = np.zeros_like(nodes), np.zeros_like(nodes)
 
         a = gap[inverse]
-        p, limit = weight[inverse] / a, math.exp(float(y @ sign))
-        single, single_slope = _geometric(a, np.log1p(-a), n)
-        double, double_slope = _geometric(*_pairs(a), n)
-        sensitivity = n * limit**2 + 2 * limit * (p @ single) + p @ double @ p
-        by_p = 2 * p * (limit * single + double @ p)
-        by_limit = 2 * n * limit**2 + 2 * limit * (p @ single)
-        by_a = -2 * p * a * (limit * single_slope + (double_slope * (1 - a)) @ p)
-        slope = by_limit * sign
-        slope[inverse] += by_a + by_p
-        slope /= sensitivity
-        by_weight = np.empty_like(y)
-        by_weight[inverse] = by_p / sensitivity
+        p, limit = weight[inverse] / a, 0.0 if endless else math.exp(float(nodes @ sign))
+        parts = []
+        for n, mu in self._ages:
+            single, single_slope = geometric(a, np.log1p(-a), n)
+            double, double_slope = geometric(*pairs(a), n)
+            whole = 0.0 if limit == 0.0 else n * limit**2
+            sensitivity = whole + 2 * limit * (p @ single) + p @ double @ p
+            by_p = 2 * p * (limit * single + double @ p)
+            by_limit = 2 * whole + 2 * limit * (p @ single)
+            by_a = -2 * p * a * (limit * single_slope + (double_slope * (1 - a)) @ p)
+            own = by_limit * sign
+            own[inverse] += by_a + by_p
+            mine = np.zeros_like(nodes)
+            mine[inverse] = by_p
+            parts.append(
+                (0.5 * math.log(sensitivity) - math.log(mu), own / sensitivity, mine / sensitivity)
+            )
+        log_sensitivity, share = _soft_maximum([part[0] for part in parts], sharpness)
+        slope += sum(w * part[1] for w, part in zip(share, parts, strict=True))
+        by_weight += sum(w * part[2] for w, part in zip(share, parts, strict=True))
 
         a, om = gap[direct], weight[direct]
-        if self.objective == "mean":
-            double, double_slope = (part / n for part in _double_geometric(*_pairs(a), n))
-        else:
-            steps = math.inf if self.kind == "window" else n - 1
-            double, double_slope = _geometric(*_pairs(a), steps)
-        variance = 1 + om @ double @ om
-        by_weight[direct] = 2 * om * (double @ om) / variance
-        slope[direct] -= 2 * om * a * ((double_slope * (1 - a)) @ om) / variance
+        parts = []
+        for t, against in self._times:
+            if self.objective == "mean":
+                double, double_slope = (x / t for x in _double_geometric(*pairs(a), int(t)))
+            else:
+                double, double_slope = geometric(*pairs(a), t if t == math.inf else t - 1)
+            variance = 1 + om @ double @ om
+            own, mine = np.zeros_like(nodes), np.zeros_like(nodes)
+            mine[direct] = 2 * om * (double @ om) / variance
+            own[direct] = -2 * om * a * ((double_slope * (1 - a)) @ om) / variance
+            parts.append((0.5 * math.log(variance) - math.log(against), own, mine))
+        log_error, share = _soft_maximum([part[0] for part in parts], sharpness)
+        slope += sum(w * part[1] for w, part in zip(share, parts, strict=True))
+        by_weight += sum(w * part[2] for w, part in zip(share, parts, strict=True))
 
         slope -= pull @ by_weight + by_weight * pull.sum(axis=1)
-        return 0.5 * math.log(sensitivity * variance), 0.5 * slope
+        return log_sensitivity + log_error, 0.5 * slope[: y.size]
 
     def descend(self, y: FloatArray) -> FloatArray:
         """The local minimum below the nodes ``y``."""
@@ -137,16 +211,19 @@ class _Problem:
             share /= share.sum() + math.exp(-max(0.0, float(x.max())))
             return np.cumsum(_NARROWEST + room * share), share
 
-        def loss(x: FloatArray) -> tuple[float, FloatArray]:
+        def loss(x: FloatArray, sharpness: float) -> tuple[float, FloatArray]:
             at, share = nodes(x)
-            value, slope = self.log_value(at)
+            value, slope = self.log_value(at, sharpness)
             by_share = room * np.cumsum(slope[::-1])[::-1]
             return value, share * (by_share - share @ by_share)
 
         widths = np.maximum(np.diff(y, prepend=0.0, append=self.ceiling) - _NARROWEST, 1e-4)
-        start = np.log(widths[:-1] / widths[-1])
+        x = np.log(widths[:-1] / widths[-1])
         options = {"gtol": 1e-7, "maxiter": 500}
-        return nodes(minimize(loss, start, jac=True, method="BFGS", options=options).x)[0]
+        smooth = len(self._ages) == 1 and len(self._times) == 1
+        for sharpness in (math.inf,) if smooth else (20.0, 200.0, 2e3, 2e4, 2e5):
+            x = minimize(loss, x, (sharpness,), jac=True, method="BFGS", options=options).x
+        return nodes(x)[0]
 
     def best(self, buffers: int, starts: Sequence[FloatArray] = ()) -> Toeplitz:
         """The best filter with at most so many buffers, from the given starts or from scratch."""
@@ -155,7 +232,8 @@ class _Problem:
         if not starts:
             top = math.log(self.size)
             ends = ((0.1, top), (0.5, top + 1.5), (0.2, top - 1.0))
-            starts = [np.linspace(low, max(high, 1.0), 2 * buffers) for low, high in ends]
+            free = 2 * buffers - (self.kind == "endless")
+            starts = [np.linspace(low, max(high, 1.0), free) for low, high in ends]
         found = [self.descend(start) for start in starts]
         return self._prune(min(found, key=lambda y: self.log_value(y)[0]))
 
@@ -171,13 +249,33 @@ class _Problem:
             else:
                 at += 1
         gap = np.exp(-y[::-1])
+        if self.kind == "endless":
+            gap = np.append(0.0, gap)
         return Toeplitz(gap=tuple(gap[0::2].tolist()), inverse_gap=tuple(gap[1::2].tolist()))
+
+
+def _whole(n: float) -> float:
+    """Back to a whole number, which `Toeplitz` asks for, where it is one."""
+    return n if n == math.inf else int(n)
+
+
+def _soft_maximum(values: Sequence[float], sharpness: float) -> tuple[float, FloatArray]:
+    """A smooth bound on the largest value from above, and its slope in each of them."""
+    array = np.array(values)
+    top = float(array.max())
+    if len(array) == 1 or sharpness == math.inf:
+        return top, (np.arange(len(array)) == int(array.argmax())).astype(float)
+    share = np.exp(sharpness * (array - top))
+    total = float(share.sum())
+    return top + math.log(total) / sharpness, share / total
 
 
 def optimise(
     *,
     horizon: int | None = None,
     window: int | None = None,
+    fade: Iterable[tuple[int, float]] | None = None,
+    endless: int | None = None,
     objective: str = "max",
     buffers: int | None = None,
 ) -> Toeplitz:
@@ -188,7 +286,13 @@ def optimise(
     horizon
         Number of steps, each record protected in all of them.
     window
-        Each record is protected for this many steps of an endless stream. Give one of the two.
+        Each record is protected for this many steps of an endless stream.
+    fade
+        Pairs (age, mu): on an endless stream, at most so much at each of these ages.
+    endless
+        Each record is protected for ever, and the horizon is unknown: the filter's error is within
+        a factor of that of the square root for every horizon from 2^8 to this one, and the factor
+        is what is made small. Give one of the four.
     objective
         For a horizon: the error of the last step ("max", the largest of all) or the root of the
         mean variance over the steps ("mean"). The error of a window is that of the endless stream.
@@ -203,10 +307,14 @@ def optimise(
     >>> round(math.sqrt(noise.squared_sensitivity(64) * noise.squared_error(64)), 4)
     2.3913
     """
-    problem = _Problem.of(horizon, window, objective)
+    return _optimise(_Problem.of(horizon, window, objective, fade, endless), buffers)
+
+
+def _optimise(problem: _Problem, buffers: int | None) -> Toeplitz:
     if buffers is not None:
         return problem.best(integer(buffers, "buffers", low=0, high=MOST_BUFFERS))
-    found = [problem.best(k) for k in range(_AUTOMATIC_BUFFERS + 1)]
+    first = 1 if problem.kind == "endless" else 0
+    found = [problem.best(k) for k in range(first, _AUTOMATIC_BUFFERS + 1)]
     while (
         min(problem.value(each) for each in found) > _WORST * problem.reference
         and len(found) <= MOST_BUFFERS
@@ -221,6 +329,8 @@ def toeplitz(
     *,
     horizon: int | None = None,
     window: int | None = None,
+    fade: Iterable[tuple[int, float]] | None = None,
+    endless: int | None = None,
     objective: str = "max",
     buffers: int | None = None,
 ) -> Toeplitz:
@@ -237,7 +347,7 @@ def toeplitz(
     >>> toeplitz(window=1024).buffers
     3
     """
-    problem = _Problem.of(horizon, window, objective)
+    problem = _Problem.of(horizon, window, objective, fade, endless)
     if buffers is not None:
         buffers = integer(buffers, "buffers", low=0, high=MOST_BUFFERS)
     if problem.size == 1 or buffers == 0:
@@ -249,9 +359,7 @@ def toeplitz(
     path = _cache_path(problem, buffers)
     found = _load(path, problem, buffers)
     if found is None:
-        found = _from_nearest(problem, buffers, known) or optimise(
-            horizon=horizon, window=window, objective=objective, buffers=buffers
-        )
+        found = _from_nearest(problem, buffers, known) or _optimise(problem, buffers)
         _store(path, problem, found)
     return found
 
@@ -259,7 +367,7 @@ def toeplitz(
 def _from_nearest(
     problem: _Problem, buffers: int | None, known: Mapping[int, Toeplitz]
 ) -> Toeplitz | None:
-    if not known or buffers is not None:
+    if not known or buffers is not None or problem.kind == "endless":
         return None
     near = min(known, key=lambda size: abs(math.log(size / problem.size)))
     nodes = _interleave(known[near].gap, known[near].inverse_gap)
@@ -283,7 +391,9 @@ def _table() -> dict[tuple[str, str], dict[int, Toeplitz]]:
 
 
 def _cache_path(problem: _Problem, buffers: int | None) -> Path | None:
-    name = f"{problem.kind}-{problem.size}-{problem.objective}-{buffers or 'auto'}.json"
+    ages = hashlib.sha256(repr(problem.profile).encode()).hexdigest()[:16]
+    size = f"{problem.size}-{ages}" if problem.profile else str(problem.size)
+    name = f"{problem.kind}-{size}-{problem.objective}-{buffers or 'auto'}.json"
     try:
         folder = Path(os.environ.get("RETICENT_CACHE") or Path.home() / ".cache" / "reticent")
     except RuntimeError:  # no home

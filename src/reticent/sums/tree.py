@@ -1,7 +1,7 @@
 """The binary tree: each total is made of few noisy nodes, so its error grows with the logarithm of the horizon.
 
-Node noise: [online] Algorithm 5 and [bandit] Algorithm 2 with the corrected count of nodes; the
-better estimator is Honaker's (2015), computed bottom-up, so that it needs only the past. See
+Node noise: [online] Algorithm 5 and [bandit] Algorithm 2, by the exact count of nodes; the better
+estimator is Honaker's (2015), computed bottom-up, so that it needs only the past. See
 docs/algorithms/tree.md.
 
 A node's noise is used again in every later total that contains the node, so a total is an earlier
@@ -28,7 +28,9 @@ from numpy.typing import NDArray
 
 from reticent import _checks
 from reticent._compile import compiled
-from reticent.privacy import Budget, Guarantee, Release, curves, published
+from reticent.privacy import Budget, Guarantee, Release, curves
+from reticent.privacy.ages import Stepwise
+from reticent.privacy.prescribed import Calibration, Prescription
 from reticent.sums import scales
 from reticent.sums.base import RunningTotal
 from reticent.sums.process import Process
@@ -132,22 +134,46 @@ def _weights(levels: int) -> tuple[NDArray[np.float64], NDArray[np.float64], NDA
     return own, fresh, keep
 
 
-def _honaker_squared_mu(horizon: int, slack: float) -> float:
-    """Exact mu^2 of Honaker's totals for unit noise and sensitivity, and the worst record's outputs.
+def _honaker_squared_mu(horizon: int, slack: float, age: int | None = None) -> float:
+    """Exact mu^2 of Honaker's totals for unit noise and sensitivity, up to an age.
 
     Only totals whose last block contains the record move an innovation; two such blocks in a row,
     of sizes 2^j and 2^k, move the later one by 1 - keep[k, j], the first of all by 1. The worst
     record maximises the sum over its chain of blocks. ``slack`` is what rounding to the lattice can
-    add to each move.
+    add to each move. A block of size 2^j is followed by the next of its chain after 2^j steps at
+    least, so within an age these sizes, the last one's aside, add up to less than the age.
     """
     levels = horizon.bit_length()
     _, fresh, keep = _weights(levels)
-    best = np.zeros(levels)
-    for k in range(levels):
-        moves = [1.0 + slack] + [1.0 - keep[k, j] + slack for j in range(k)]
-        earlier = [0.0] + [best[j] for j in range(k)]
-        best[k] = max(e + m * m / fresh[k] for e, m in zip(earlier, moves, strict=True))
-    return float(best.max())
+
+    def extend(chain: NDArray[np.float64], levels_: range) -> NDArray[np.float64]:
+        """chain[j]: the best chain that ends at level j (last: none yet); one block more."""
+        longer = np.full(levels + 1, -np.inf)
+        for k in levels_:
+            moves = [(chain[j], 1.0 - keep[k, j] + slack) for j in range(k)]
+            moves.append((chain[-1], 1.0 + slack))
+            longer[k] = max(before + move * move / fresh[k] for before, move in moves)
+        return longer
+
+    def free(top: int) -> NDArray[np.float64]:
+        """The best chains of any levels below ``top``, by their last one."""
+        chain = np.full(levels + 1, -np.inf)
+        chain[-1] = 0.0
+        for k in range(top):
+            chain[k] = extend(chain, range(k, k + 1))[k]
+        return chain
+
+    room = horizon - 1 if age is None else min(age, horizon) - 1
+    best = 0.0
+    # sizes that add up to at most ``room``: its leading bits, then one bit less, then any bits
+    for less in [*(j for j in range(levels) if room >> j & 1), -1]:
+        chain = free(max(less, 0))
+        highest = -1
+        for bit in range(less + 1, levels):
+            if room >> bit & 1:
+                chain, highest = extend(chain, range(bit, bit + 1)), bit
+        best = max(best, float(extend(chain, range(highest + 1, levels)).max()))
+    return best
 
 
 @dataclass
@@ -179,6 +205,21 @@ class _Nodes(Process):
         _honaker_nodes(fresh, stack, t, own, out)
         return out
 
+    def forget(self, memory: dict[str, NDArray[Any]], t: int) -> None:
+        for level in range(self.levels):
+            if unused(t, level, plain=self.estimator == "plain"):
+                memory["stack"][level] = 0
+
+
+def unused(t: int, level: int, *, plain: bool) -> bool:
+    """Whether no total after the t-th is made of the last one whose number has ``level`` trailing zeros.
+
+    The totals that are still needed are the prefixes of t in binary: those that end in a one, and with
+    the plain estimator only where a zero follows.
+    """
+    rest = t & ((1 << level) - 1)
+    return not t >> level & 1 or (plain and rest == (1 << level) - 1)
+
 
 def _trailing_zeros(t: int) -> int:
     """Number of trailing zeros of 1, 2, ..., t together."""
@@ -199,10 +240,9 @@ class Tree(RunningTotal):
     estimator : {"honaker", "plain"}
         Honaker's estimator uses every node at hand and has about half the variance for the same
         promise.
-    calibration : {"exact", "published"}
-        ``"published"`` takes the noise from a paper's own formula ([online] for Gaussian, [bandit]
-        for Laplace noise), to reproduce its results; the guarantee reports the truth, and says
-        where the claim is false.
+    calibration : str
+        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
+        reports the truth about that, too.
 
     Examples
     --------
@@ -227,16 +267,12 @@ class Tree(RunningTotal):
         estimator: str = "honaker",
         seed: int | None = None,
         noise_precision: str = "lattice",
-        calibration: str = "exact",
+        calibration: str | Calibration = "exact",
     ) -> None:
         scales.check_noise(noise)
         self.estimator = _checks.choice(estimator, "estimator", ("honaker", "plain"))
-        self.calibration = _checks.choice(calibration, "calibration", ("exact", "published"))
-        if calibration == "published" and (noise == "gamma" or horizon is None):
-            raise ValueError(
-                f"there is no published formula for a tree with noise={noise!r} and horizon={horizon}; "
-                "use noise='gaussian' or 'laplace' and a horizon"
-            )
+        self._calibration = Calibration.read(calibration, "tree")
+        self.calibration = self._calibration.name
         super().__init__(
             dim,
             horizon,
@@ -248,35 +284,37 @@ class Tree(RunningTotal):
         )
 
     def _arguments(self) -> dict[str, Any]:
-        return super()._arguments() | {"estimator": self.estimator, "calibration": self.calibration}
+        mine = {"estimator": self.estimator, "calibration": self._calibration.to_dict()}
+        return super()._arguments() | mine
 
-    def _formula(self, steps: int) -> published.Published:
-        budget = self.budget
-        if self.noise == "laplace":
-            reach = self.norm * math.sqrt(self.dim)
-            return published.tree_aggregation_laplace(budget.epsilon, horizon=steps, norm=reach)
-        return published.private_sum(budget.epsilon, budget.delta, horizon=steps, norm=self.norm)
+    def _formula(self) -> Prescription | None:
+        if self._calibration.is_exact:
+            return None
+        return self._calibration.prescribe(
+            self.budget, noise=self.noise, horizon=self.horizon, norm=self.norm, dim=self.dim
+        )
 
     @property
     def _collapses(self) -> bool:
         return self.estimator == "honaker" and self.noise == "gaussian"
 
     def _scale(self, steps: int) -> float:
-        if self.calibration == "published":
-            return scales.printed(self._formula(steps))
+        formula = self._formula()
+        if formula is not None:
+            return formula.amount
         if not self._collapses:
             return scales.exact(self, steps.bit_length())
         reach = scales.sensitivity(self)
         return _solve(lambda sigma: self._mu(sigma, steps), self.budget.mu, reach)
 
-    def _mu(self, sigma: float, steps: int) -> float:
-        """Exact mu of the collapsed Honaker totals, rounding included."""
+    def _mu(self, sigma: float, steps: int, age: int | None = None) -> float:
+        """Exact mu of the collapsed Honaker totals up to an age, rounding included."""
         reach = scales.sensitivity(self)
         step = self._lattice_step(sigma, steps) if self.noise_precision == "lattice" else 0.0
         # The known part is rounded in both worlds: they differ by at most one step more in each
         # coordinate.
         slack = 1.001 * math.sqrt(self.dim) * step / reach
-        return math.sqrt(_honaker_squared_mu(steps, slack)) * reach / sigma
+        return math.sqrt(_honaker_squared_mu(steps, slack, age)) * reach / sigma
 
     def _process(self, steps: int | None) -> Process:
         assert steps is not None
@@ -289,23 +327,38 @@ class Tree(RunningTotal):
         )  # fmt: skip
 
     def _promise(self) -> Guarantee:
-        name = f"binary tree, {self.estimator} estimator"
+        name, formula = f"binary tree, {self.estimator} estimator", self._formula()
         if self.horizon is None:
             return scales.epochs(self, name)
         steps, scale = self.horizon, self._scale(self.horizon)
-        published_noise = self.calibration == "published"
-        caveats = scales.doubts(self, self._formula(steps)) if published_noise else ()
+        levels = steps.bit_length()
+        doublings = [1 << k for k in range(levels)]
         if not self._collapses:
-            return scales.promise(self, name, scale, steps.bit_length(), caveats=caveats)
+            # docs/algorithms/tree.md: with Honaker's estimator a record may touch all nodes at once
+            by_age = [(age, age.bit_length()) for age in doublings]
+            return scales.promise(
+                self,
+                name,
+                scale,
+                levels,
+                by_age=by_age if self.estimator == "plain" else None,
+                formula=formula,
+            )
+        # a cost at some age is that at the next doubling: it holds for all between
+        ages = [
+            (last // 2 + 1, curves.Gaussian(self._mu(scale, steps, last))) for last in doublings
+        ]
+        ages.append((doublings[-1] + 1, curves.Gaussian(self._mu(scale, steps))))
         release = Release(
             name,
             curves.Gaussian(self._mu(scale, steps)),
             scales.sensitivity(self),
             f"Gaussian, standard deviation {scale:.6g} a node",
             1,
-            (f"a record touches {steps.bit_length()} nodes",),
+            (f"a record touches {levels} nodes",),
+            Stepwise(ages),
         )
-        return scales.guarantee(self, release, caveats)
+        return scales.guarantee(self, release, formula)
 
     def _variance(self, t: int, steps: int | None) -> float:
         assert steps is not None

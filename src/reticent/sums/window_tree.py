@@ -1,6 +1,6 @@
 """The tree that forgets: a record is protected for a window of W totals, and the error no longer grows with time.
 
-The window tree mechanism of [window], section III, with the corrected count of nodes. The total of
+The window tree mechanism of [window], section III, by the exact count of nodes. The total of
 all records splits into expired ones, which may be known exactly, and the last W, which are cut into
 aligned dyadic blocks, each with one noise of its own for as long as it is used. See
 docs/algorithms/window-tree.md.
@@ -23,13 +23,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent import _checks
 from reticent._compile import compiled
-from reticent.privacy import Budget, Guarantee, published
+from reticent.privacy import Budget, Guarantee
+from reticent.privacy.prescribed import Calibration, Prescription
 from reticent.sums import scales
 from reticent.sums.base import RunningTotal
 from reticent.sums.process import Process
-from reticent.sums.tree import _level
+from reticent.sums.tree import _level, unused
 
 
 @compiled
@@ -105,6 +105,12 @@ class _Blocks(Process):
         )  # fmt: skip
         return out
 
+    def forget(self, memory: dict[str, NDArray[Any]], t: int) -> None:
+        filled = t & ((1 << self._top) - 1)
+        for level in range(self._top):
+            if unused(filled, level, plain=True):
+                memory["prefix"][level] = 0
+
 
 class WindowTree(RunningTotal):
     """An endless running total in which each record is protected for ``budget.window`` outputs.
@@ -116,9 +122,9 @@ class WindowTree(RunningTotal):
     noise : {"gaussian", "gamma", "laplace"}
         With Gaussian noise :class:`Correlated` makes the same promise with a third of the error and
         less; with delta = 0 this tree with Gamma noise is the best there is.
-    calibration : {"exact", "published"}
-        ``"published"`` takes the noise from the paper's own formula, to reproduce it; the guarantee
-        reports the truth.
+    calibration : str
+        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
+        reports the truth about that, too.
 
     Examples
     --------
@@ -131,6 +137,7 @@ class WindowTree(RunningTotal):
     """
 
     _forgets = True
+    _expires = True
 
     def __init__(
         self,
@@ -142,14 +149,11 @@ class WindowTree(RunningTotal):
         noise: str = "gaussian",
         seed: int | None = None,
         noise_precision: str = "lattice",
-        calibration: str = "exact",
+        calibration: str | Calibration = "exact",
     ) -> None:
         scales.check_noise(noise)
-        self.calibration = _checks.choice(calibration, "calibration", ("exact", "published"))
-        if calibration == "published" and noise == "laplace":
-            raise ValueError(
-                "there is no published window tree with noise='laplace'; use 'gaussian' or 'gamma'"
-            )
+        self._calibration = Calibration.read(calibration, "window-tree")
+        self.calibration = self._calibration.name
         if isinstance(budget, Budget) and budget.window is None:
             raise ValueError(
                 "WindowTree needs a budget with a window, got window=None; "
@@ -172,19 +176,19 @@ class WindowTree(RunningTotal):
         return min(self.budget.window, self.horizon or self.budget.window)
 
     def _arguments(self) -> dict[str, Any]:
-        return super()._arguments() | {"calibration": self.calibration}
+        return super()._arguments() | {"calibration": self._calibration.to_dict()}
 
-    def _formula(self) -> published.Published:
-        budget, window = self.budget, self._protected
-        if self.noise == "gaussian":
-            return published.window_tree_gaussian(
-                budget.epsilon, budget.delta, window=window, norm=self.norm
-            )
-        return published.window_tree_gamma(budget.epsilon, window=window, norm=self.norm)
+    def _formula(self) -> Prescription | None:
+        if self._calibration.is_exact:
+            return None
+        return self._calibration.prescribe(
+            self.budget, noise=self.noise, window=self._protected, norm=self.norm
+        )
 
     def _scale(self) -> float:
-        if self.calibration == "published":
-            return scales.printed(self._formula())
+        formula = self._formula()
+        if formula is not None:
+            return formula.amount
         return scales.exact(self, self._protected.bit_length())
 
     def _process(self, steps: int | None) -> Process:
@@ -203,8 +207,7 @@ class WindowTree(RunningTotal):
 
     def _promise(self) -> Guarantee:
         nodes = self._protected.bit_length()
-        caveats = scales.doubts(self, self._formula()) if self.calibration == "published" else ()
-        return scales.promise(self, "window tree", self._scale(), nodes, caveats=caveats)
+        return scales.promise(self, "window tree", self._scale(), nodes, formula=self._formula())
 
     def _variance(self, t: int, steps: int | None) -> float:
         window = self._protected

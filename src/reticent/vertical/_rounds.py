@@ -137,7 +137,8 @@ class Round:
         # Unsketched columns under little noise leave each record's prediction as good as exact.
         faint = sketch.is_identity and plan.sketch_scale < FAINT * self.terms.feature_bound
         free = slopes(plan.loss, own, others, target, faint=faint)
-        return np.clip(free, -plan.clip, plan.clip)
+        # a message that is no number gives none: the record then contributes nothing
+        return np.nan_to_num(np.clip(free, -plan.clip, plan.clip), nan=0.0)
 
     def _target(self, sketch: SignSketch, labels: FloatArray | None) -> FloatArray:
         if self.plan.labels != "sketched":

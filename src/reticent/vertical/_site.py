@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from reticent import _state
 from reticent._checks import FloatArray
+from reticent.state import files
 
 try:
     import fcntl
@@ -52,7 +52,7 @@ class Memory:
         return replace(self, **changes)
 
     def state(self, owner: str, source: dict[str, Any]) -> dict[str, Any]:
-        """Plain data for :mod:`reticent._state`."""
+        """Plain data for :mod:`reticent.state.files`."""
         return {
             "kind": KIND, "owner": owner, "source": source, "run": self.run, "phase": self.phase,
             "plan": self.plan, "digests": "".join(self.digests), "rounds": self.rounds,
@@ -174,7 +174,7 @@ class SiteFile:
                 f"{self.path} or its journal has disappeared; what was answered can no longer be "
                 "repeated, so this party cannot go on with its run"
             )
-        state = _state.load(self.path)
+        state = files.load(self.path)
         memory, source = Memory.from_state(state, owner), state["source"]
         for change in self._changes():
             if change["run"] == memory.run:  # else from before the run that the state began
@@ -192,17 +192,17 @@ class SiteFile:
             if len(data) < at + 8 + size or len(data) < at + 8:
                 os.truncate(self.journal, at)
                 return
-            yield _state.loads(entry)
+            yield files.loads(entry)
             at += 8 + size
 
     def save(self, state: dict[str, Any]) -> None:
         """Write everything, and begin a new journal."""
-        _state.save(state, self.path)
+        files.save(state, self.path)
         self._write(b"", os.O_TRUNC)
 
     def append(self, change: dict[str, Any]) -> None:
         """Add one answer to the journal."""
-        data = _state.dumps(change)
+        data = files.dumps(change)
         self._write(len(data).to_bytes(8, "little") + data, os.O_APPEND)
 
     def _write(self, data: bytes, how: int) -> None:

@@ -2,11 +2,10 @@
 
 Algorithm 1 and Theorem 1 of Lou and Cheung, *Uplink Communication Efficient Differentially Private
 Sparse Optimization with Feature-Wise Distributed Data*, with the expected curvature of Definition 2
-and Propositions 3 and 4, corrected; see docs/algorithms/vertical.md.
+and Propositions 3 and 4; see docs/algorithms/vertical.md.
 
-The one thing a reader would get wrong: blocks are those of a *product* of sets. An l1 ball over all
-coordinates is not one, and shrinking all coordinates while only some were drawn converges to
-the wrong point; that is what the printed Algorithm 2 does.
+Blocks are those of a *product* of sets. An l1 ball over all coordinates is not one: shrinking all
+coordinates while only some were drawn converges to the wrong point.
 """
 
 from __future__ import annotations

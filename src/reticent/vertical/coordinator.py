@@ -1,7 +1,7 @@
 """The coordinator: asks the parties round by round, keeps the model and counts the bytes.
 
 The server node of Algorithm 2 of Lou and Cheung, *Uplink Communication Efficient Differentially
-Private Sparse Optimization with Feature-Wise Distributed Data*, corrected. Three problems are solved
+Private Sparse Optimization with Feature-Wise Distributed Data*. Three problems are solved
 (docs/algorithms/vertical.md): ``"product"``, a product of l1 balls of radius ``radius / K``, in
 which all parties move; ``"ball"``, the true l1 ball, in which the party with the best noisy score
 moves; ``"sampled"``, the product again, in which randomly drawn parties move.
@@ -20,8 +20,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from reticent import _checks, _state
-from reticent.privacy import Budget
+from reticent import _checks
+from reticent.privacy import Budget, prescribed
+from reticent.state import files
 from reticent.trace import Callback
 from reticent.vertical._session import Conversation, Session
 from reticent.vertical.design import VARIANTS, Noise
@@ -29,8 +30,6 @@ from reticent.vertical.fit import Fit
 from reticent.vertical.plan import LOSSES, OWN
 from reticent.vertical.samplings import Sampling
 from reticent.vertical.transport import Transport
-
-CALIBRATIONS = ("exact", "published")
 
 
 class Coordinator:
@@ -131,9 +130,9 @@ class Coordinator:
             How large correlations between columns of different parties are expected to be. What
             noisy sketches say about other parties is weighed against this guess, and trusted the
             more the less noise they carry; ``math.inf`` trusts them wholly, as the paper does.
-        calibration : {"exact", "published"}
-            "published" is the paper's own noise, with its 1/n in the right place; the guarantee
-            says what it really gives.
+        calibration : str
+            ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
+            reports the truth about that, too.
         noise : Noise, optional
             Scales of one's own; the guarantee says what they give, and the budget is not used.
         seed : int, optional
@@ -164,11 +163,10 @@ class Coordinator:
         _checks.choice(loss, "loss", LOSSES)
         _checks.choice(variant, "variant", VARIANTS)
         _checks.choice(own, "own", OWN)
-        _checks.choice(calibration, "calibration", CALIBRATIONS)
-        if calibration == "published" and variant == "ball":
+        if prescribed.check(calibration) != "exact" and variant == "ball":
             raise ValueError(
-                "calibration='published' has no noise for the values that variant 'ball' needs; "
-                "use variant='product'"
+                f"calibration={calibration!r} prescribes no noise for the values that variant 'ball' "
+                "needs; use variant='product'"
             )
         if sampling is not None and variant != "sampled":
             raise ValueError(f"sampling is for variant 'sampled', got variant {variant!r}")
@@ -211,7 +209,7 @@ class Coordinator:
         if self._settings is None:
             if self.path is None or not self.path.exists():
                 raise ValueError("there is no interrupted run to resume; call run()")
-            self._settings = _state.load(self.path)
+            self._settings = files.load(self.path)
             self._sampling = None
         settings = self._settings
         if list(self.transport.names) != settings["names"]:
@@ -223,7 +221,7 @@ class Coordinator:
         session = Session(settings, self._sampling, talk, progress, callback)
         session.prepare()
         if self.path is not None:
-            _state.save({"kind": "vertical run", **settings}, self.path)
+            files.save({"kind": "vertical run", **settings}, self.path)
         fit = session.play()
         self._settings = None
         self._journal = {}

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import svds
 
-from reticent.privacy import Budget, Guarantee, published
+from reticent.privacy import Budget, Guarantee, prescribed
 from reticent.privacy import calibration as calibrations
 from reticent.vertical.messages import Welcome
 from reticent.vertical.plan import (
@@ -187,8 +187,8 @@ class Design:
         }
         if wish.noise is not None:
             return self._scaled(drafts, wish.noise)
-        if wish.calibration == "published":
-            return self._scaled(drafts, self._published(base))
+        if wish.calibration != "exact":
+            return self._scaled(drafts, self._prescribed(base))
         return self._calibrated(drafts)
 
     def _scaled(self, drafts: Mapping[str, Plan], noise: Noise) -> dict[str, Plan]:
@@ -243,21 +243,15 @@ class Design:
         )
         return build(best)
 
-    def _published(self, base: Plan) -> Noise:
-        """The paper's own scales, with the 1/n where its formula for the sketch puts it."""
-        wish, n = self.wish, self.rows
-        budget = wish.budget
-        index = published.vertical_index(
-            budget.epsilon, budget.delta, parties=self.parties, steps=self.rounds, n=n,
-            radius=wish.radius, norm=self.clip,
+    def _prescribed(self, base: Plan) -> Noise:
+        """The scales that a calibration prescribes."""
+        wish, sketch = self.wish, base.sketch()
+        index, feature = prescribed.find(wish.calibration, "vertical")(
+            wish.budget, parties=self.parties, rounds=self.rounds, rows=self.rows,
+            radius=wish.radius, clip=self.clip, singular_value=leading_singular_value(sketch),
         )  # fmt: skip
-        sketch = base.sketch()
-        feature = published.vertical_sketch(
-            budget.epsilon, budget.delta, parties=self.parties, steps=self.rounds, n=n,
-            singular_value=leading_singular_value(sketch), column_norm=1.0, message="averaged",
-        )  # fmt: skip
-        scale = n * float(feature.scale) * math.sqrt(sketch.spread)
-        return Noise(n * float(index.scale), scale, n * float(index.scale), scale, "laplace")
+        scale = feature * math.sqrt(sketch.spread)
+        return Noise(index, scale, index, scale, "laplace")
 
     def joint(self, plans: Mapping[str, Plan]) -> Guarantee:
         """What all parties' releases together cost a whole row."""

@@ -75,7 +75,8 @@ class Party:
         blanked record becomes, has only zeros, and the label 0.
     ledger : Ledger or Budget
         What this party allows, whatever it is asked. A Budget together with ``folder`` opens (or
-        reopens) a ledger file in that folder.
+        reopens) a ledger file in that folder. A Ledger must be made with ``adaptive=True``, as the
+        party does itself: the coordinator may choose the next run by the answers of the last.
     key : bytes
         At least 16 bytes, shared by the parties and unknown to the coordinator: ids are compared
         through a hash keyed with it.
@@ -135,6 +136,11 @@ class Party:
         label = _checks.number(label_bound, "label_bound", low=0.0, high=1e50, open_low=True)
         _checks.choice(noise_precision, "noise_precision", PRECISIONS)
         self._columns = Columns(features, bound)
+        if isinstance(ledger, Ledger) and not ledger.adaptive:
+            raise ValueError(
+                "a party needs Ledger(..., adaptive=True): nothing keeps a coordinator from choosing "
+                "the next run by the answers of the last one, which a planned ledger does not cover"
+            )
         budget = ledger if isinstance(ledger, Budget) else ledger.budget
         if budget.window is not None:
             raise ValueError(f"the ledger's window must be None for a fit, got {budget.window}")
@@ -154,7 +160,7 @@ class Party:
         self._lock = threading.Lock()
         if isinstance(ledger, Budget):
             path = None if self._file.folder is None else self._file.folder / "ledger"
-            ledger = Ledger(ledger, path)
+            ledger = Ledger(ledger, path, adaptive=True)
         self.ledger = ledger
         self._checked = ""
         self._generation = generation()
@@ -274,6 +280,7 @@ class Party:
             done = Done(run=message.run, sequence=message.sequence)
             return memory.with_(phase="closed"), done
         plan = Plan(**memory.plan)
+        self._source.ratchet()
         held = Round(self._columns, self._labels, self._terms, plan, memory, self._source)
         return held.answer(message)
 

@@ -1,7 +1,7 @@
 """Parties as Ray actors: one trust domain, several machines; for sweeps and for very wide tables.
 
-The one thing a reader would get wrong: Ray runs whatever its cluster is handed, so this is for parties
-who trust each other's machines. Between organisations use the NVIDIA FLARE transport.
+Ray runs whatever its cluster is handed, so this is for parties who trust each other's machines. Between
+organisations use the NVIDIA FLARE transport.
 """
 
 from __future__ import annotations
@@ -22,7 +22,15 @@ class RayActors:
     timeout : float
         Seconds to wait for an answer before a party counts as lost.
     **options
-        Of every actor, such as ``num_cpus`` or ``max_restarts``.
+        Options of every actor, such as ``num_cpus``.
+
+    See Also
+    --------
+    reticent.vertical.InProcess : Parties in this process.
+
+    Notes
+    -----
+    `ray.init` must have been called. The actors' machines need the same versions of Python and Reticent.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """``reticent compare``: read a table by its schema, let everyone learn from it, show the scores.
 
 The one thing a reader would get wrong: every (entrant, epsilon, repeat) has the whole budget to itself;
-all of them together have spent far more than one budget, so none of the fits may be published.
+all of them together have spent far more than one budget, so none of the fits may leave.
 """
 
 from __future__ import annotations
@@ -18,16 +18,14 @@ import reticent
 from reticent import _checks
 from reticent.cli.compare.entrants import Table, entrants, reference
 from reticent.cli.console import Console, table
-from reticent.cli.encoding import Encoder
 from reticent.cli.errors import Refused
-from reticent.cli.reproduce import store
-from reticent.cli.reproduce.command import made
-from reticent.cli.reproduce.draw import machine
-from reticent.cli.reproduce.figure import CLEAN, IDLE, Row
-from reticent.cli.reproduce.sweep import sweep
-from reticent.cli.schema import Schema
-from reticent.cli.sources import open_source
+from reticent.papers.figures import store
+from reticent.papers.figures.draw import machine
+from reticent.papers.figures.figure import CLEAN, IDLE, Row
+from reticent.papers.figures.produce import made
+from reticent.papers.figures.sweep import sweep
 from reticent.plots.panels import GREY, Line, Panel, looks, panels
+from reticent.tables import Encoder, Schema, read
 
 HELD_OUT = 0.25
 LEAST = 20  # records, or there is nothing to hold out
@@ -41,27 +39,14 @@ WARNING = (
 @functools.lru_cache(maxsize=1)
 def load(data: str, schema: str, target: str) -> tuple[Table, int]:
     """The whole table, and how many records were left out because their target cannot be used."""
-    declared = Schema.load(Path(schema))
-    encoder = Encoder(declared, target)
-    source = open_source(data, names=[column.name for column in declared.columns])
-    if source.header is not None:
-        encoder.check_header(source.header)
-    X, y, bad = [], [], 0
-    while not source.ended:
-        records, count = source.read(65536)
-        found = encoder.encode(records, count)
-        keep = np.ones(count, dtype=bool)
-        keep[list(found.bad)] = False
-        bad += len(found.bad)
-        X.append(found.X[keep])
-        y.append(np.asarray(found.y)[keep])
-    if sum(map(len, X)) < LEAST:
-        raise Refused(f"{data} holds {sum(map(len, X))} usable records; comparing needs {LEAST}")
+    encoder = Encoder(Schema.from_file(schema), target)
+    records = read(data, encoder)
+    rows = records.good
+    if len(rows) < LEAST:
+        raise Refused(f"{data} holds {len(rows)} usable records; comparing needs {LEAST}")
     bounds = None if encoder.classes is not None else encoder.target.bounds
-    whole = Table(
-        np.concatenate(X), np.concatenate(y), encoder.largest_norm, encoder.classes, bounds
-    )
-    return whole, bad
+    X, y = records.X[rows], np.asarray(records.y)[rows]
+    return Table(X, y, encoder.largest_norm, encoder.classes, bounds), len(records.bad)
 
 
 def contest(data: str, schema: str, target: str, name: str, epsilon: float | None, delta: float,

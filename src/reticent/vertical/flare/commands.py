@@ -1,7 +1,7 @@
 """What a consortium types: make the kits, start the server and the parties, run, read the model.
 
-The functions here take plain arguments and print nothing but progress; `python -m
-reticent.vertical.flare` and the `reticent vertical` command are thin coats over them.
+The functions here take plain arguments and print nothing but progress; `reticent vertical` is a thin coat
+over them.
 
 The one thing a reader would get wrong: `provision` knows every private key it makes. That is right
 for a trial on one machine, or where all parties trust who runs it; hand each kit over a safe
@@ -218,7 +218,7 @@ def ledger(kit: PathLike) -> Ledger:
     kit = Path(kit)
     settings = Settings.read(kit / "local")
     path = kit / STATE_FOLDER / "ledger"
-    return Ledger(settings.budget, path if path.exists() else None)
+    return Ledger(settings.budget, path if path.exists() else None, adaptive=True)
 
 
 def _start(kit: Path, config: str, *, wait: bool, log: PathLike | None) -> Any:

@@ -151,7 +151,7 @@ class Settings:
         path = folder / "ledger"
         if path.exists():
             try:
-                Ledger(self.budget, path)
+                Ledger(self.budget, path, adaptive=True)
             except ValueError as error:
                 raise ValueError(
                     f"epsilon, delta and neighbours cannot change once a ledger is kept: {error}"

@@ -1,4 +1,4 @@
-"""What runs at a site: the party, behind one published method that takes bytes and gives bytes.
+"""What runs at a site: the party, behind one public method that takes bytes and gives bytes.
 
 The one thing a reader would get wrong: this class is named by a job that strangers wrote, and what
 it publishes may be called by every process of that job, other sites included. So it takes no

@@ -1,0 +1,316 @@
+"""Noise as an input: while the hook is in place, every draw of the library is recorded and can be prescribed.
+
+This is the only file of the audit that knows how the library draws. It stands below whatever computes a scale, so that
+each is recorded as it reached the draw: the lattice samplers and their kernels, their
+floating-point twins, noisy selection, and the two functions through which noisy numbers leave (``release.noisy``
+and the running totals), whose results are noted in the order in which they left.
+
+Sources made while the hook is in place are keyed by a counter. Two runs then share all randomness that is not
+prescribed: Poisson samples, the order of records, a bandit's directions. A sampler still consumes its words when its
+values are prescribed, so that this stays true.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent.bandit import totals as bandit_totals
+from reticent.noise import lattice, release, selection
+from reticent.noise.source import Source
+from reticent.online import OnlineLearner, schedules
+from reticent.privacy import gaussian
+from reticent.sums import RunningTotal, process
+from reticent.sums import base as sums_base
+
+FloatArray = NDArray[np.float64]
+
+_FIRST = 2**40  # numbers of the hooked sources: far from the seeds that anyone would give
+_AHEAD = 64  # numbers of noise drawn ahead of their use: all of them are recorded
+
+
+@dataclass
+class Draw:
+    """One call of a sampler: a row of ``values`` has the scale of the same place in ``scales``.
+
+    ``whole`` where the values are whole lattice steps. A row of kind ``"gamma"`` is one vector of density proportional
+    to ``exp(-|x| / scale)``; the entries of the other kinds are independent.
+    """
+
+    kind: str
+    scales: FloatArray
+    values: FloatArray
+    whole: bool
+
+
+@dataclass
+class Choice:
+    """One noisy selection: the scores and the scale that reached it, and what it chose."""
+
+    noise: str
+    scores: FloatArray
+    scale: float
+    index: int
+
+
+@dataclass
+class Tape:
+    """All that was drawn, in order, and all noisy vectors that left, in order."""
+
+    draws: list[Draw] = field(default_factory=list)
+    choices: list[Choice] = field(default_factory=list)
+    seen: list[FloatArray] = field(default_factory=list)
+
+
+Script = Callable[[int, Draw], FloatArray]
+"""From the number of a draw, and what was drawn, to what it shall be instead."""
+
+
+@dataclass
+class _Recorder:
+    tape: Tape
+    script: Script | None
+    indices: Sequence[int] | None
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(_FIRST))
+    depth: int = 0
+    reached: dict[str, Any] = field(default_factory=dict)
+
+    def draw(
+        self, kind: str, scales: Any, out: NDArray[Any], whole: bool, shape: tuple[int, int]
+    ) -> None:
+        """Note a draw, and overwrite it where that is prescribed."""
+        rows = out.reshape(shape)
+        sizes = np.broadcast_to(np.asarray(scales, dtype=np.float64), shape[:1]).copy()
+        made = Draw(kind, sizes, rows.astype(np.float64), whole)
+        if self.script is not None:
+            wanted = np.asarray(self.script(len(self.tape.draws), made), dtype=np.float64)
+            wanted = wanted.reshape(shape)
+            rows[...] = np.rint(wanted) if whole else wanted
+            made.values = rows.astype(np.float64)
+        self.tape.draws.append(made)
+
+    @contextlib.contextmanager
+    def inside(self) -> Iterator[bool]:
+        """Whether this is the outermost of nested calls, of which only that one counts."""
+        self.depth += 1
+        try:
+            yield self.depth == 1
+        finally:
+            self.depth -= 1
+
+    def see(self, *arrays: Any) -> None:
+        for array in arrays:
+            self.tape.seen.append(np.array(array, dtype=np.float64).reshape(-1))
+
+
+@contextlib.contextmanager
+def listening(
+    script: Script | None = None,
+    indices: Sequence[int] | None = None,
+    *,
+    words: Callable[[int], NDArray[np.uint64]] | None = None,
+    normals: bool = False,
+) -> Iterator[Tape]:
+    """Record everything that is drawn in the block.
+
+    Parameters
+    ----------
+    script : callable, optional
+        What each draw shall be; by default what was drawn.
+    indices : sequence of int, optional
+        What each selection shall choose; by default what was chosen.
+    words : callable, optional
+        Takes the place of ``Source.words``: ``words(count)`` for what is neither noise nor a selection, such as a
+        Poisson sample.
+    normals : bool
+        Whether ``Source.normals`` is noise, and not public randomness as in a bandit's directions.
+    """
+    tape = Tape()
+    recorder = _Recorder(tape, script, indices)
+    with contextlib.ExitStack() as stack:
+        for target, name, made in _patches(recorder, words, normals):
+            stack.callback(_put, target, name, _get(target, name))
+            _put(target, name, made)
+        yield tape
+
+
+def _get(target: Any, name: str) -> Any:
+    return target[name] if isinstance(target, dict) else getattr(target, name)
+
+
+def _put(target: Any, name: str, value: Any) -> None:
+    if isinstance(target, dict):
+        target[name] = value
+    else:
+        setattr(target, name, value)
+
+
+def _patches(
+    recorder: _Recorder, words: Callable[[int], NDArray[np.uint64]] | None, normals: bool
+) -> list[tuple[Any, str, Any]]:
+    """What is put where; each wraps what it finds, so that a planted fault stays in place below it."""
+    found: list[tuple[Any, str, Any]] = [(Source, "__init__", _numbered(recorder))]
+    for kind in ("gaussian", "laplace", "gamma"):
+        for target in (lattice, process.SAMPLERS, release._SAMPLERS):
+            found.append((target, kind, _sampler(recorder, kind, _get(target, kind))))
+    found.append((process, "_float_draws", _float_draws(recorder, process._float_draws)))
+    found.append((release, "_float_noise", _float_noise(recorder, release._float_noise)))
+    found.append((selection, "_select", _select(recorder, selection._select)))
+    # the kernels below the samplers: a scale counts as it reached them
+    for target, kernel, places in (
+        (lattice, "_gaussian_kernel", {"scales": 1}),
+        (lattice, "_laplace_kernel", {"scales": 1}),
+        (lattice, "_gamma_kernel", {"scales": 1}),
+        (selection, "_bounds", {"scores": 0, "scale": 2}),
+    ):
+        found.append((target, kernel, _reaching(recorder, getattr(target, kernel), places)))
+    if normals:
+        found.append((Source, "normals", _normals(recorder, Source.normals)))
+    if words is not None:
+        found.append((Source, "words", lambda self, count: words(count)))
+    for module in _modules(len(sys.modules)):
+        if callable(getattr(module, "noisy", None)):
+            found.append((module, "noisy", _leaving(recorder, module.noisy)))
+    for owner, name in (
+        (RunningTotal, "_add"),
+        (RunningTotal, "run"),
+        (bandit_totals.Batched, "absorb"),
+    ):
+        found.append((owner, name, _leaving(recorder, getattr(owner, name))))
+    found.append((OnlineLearner, "run", _played(recorder, OnlineLearner.run)))
+    # for speed alone: a mechanism is built anew for every run
+    found.append((gaussian, "mu", _remembered(gaussian.mu)))
+    found += [(module, "_BLOCK", _AHEAD) for module in (sums_base, schedules)]
+    return found
+
+
+@functools.lru_cache(maxsize=1)
+def _modules(loaded: int) -> list[Any]:
+    """The library's modules; looked up again whenever more are loaded."""
+    return [module for name, module in sys.modules.items() if name.startswith("reticent.")]
+
+
+_known: dict[Any, Any] = {}
+
+
+def _remembered(function: Any) -> Any:
+    def call(*arguments: Any) -> Any:
+        key = (function, arguments)
+        if key not in _known:
+            _known[key] = function(*arguments)
+        return _known[key]
+
+    return call
+
+
+def _numbered(recorder: _Recorder) -> Any:
+    honest = Source.__init__
+
+    def made(self: Source, seed: int | None = None) -> None:
+        honest(self, next(recorder.numbers) if seed is None else seed)
+        self.seeded = seed is not None
+
+    return made
+
+
+def _sampler(recorder: _Recorder, kind: str, honest: Any) -> Any:
+    def draw(source: Source, scales: FloatArray, out: NDArray[np.int64]) -> None:
+        recorder.reached.clear()
+        with recorder.inside() as outermost:
+            honest(source, scales, out)
+        if outermost:
+            made = recorder.reached.get("scales", scales)
+            recorder.draw(kind, made, out, True, out.shape)  # type: ignore[arg-type]
+
+    return draw
+
+
+def _float_draws(recorder: _Recorder, honest: Any) -> Any:
+    def draw(
+        noise: str, source: Source, scales: FloatArray, fresh: FloatArray, *, varied: bool
+    ) -> None:
+        with recorder.inside():
+            honest(noise, source, scales, fresh, varied=varied)
+        recorder.draw(noise, scales, fresh, False, fresh.shape)  # type: ignore[arg-type]
+
+    return draw
+
+
+def _float_noise(recorder: _Recorder, honest: Any) -> Any:
+    def draw(noise: str, source: Source, dim: int) -> FloatArray:
+        with recorder.inside():
+            out = np.array(honest(noise, source, dim), dtype=np.float64)
+        recorder.draw(noise, 1.0, out, False, (1, dim))
+        return out
+
+    return draw
+
+
+def _normals(recorder: _Recorder, honest: Any) -> Any:
+    def draw(self: Source, out: FloatArray) -> None:
+        with recorder.inside() as outermost:
+            honest(self, out)
+        if outermost and out.size:
+            rows = out.reshape(-1, out.shape[-1]) if out.ndim > 1 else out.reshape(1, -1)
+            recorder.draw("gaussian", 1.0, out, False, rows.shape)
+
+    return draw
+
+
+def _select(recorder: _Recorder, honest: Any) -> Any:
+    def choose(scores: FloatArray, scale: float, source: Source, noise: str) -> int:
+        recorder.reached.clear()
+        index = int(honest(scores, scale, source, noise))
+        scores = recorder.reached.get("scores", scores)
+        scale = recorder.reached.get("scale", scale)
+        place = len(recorder.tape.choices)
+        if recorder.indices is not None and place < len(recorder.indices):
+            index = int(recorder.indices[place])
+        recorder.tape.choices.append(Choice(noise, np.array(scores), float(scale), index))
+        return index
+
+    return choose
+
+
+def _reaching(recorder: _Recorder, honest: Any, places: dict[str, int]) -> Any:
+    """Note some arguments of a kernel."""
+
+    def call(*arguments: Any) -> Any:
+        recorder.reached.update({name: np.copy(arguments[at]) for name, at in places.items()})
+        return honest(*arguments)
+
+    return call
+
+
+def _leaving(recorder: _Recorder, honest: Any) -> Any:
+    """Note what a function returns, unless it was called by another one that is noted."""
+    nested = [0]
+
+    def call(*arguments: Any, **more: Any) -> Any:
+        nested[0] += 1
+        try:
+            result = honest(*arguments, **more)
+        finally:
+            nested[0] -= 1
+        if not nested[0]:
+            recorder.see(result)
+        return result
+
+    return call
+
+
+def _played(recorder: _Recorder, honest: Any) -> Any:
+    def run(self: OnlineLearner, *arguments: Any, **more: Any) -> Any:
+        play = honest(self, *arguments, **more)
+        recorder.see(play.decisions, self.decision)
+        return play
+
+    return run

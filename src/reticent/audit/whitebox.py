@@ -1,0 +1,605 @@
+"""What a mechanism's privacy really is, computed from the code as it runs: noise is an input, not a matter of luck.
+
+Run the mechanism on the data with noise z and note everything that leaves. Run it on the neighbour with noise z'
+such that the very same things leave. Then what an observer can tell is how much less likely z' is than z:
+
+- Gaussian draws: mu is the Euclidean norm of (z - z') / scale, exactly, and no attack does better;
+- Laplace draws: epsilon is the sum of abs(z - z') / scale; spherical Gamma vectors: of norms over scales;
+- selections: the log-ratios of the two worlds' probabilities, from the scores and the scale that reached them.
+
+Every release is linear in its own draws and depends on the past through what left before, which is the same in both
+worlds; so z' is found by Newton's method, with the response to each draw measured. What cannot be matched by any z'
+leaves without noise: epsilon is infinite. Scales are recorded at the sampler (:mod:`reticent.audit.hooks`), so neither
+calibration nor clipping is taken on trust, and there are no false alarms.
+
+The pair of neighbours still has to be a bad one. :func:`search` tries many, and the share of the claim that the
+worst of them reaches is the power of the line: a fault that spends less than the rest would go unnoticed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import block_diag
+from scipy.optimize import linprog
+
+from reticent.audit import densities
+from reticent.audit.finding import as_curve
+from reticent.audit.hooks import Choice, Draw, Tape, listening
+from reticent.noise import Source
+from reticent.privacy import BoundedRange, Curve, Gaussian, Guarantee, Pure, compose
+
+FloatArray = NDArray[np.float64]
+
+TOLERANCE = 1e-9
+"""A claim is refuted where the computed value exceeds it by more than this share."""
+POWER = 0.5
+"""A line that reaches less of its claim says so in place of 'holds'."""
+
+_STEP = 2.0**-8  # by how many scales a draw is moved to measure its response
+_ITERATIONS = 60
+_EACH = 48  # more draws than this are searched for those that matter
+_PROGRAMME = 1e-5  # what a linear programme on measured responses may be off by
+_UNSEEN = 1e-6  # of a standard deviation: a difference in what leaves that no noise explains
+
+
+@dataclass(frozen=True)
+class Exact:
+    """What was computed about a claim.
+
+    Attributes
+    ----------
+    name
+        What was looked at.
+    claimed, epsilon
+        The claimed and the computed epsilon at ``delta``.
+    tightness
+        The computed value as a share of the claim, in mu where both are Gaussian.
+    holds
+        Whether the computed value is within the claim.
+    how
+        Which pair of neighbours was the worst, or why nothing hides the record.
+    pairs
+        How many pairs were tried.
+    refused
+        How many of them were refused, as a record that is not finite is.
+    """
+
+    name: str
+    claimed: float
+    epsilon: float
+    delta: float
+    tightness: float
+    holds: bool
+    how: str = ""
+    pairs: int = 1
+    refused: int = 0
+    claim: Curve | None = None
+    roc: None = None
+
+    @property
+    def verdict(self) -> str:
+        """``"holds"``, ``"REFUTED"``, or ``"no power"`` where a fault of a factor of 2 could go unnoticed."""
+        if not self.holds:
+            return "REFUTED"
+        return "holds" if self.tightness >= POWER else "no power"
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name}: epsilon = {self.epsilon:.6g} at delta = {self.delta:g}, claimed {self.claimed:.6g}, "
+            f"share {self.tightness:.4f}, {self.verdict} ({self.how})"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return {
+            "name": self.name, "claimed": self.claimed, "epsilon": self.epsilon, "delta": self.delta,
+            "tightness": self.tightness, "holds": self.holds, "verdict": self.verdict, "how": self.how,
+            "pairs": self.pairs, "refused": self.refused,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run of one of the library's own cases returns: what leaves, and what was promised."""
+
+    output: Any
+    guarantee: Guarantee
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two neighbouring inputs, and in a few words what is extreme about them."""
+
+    data: Any
+    neighbour: Any
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What separates two worlds whose outputs are the same: the moves of the draws, and the choices."""
+
+    mu: float
+    pure: float
+    choices: tuple[Curve, ...]
+    leak: str = ""
+    tolerance: float = TOLERANCE
+
+    @property
+    def curve(self) -> Curve:
+        parts: list[tuple[Curve, int]] = [(curve, 1) for curve in self.choices]
+        if self.mu > 0.0:
+            parts.append((Gaussian(self.mu), 1))
+        if self.pure > 0.0:
+            parts.append((Pure(self.pure), 1))
+        return compose(parts) if parts else Pure(0.0)
+
+
+Start = Callable[[Draw], FloatArray]
+"""Noise of the first world: a function of what was drawn."""
+
+
+def silent(made: Draw) -> FloatArray:
+    """No noise: every learner is then far from the border of its set."""
+    return np.zeros_like(made.values)
+
+
+def pushed(by: float) -> Start:
+    """The same number of scales for every draw, which pushes decisions far to one side."""
+
+    def start(made: Draw) -> FloatArray:
+        return np.broadcast_to(by * made.scales[:, None], made.values.shape)
+
+    return start
+
+
+@dataclass
+class _Played:
+    tape: Tape
+    transcript: FloatArray
+    output: FloatArray
+    guarantee: Guarantee | None
+
+
+class Machine:
+    """A mechanism whose noise can be set.
+
+    Parameters
+    ----------
+    run : callable
+        ``run(data, source)`` returns what leaves (numbers, in any shape), or an :class:`Outcome`.
+    taps : bool
+        Whether what left through the library's own doors is what has to be matched (and the output then has to
+        be a function of it); otherwise the output itself is.
+    repeats : int
+        How many runs, with noise that differs by known amounts, are matched by one common move of the draws. More than
+        one where a single output says less than the numbers behind it, and these do not depend on it.
+    normals : bool
+        Whether ``Source.normals`` is noise.
+    """
+
+    def __init__(
+        self,
+        run: Callable[[Any, Source], Any],
+        *,
+        taps: bool = True,
+        repeats: int = 1,
+        normals: bool = False,
+    ) -> None:
+        self._run, self._taps, self._repeats, self._normals = run, taps, repeats, normals
+        self._responses: dict[Any, tuple[NDArray[np.int64], FloatArray]] = {}
+
+    def play(
+        self,
+        data: Any,
+        start: Start = silent,
+        values: list[FloatArray] | None = None,
+        choices: list[Choice] | None = None,
+    ) -> _Played:
+        """One run (or several) on the data, with the given noise."""
+        parts = [self._once(data, start, values, choices, k) for k in range(self._repeats)]
+        whole = parts[0]
+        for part in parts[1:]:
+            whole.transcript = np.concatenate([whole.transcript, part.transcript])
+            whole.output = np.concatenate([whole.output, part.output])
+        return whole
+
+    def _once(
+        self,
+        data: Any,
+        start: Start,
+        values: list[FloatArray] | None,
+        choices: list[Choice] | None,
+        repeat: int,
+    ) -> _Played:
+        rng = np.random.default_rng(repeat)
+
+        def script(place: int, made: Draw) -> FloatArray:
+            given = start(made) if values is None or place >= len(values) else values[place]
+            if repeat:
+                given = given + made.scales[:, None] * rng.normal(size=made.values.shape)
+            return np.asarray(given, dtype=np.float64)
+
+        indices = None if choices is None else [choice.index for choice in choices]
+        with listening(script, indices, normals=self._normals) as tape:
+            result = self._run(data, Source())
+        promised = result.guarantee if isinstance(result, Outcome) else None
+        output = _flat(result.output if isinstance(result, Outcome) else result)
+        seen = _flat(tape.seen) if self._taps and tape.seen else output
+        return _Played(tape, seen, output, promised)
+
+    def compare(self, pair: Pair, start: Start = silent) -> tuple[Loss, Guarantee | None]:
+        """What separates the two worlds of a pair."""
+        here = self.play(pair.data, start)
+        values = [draw.values for draw in here.tape.draws]
+        there = self.play(pair.neighbour, start, values, here.tape.choices)
+        leak = _structure(here, there)
+        if leak:
+            return Loss(math.inf, math.inf, (), leak), here.guarantee
+        moved, there, leak = self._match(pair, start, here, there, values)
+        choices = tuple(
+            _choice(a, b) for a, b in zip(here.tape.choices, there.tape.choices, strict=True)
+        )
+        if leak:
+            return Loss(math.inf, math.inf, choices, leak), here.guarantee
+        loss = Loss(0.0, 0.0, choices)
+        square, pure = 0.0, 0.0
+        for draw, old, new in zip(here.tape.draws, values, moved, strict=True):
+            units = (new - old) / draw.scales[:, None]
+            if draw.kind == "gaussian":
+                square += float(np.sum(units**2))
+            elif draw.kind == "laplace":
+                pure += float(np.sum(np.abs(units)))
+            else:
+                pure += float(np.sum(np.linalg.norm(units, axis=1)))
+        if pure > 0.0:
+            least = self._least_price(pair.data, start, here, values, moved)
+            if least is not None:
+                pure, loss = min(pure, least), replace(loss, tolerance=_PROGRAMME)
+        return replace(loss, mu=math.sqrt(square), pure=pure), here.guarantee
+
+    def _least_price(
+        self,
+        data: Any,
+        start: Start,
+        here: _Played,
+        values: list[FloatArray],
+        moved: list[FloatArray],
+    ) -> float | None:
+        """Where more numbers are drawn than leave, many moves of the draws do the same: the cheapest of them.
+
+        A linear programme; the rows of Gamma vectors are moved in parallel, since all of them hide one record.
+        """
+        where, response = self._response(data, start, here, values)
+        draws = here.tape.draws
+        if np.linalg.matrix_rank(response) == where.size or any(
+            draw.kind == "gaussian" for draw in draws
+        ):
+            return None
+        units = np.concatenate(
+            [
+                ((new - old) / draw.scales[:, None]).ravel()
+                for draw, old, new in zip(draws, values, moved, strict=True)
+            ]
+        )
+        offset = 0
+        blocks = []
+        for draw in draws:
+            size = draw.values.size
+            rows = units[offset : offset + size].reshape(draw.values.shape)
+            if draw.kind == "laplace":
+                block = np.eye(size)
+            else:
+                direction = np.linalg.svd(rows)[2][0]
+                block = np.kron(np.eye(len(rows)), direction[:, None])
+            blocks.append(block)
+            offset += size
+        basis = block_diag(*blocks)[where]
+        used = np.flatnonzero(np.any(basis != 0.0, axis=0))
+        matrix = response @ basis[:, used]
+        typical = float(np.abs(matrix).max())
+        answer = linprog(
+            np.ones(2 * used.size), A_eq=np.hstack([matrix, -matrix]) / typical,
+            b_eq=response @ units[where] / typical, bounds=(0, None), method="highs",
+        )  # fmt: skip
+        return float(answer.fun) if answer.success else None
+
+    def _match(
+        self, pair: Pair, start: Start, here: _Played, there: _Played, values: list[FloatArray]
+    ) -> tuple[list[FloatArray], _Played, str]:
+        """Noise of the other world with which the same leaves."""
+        gap = here.transcript - there.transcript
+        moved = [value.copy() for value in values]
+        if not gap.any():
+            return moved, there, _rest(here, there)
+        if not values:
+            return moved, there, "what leaves depends on the record and no noise was drawn"
+        where, response = self._response(pair.data, start, here, values)
+        if not where.size:
+            return moved, there, "what leaves depends on the record and on no draw"
+        inverse = np.linalg.pinv(response, rcond=1e-11)
+        sizes, whole = _sizes(here.tape.draws)
+        flat = np.concatenate([value.ravel() for value in moved])
+        for _ in range(_ITERATIONS):
+            units = inverse @ gap
+            change = units * sizes[where]
+            change = np.where(whole[where], np.rint(change), change)
+            if not change.any() or float(np.linalg.norm(units)) < 1e-13:
+                break
+            flat[where] += change
+            moved = _shaped(flat, values)
+            there = self.play(pair.neighbour, start, moved, here.tape.choices)
+            leak = _structure(here, there)
+            if leak:
+                return moved, there, leak
+            gap = here.transcript - there.transcript
+        loose = gap - response @ (inverse @ gap)
+        typical = float(np.max(np.linalg.norm(response, axis=0)))
+        if not float(np.linalg.norm(loose)) <= _UNSEEN * typical:
+            return moved, there, "what leaves depends on the record beyond what its noise can hide"
+        if not float(np.linalg.norm(inverse @ gap)) <= _UNSEEN:
+            return moved, there, "no noise of the neighbour gives the same output"
+        return moved, there, _rest(here, there)
+
+    def _response(
+        self, data: Any, start: Start, here: _Played, values: list[FloatArray]
+    ) -> tuple[NDArray[np.int64], FloatArray]:
+        """Which draws matter, and how what leaves responds to one scale of each."""
+        key = (start, tuple(value.shape for value in values), here.transcript.size)
+        if key in self._responses:
+            return self._responses[key]
+        sizes, _ = _sizes(here.tape.draws)
+        base = np.concatenate([value.ravel() for value in values])
+        steps = np.rint(sizes * _STEP)
+        steps = np.where(steps > 0.0, steps, sizes * _STEP)
+
+        def answer(places: NDArray[np.int64]) -> FloatArray:
+            flat = base.copy()
+            flat[places] += steps[places]
+            played = self.play(data, start, _shaped(flat, values), here.tape.choices)
+            return played.transcript - here.transcript
+
+        where, columns = [], []
+        for place, column in _search(np.arange(base.size), answer):
+            where.append(place)
+            columns.append(column / (steps[place] / sizes[place]))
+        found = np.array(where, np.int64), np.array(columns).T.reshape(here.transcript.size, -1)
+        self._responses[key] = found
+        return found
+
+
+def _search(
+    places: NDArray[np.int64], answer: Callable[[NDArray[np.int64]], FloatArray]
+) -> Iterator[tuple[int, FloatArray]]:
+    """The draws that matter, one by one; halves of many draws that change nothing are left out."""
+    if places.size == 0:
+        return
+    if places.size > _EACH or places.size == 1:
+        column = answer(places)
+        if not column.any():
+            return
+        if places.size == 1:
+            yield int(places[0]), column
+            return
+        half = places.size // 2
+        yield from _search(places[:half], answer)
+        yield from _search(places[half:], answer)
+        return
+    for k in range(places.size):
+        yield from _search(places[k : k + 1], answer)
+
+
+def _flat(value: Any) -> FloatArray:
+    """Numbers of any nesting in a row."""
+    if isinstance(value, list | tuple):
+        return np.concatenate([_flat(part) for part in value]) if value else np.empty(0)
+    return np.asarray(value, dtype=np.float64).reshape(-1)
+
+
+def _shaped(flat: FloatArray, like: list[FloatArray]) -> list[FloatArray]:
+    ends = np.cumsum([value.size for value in like])[:-1]
+    return [
+        part.reshape(value.shape) for part, value in zip(np.split(flat, ends), like, strict=True)
+    ]
+
+
+def _sizes(draws: list[Draw]) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """The scale of every number that was drawn, and whether it is a whole one."""
+    scales = [np.repeat(draw.scales, draw.values.shape[1]) for draw in draws]
+    whole = [np.full(draw.values.size, draw.whole) for draw in draws]
+    return np.concatenate(scales), np.concatenate(whole)
+
+
+def _structure(here: _Played, there: _Played) -> str:
+    """A sentence if what is drawn, or how much leaves, depends on the record."""
+    mine, other = here.tape, there.tape
+    if [d.values.shape for d in mine.draws] != [d.values.shape for d in other.draws]:
+        return "how many numbers are drawn depends on the record"
+    if any(
+        a.kind != b.kind or not np.array_equal(a.scales, b.scales)
+        for a, b in zip(mine.draws, other.draws, strict=True)
+    ):
+        return "the scale of the noise depends on the record"
+    if [c.scores.shape for c in mine.choices] != [c.scores.shape for c in other.choices]:
+        return "how many candidates there are depends on the record"
+    if any(a.scale != b.scale for a, b in zip(mine.choices, other.choices, strict=True)):
+        return "the scale of a selection depends on the record"
+    if here.transcript.shape != there.transcript.shape:
+        return "how many numbers leave depends on the record"
+    if not (np.isfinite(here.transcript).all() and np.isfinite(there.transcript).all()):
+        return "a number that leaves is not finite"
+    return ""
+
+
+def _rest(here: _Played, there: _Played) -> str:
+    """With the same noisy numbers in both worlds, whatever else leaves must be the same to the last bit."""
+    if not np.array_equal(here.transcript, there.transcript):
+        return ""
+    if here.output.shape != there.output.shape or not np.array_equal(here.output, there.output):
+        return "the output is not a function of the noisy numbers alone"
+    return ""
+
+
+def _choice(here: Choice, there: Choice) -> Curve:
+    """What one selection tells: the range of its log-ratios where the noise is Gumbel's."""
+    if here.noise == "gumbel":
+        shift = (here.scores - there.scores) / here.scale
+        return BoundedRange(float(np.ptp(shift)))
+    laws = [densities.law(c.noise, c.scores, c.scale) for c in (here, there)]
+    return Pure(float(np.max(np.abs(np.log(laws[0]) - np.log(laws[1])))))
+
+
+def judge(
+    name: str, loss: Loss, claim: Guarantee | Curve | float, delta: float, how: str = ""
+) -> Exact:
+    """What a loss says about a claim."""
+    curve = as_curve(claim)
+    assert curve is not None
+    claimed = curve.epsilon(delta)
+    if loss.leak:
+        return Exact(name, claimed, math.inf, delta, math.inf, False, loss.leak, claim=curve)
+    found = loss.curve
+    mine: float | None
+    promised: float | None
+    if found.gdp is not None and curve.gdp is not None:
+        mine, promised = found.gdp, curve.gdp
+    elif found.pure is not None and curve.pure is not None:
+        mine, promised = found.pure, curve.pure
+    else:
+        mine, promised = found.epsilon(delta), claimed
+    share = mine / promised if promised > 0.0 else (math.inf if mine > 0.0 else 0.0)
+    holds = share <= 1.0 + loss.tolerance
+    return Exact(name, claimed, found.epsilon(delta), delta, share, holds, how, claim=curve)
+
+
+def white_box(
+    run: Callable[[Any, Source], Any],
+    data: Any,
+    neighbour: Any,
+    guarantee: Guarantee | Curve | float,
+    *,
+    delta: float | None = None,
+    taps: bool = True,
+    name: str = "mechanism",
+) -> Exact:
+    """The exact privacy loss of a mechanism between two neighbouring inputs, against its claim.
+
+    Parameters
+    ----------
+    run : callable
+        ``run(data, source)`` runs the mechanism once and returns what it publishes: a number, an array, or a list of
+        such. All noise has to come from the library: from ``source`` (``source.normals``, ``noise.release.noisy``,
+        ``noise.select``) or from a running total, a learner or a solver that ``run`` builds without a seed.
+    data, neighbour
+        Two inputs that differ in one record, the worse the better.
+    guarantee : Guarantee, Curve or float
+        The claim; a number is a pure epsilon.
+    delta : float, optional
+        Where epsilon is compared if the claim is neither Gaussian nor pure; by default 0 for a pure claim, else 1e-6.
+    taps : bool
+        Whether every noisy vector counts as published, as it should where they are. False where only the final output
+        leaves, and noisy numbers before it stay secret.
+    name : str
+        For what is printed.
+
+    Returns
+    -------
+    Exact
+
+    Notes
+    -----
+    There is no chance in the result, and so no false alarm: it holds for these two inputs to some nine digits. It says
+    nothing about other inputs, and takes the samplers of the library at their word.
+
+    Examples
+    --------
+    A sum that forgets to clip is found out at once:
+
+    >>> import numpy as np
+    >>> from reticent import audit
+    >>> from reticent.noise.release import noisy
+    >>> def noisy_sum(rows, source):
+    ...     return noisy(np.sum(rows, axis=0), 2.0, source, noise="laplace")
+    >>> found = audit.white_box(noisy_sum, np.array([[0.5], [1.0]]), np.array([[0.5], [0.0]]), 0.5)
+    >>> round(found.epsilon, 6), found.holds
+    (0.5, True)
+    >>> audit.white_box(noisy_sum, np.array([[0.5], [7.0]]), np.array([[0.5], [0.0]]), 0.5).holds
+    False
+    """
+    return search(
+        run, [Pair(data, neighbour)], guarantee, delta=delta, taps=taps, name=name, normals=True
+    )
+
+
+def search(
+    run: Callable[[Any, Source], Any],
+    pairs: Iterable[Pair],
+    claim: Guarantee | Curve | float | None = None,
+    *,
+    starts: Iterable[Start] = (silent,),
+    delta: float | None = None,
+    taps: bool = True,
+    repeats: int = 1,
+    normals: bool = False,
+    name: str = "mechanism",
+) -> Exact:
+    """The worst of many pairs of neighbours.
+
+    Parameters
+    ----------
+    run : callable
+        As in :func:`white_box`; or it returns an :class:`Outcome`, which brings its claim along.
+    pairs : iterable of Pair
+        The neighbours to try.
+    claim : Guarantee, Curve or float, optional
+        What is promised about every pair; by default what the outcome says.
+    starts : iterable of callables
+        Noise of the first world, from what was drawn; each is tried with each pair.
+    delta : float, optional
+        As in :func:`white_box`.
+    taps : bool
+        As in :func:`white_box`.
+    repeats : int
+        As in :class:`Machine`.
+    normals : bool
+        As in :class:`Machine`.
+    name : str
+        For what is printed.
+    """
+    machine = Machine(run, taps=taps, repeats=repeats, normals=normals)
+    worst: Exact | None = None
+    tried = refused = 0
+    starts = tuple(starts)
+    for pair in pairs:
+        for start in starts:
+            tried += 1
+            try:
+                with np.errstate(all="ignore"):
+                    loss, promised = machine.compare(pair, start)
+            except (ValueError, OverflowError) as error:
+                refused += 1
+                reason = str(error)
+                continue
+            against = promised if claim is None else claim
+            assert against is not None
+            at = delta if delta is not None else _natural(against)
+            found = judge(name, loss, against, at, pair.why)
+            if worst is None or found.tightness > worst.tightness:
+                worst = found
+    if worst is None:
+        raise ValueError(f"{name}: all {tried} pairs were refused, the last because: {reason}")
+    if worst.how in ("", None):
+        worst = replace(worst, how="the given pair")
+    return replace(worst, pairs=tried, refused=refused)
+
+
+def _natural(claim: Guarantee | Curve | float) -> float:
+    curve = as_curve(claim)
+    assert curve is not None
+    return 0.0 if curve.pure is not None else 1e-6

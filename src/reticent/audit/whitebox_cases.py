@@ -1,0 +1,33 @@
+"""The table of the white-box audit: every public mechanism, learner, solver, estimator and scaler, by family.
+
+To add a line, yield a ``Case`` from the family that it belongs to: a function ``run(data, source)`` that returns an
+``Outcome``, and the pairs of neighbours that are hardest to hide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from reticent.audit import whitebox_faces, whitebox_solvers, whitebox_streams
+from reticent.audit.whitebox_records import Case
+
+FAMILIES: dict[str, Callable[[], Iterator[Case]]] = {
+    "white-box-totals": whitebox_streams.totals,
+    "white-box-online": whitebox_streams.learners,
+    "white-box-bandit": whitebox_streams.bandits,
+    "white-box-erm": whitebox_solvers.solvers,
+    "white-box-objective-perturbation": whitebox_solvers.perturbed,
+    "white-box-selection": whitebox_solvers.selections,
+    "white-box-vertical": whitebox_faces.columns,
+    "white-box-estimators": whitebox_faces.estimators,
+}
+
+
+def names() -> tuple[str, ...]:
+    """The families of white-box lines."""
+    return tuple(FAMILIES)
+
+
+def cases(name: str) -> Iterator[Case]:
+    """The lines of one family."""
+    return FAMILIES[name]()

@@ -1,0 +1,337 @@
+"""White-box lines of the feature-distributed protocol, the estimators and the scaler."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from reticent import vertical
+from reticent.audit import minimisers
+from reticent.audit.whitebox import Outcome, Pair, pushed, silent
+from reticent.audit.whitebox_records import (
+    BOTH,
+    HUGE,
+    TINY,
+    Case,
+    FloatArray,
+    Run,
+    case,
+    labelled,
+    products,
+    tables,
+    wrong,
+)
+from reticent.estimators import (
+    OnlineLinearRegression,
+    OnlineLogisticRegression,
+    PrivateLasso,
+    PrivateLinearRegression,
+    PrivateLinearSVC,
+    PrivateLogisticRegression,
+    PrivateScaler,
+)
+from reticent.noise import Source
+from reticent.privacy import Budget, Entry, Guarantee, Ledger
+from reticent.vertical import messages
+from reticent.vertical.plan import Terms, promise
+
+_MANY = 128  # so many rows put one score far ahead of the others, where Laplace noise tells most
+
+
+class _Generous(Ledger):
+    """Pays for everything without a look: what is audited is the messages, not the accounts."""
+
+    def spend(self, guarantee: Guarantee, what: str) -> Entry:
+        return Entry(what, guarantee, "")
+
+
+def _asked(party: vertical.Party, request: messages.Message) -> Any:
+    answer = messages.decode(party.handle(request.encode()))
+    if isinstance(answer, messages.Refusal):
+        raise RuntimeError(f"a request was refused: {answer.text}")
+    return answer
+
+
+def _told(plan: vertical.Plan, terms: Terms) -> Run:
+    """All that a party says to a coordinator that pushes every record's slope to its clip."""
+    claim = promise(plan, terms)
+    budget = Budget(1e6, 1e-3, terms.neighbours)
+
+    def run(data: Any, source: Source) -> Outcome:
+        X, y = data
+        party = vertical.Party(
+            "honest", X, ids=range(len(X)), ledger=_Generous(budget), key=bytes(16), labels=y
+        )
+        _asked(party, plan.request(bytes(16), 1))
+        sequence, seen = 2, []
+        for t in range(plan.rounds):
+            push = np.full(plan.sketch_size, 1e6 if t % 2 == 0 else -1e6)
+            step = messages.Step(run=bytes(16), sequence=sequence, round=t, last=False, others=push)
+            choice = _asked(party, step)
+            seen += [[choice.column, choice.sign], choice.value, choice.sketch]
+            sequence += 1
+        if plan.columns and plan.value_scale:
+            fetch = messages.Fetch(run=bytes(16), sequence=sequence, column=choice.column)
+            seen.append(_asked(party, fetch).sketch)
+            sequence += 1
+        if plan.labels == "send":
+            seen.append(_asked(party, messages.AskLabels(run=bytes(16), sequence=sequence)).sketch)
+        return Outcome(seen, claim)
+
+    return run
+
+
+def _rows(neighbours: str, rows: int, places: Iterable[int] = (0,)) -> Iterator[Pair]:
+    for place in places:
+        for size in (1.0, 3.0, HUGE, TINY):
+            X, y = np.zeros((rows, 2)), np.zeros(rows)
+            X[:, 0] = float(rows == _MANY)
+            other, labels = X.copy(), y.copy()
+            X[place], y[place] = (size, -size), size
+            other[place] = 0.0
+            if neighbours == "replace":
+                other[place], labels[place] = -X[place], -y[place]
+            yield Pair((X, y), (other, labels), f"row {place} holds {size:g}")
+
+
+def columns() -> Iterator[Case]:
+    """The feature-distributed protocol: one party against all others, and whole runs."""
+    rows = 4
+    for neighbours in BOTH:
+        terms = Terms(neighbours=neighbours)
+        moved = terms.moved(1.0)
+        plan = partial(
+            vertical.Plan, clip=2.0, selection_scale=8.0 * moved, sketch_scale=4.0 * moved
+        )
+        plans = {
+            "choices and values": plan(
+                rows=rows, rounds=3, columns=1, value_scale=9.0 * moved, sketch_size=rows
+            ),
+            "choices, laplace": plan(
+                rows=_MANY, rounds=2, columns=0, sketch_size=_MANY, selection="laplace"
+            ),
+            "unsketched columns": plan(rows=rows, rounds=1, columns=1, sketch_size=rows),
+            "sketches": plan(rows=rows, rounds=1, columns=1, sketch_size=2, sketch_spread=2),
+            "labels": plan(
+                rows=rows, rounds=0, columns=0, labels="send", label_scale=3.0 * moved,
+                sketch_size=2, sketch_spread=2,
+            ),
+        }  # fmt: skip
+        for words, made in plans.items():
+            yield case(
+                f"Party, {words}, {neighbours}", _told(made, terms),
+                partial(_rows, neighbours, made.rows, (0, made.rows - 1)), delta=1e-3,
+            )  # fmt: skip
+        # an honest coordinator pushes no slope to its clip: what one run shows is far below the claim
+        for variant in ("ball", "product"):
+            yield case(
+                f"Coordinator, {variant}, {neighbours}",
+                _coordinated(Budget(2.0, 1e-3, neighbours), variant),
+                partial(_rows, neighbours, rows), delta=1e-3, quick=False,
+            )  # fmt: skip
+        yield case(
+            f"one_shot_sketch, {neighbours}", _sketched(Budget(1.0, 1e-6, neighbours)),
+            partial(_rows, neighbours, rows),
+        )  # fmt: skip
+
+
+def _coordinated(budget: Budget, variant: str) -> Run:
+    def run(data: Any, source: Source) -> Outcome:
+        X, y = data
+        parties = {
+            name: vertical.Party(name, X[:, [k]], ids=range(len(X)), ledger=_Generous(budget),
+                                 key=bytes(16), labels=y)
+            for k, name in enumerate(("a", "b"))
+        }  # fmt: skip
+        found = vertical.Coordinator(vertical.InProcess(parties)).run(
+            budget=budget, rounds=2, columns=1, variant=variant, seed=0
+        )
+        return Outcome(found.point, found.guarantee)
+
+    return run
+
+
+def _sketched(budget: Budget) -> Run:
+    def run(data: Any, source: Source) -> Outcome:
+        X, y = data
+        found = vertical.one_shot_sketch(
+            [X[:, :1], X[:, 1:]], y, budget=budget, sketch_size=2, radius=1.0
+        )
+        return Outcome(found.point, found.guarantee)
+
+    return run
+
+
+# Estimators -------------------------------------------------------------------------------------
+
+
+def _fitted(make: Callable[[], Any], *names: str) -> Run:
+    def run(data: Any, source: Source) -> Outcome:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = make().fit(*data)
+        return Outcome([getattr(model, name) for name in names], model.guarantee_)
+
+    return run
+
+
+def _minimiser(setting: str, make: Callable[[], Any], here: Any, there: Any) -> Case:
+    pair = Pair(here, there, "a record three times too long")
+    check = partial(minimisers.minimiser, setting, _fitted(make, "coef_"), [pair])
+    return Case(setting, check)
+
+
+def estimators() -> Iterator[Case]:
+    """The faces: each estimator with each of its solvers, and the scaler."""
+    rows = 4
+    one, none = np.array([[3.0], [0.0]]), np.zeros((2, 1))
+    y = np.array([1, 1])
+    for neighbours in BOTH:
+        b: dict[str, Any] = {"epsilon": 4.0, "neighbours": neighbours, "fit_intercept": False}
+        other = none if neighbours == "zero-out" else -one
+        logistic = partial(PrivateLogisticRegression, regularizer=100.0, **b)
+        classifiers: dict[str, Any] = {
+            "PrivateLogisticRegression": partial(logistic, classes=[-1, 1]),
+            "PrivateLogisticRegression, pure": partial(logistic, classes=[-1, 1], delta=0.0),
+            "PrivateLinearSVC": partial(PrivateLinearSVC, regularizer=300.0, classes=[-1, 1], **b),
+        }
+        for words, make in classifiers.items():
+            yield _minimiser(f"{words}, {neighbours}", make, (one, y), (other, y))
+        if neighbours == "zero-out":
+            three = np.array([0, 1])
+            yield _minimiser(
+                "PrivateLogisticRegression, three classes, zero-out",
+                partial(logistic, classes=[0, 1, 2]), (one, three), (none, three),
+            )  # fmt: skip
+            yield _minimiser(
+                "PrivateLogisticRegression, sample weights, zero-out",
+                partial(logistic, classes=[-1, 1], weight_bound=2.0),
+                (one, y, np.array([9.0, 1.0])), (one, y, np.array([0.0, 1.0])),
+            )  # fmt: skip
+        small = b | {"epsilon": 1.0}
+        yield case(
+            f"PrivateLogisticRegression, gradient-descent, {neighbours}",
+            _fitted(partial(PrivateLogisticRegression, solver="gradient-descent", classes=[-1, 1],
+                            **small), "coef_"),
+            partial(labelled, neighbours, rows, 2),
+        )  # fmt: skip
+        regression = partial(PrivateLinearRegression, **small)
+        regressors: dict[str, Any] = {
+            "PrivateLinearRegression, sufficient-statistics": partial(
+                regression, solver="sufficient-statistics"
+            ),
+            "PrivateLinearRegression, adassp": partial(regression, solver="adassp"),
+            "PrivateLinearRegression, gradient-descent": partial(
+                regression, solver="gradient-descent"
+            ),
+            "PrivateLasso, frank-wolfe": partial(PrivateLasso, solver="frank-wolfe", **small),
+            "PrivateLasso, sufficient-statistics": partial(
+                PrivateLasso, solver="sufficient-statistics", **small
+            ),
+        }
+        for words, make in regressors.items():
+            yield case(
+                f"{words}, {neighbours}", _fitted(make, "coef_"),
+                partial(products, neighbours, rows),
+            )  # fmt: skip
+        high, low = np.array([7.0, 0.0]), np.array([-7.0, 0.0])
+        there = (none, high) if neighbours == "zero-out" else (one, low)
+        yield _minimiser(
+            f"PrivateLinearRegression, objective-perturbation, {neighbours}",
+            partial(PrivateLinearRegression, solver="objective-perturbation", regularizer=30.0, **b),
+            (one, high), there,
+        )  # fmt: skip
+        for delta in (1e-6, 0.0):
+            scaler = partial(
+                PrivateScaler, (-2.0, 2.0), epsilon=1.0, delta=delta, neighbours=neighbours
+            )
+            yield case(
+                f"PrivateScaler, {neighbours}, {'gaussian' if delta else 'gamma'}",
+                _fitted(scaler, "center_", "scale_"), partial(_moments, neighbours, rows),
+            )  # fmt: skip
+        yield from _online(neighbours)
+
+
+def _moments(neighbours: str, rows: int) -> Iterator[Pair]:
+    """Scaled to [-1, 1] a record adds its entries and their squares; a blanked one adds nothing."""
+    for size in (2.0, 50.0, HUGE, TINY, 1.0):
+        for other in (0.0,) if neighbours == "zero-out" else (-size, 0.0, 2.0):
+            X, Y = np.zeros((rows, 2)), np.zeros((rows, 2))
+            X[0], Y[0] = size, other
+            yield Pair((X,), (Y,), f"a record of {size:g} becomes {other:g}")
+
+
+def _steps(neighbours: str, label: float) -> Iterator[Pair]:
+    for here, there, _, why in (*tables(neighbours, 3, 2), *wrong(neighbours, 3)):
+        y = np.full(len(here), label)
+        yield Pair((here, y), (there, y), why)
+
+
+def _online(neighbours: str) -> Iterator[Case]:
+    """Stream estimators one record at a time, and their River twins; pushed to where slopes are largest."""
+    common: dict[str, Any] = {
+        "fit_intercept": False, "ridge": 1.0, "coefficient_norm": 1e6, "horizon": 3,
+        "epsilon": 1.0, "delta": 1e-6, "neighbours": neighbours,
+    }  # fmt: skip
+
+    def streamed(make: Callable[[], Any]) -> Run:
+        def run(data: Any, source: Source) -> Outcome:
+            X, y = data
+            model, seen = make(), []
+            for k in range(len(X)):
+                model.partial_fit(X[k : k + 1], y[k : k + 1])
+                seen.append([model.coef_, model.intercept_])
+            return Outcome(seen, model.guarantee_)
+
+        return run
+
+    far, both = (pushed(-40.0),), (pushed(-40.0), pushed(40.0))
+    logistic = partial(OnlineLogisticRegression, **common)
+    yield case(
+        f"OnlineLogisticRegression, {neighbours}", streamed(partial(logistic, classes=[-1, 1])),
+        partial(_steps, neighbours, 1.0), starts=far,
+    )  # fmt: skip
+    yield case(
+        f"OnlineLogisticRegression, three classes, {neighbours}",
+        streamed(partial(logistic, classes=[0, 1, 2])), partial(_steps, neighbours, 1.0), starts=both,
+    )  # fmt: skip
+    yield case(
+        f"OnlineLinearRegression, {neighbours}", streamed(partial(OnlineLinearRegression, **common)),
+        partial(_steps, neighbours, 7.0), starts=(*far, silent),
+    )  # fmt: skip
+    try:
+        from reticent.estimators import river
+    except ImportError:  # River is an extra
+        return
+
+    def learnt(make: Callable[[], Any]) -> Run:
+        def run(data: Any, source: Source) -> Outcome:
+            X, y = data
+            model, seen = make(), []
+            for row, label in zip(X, y, strict=True):
+                model.learn_one({"a": float(row[0]), "b": float(row[1])}, label)
+                seen.append(_weights(model))
+            return Outcome(seen, model.guarantee)
+
+        return run
+
+    yield case(
+        f"river.OnlineLogisticRegression, {neighbours}",
+        learnt(partial(
+            river.OnlineLogisticRegression, features=["a", "b"], classes=(-1, 1), **common
+        )),
+        partial(_steps, neighbours, 1.0), starts=far,
+    )  # fmt: skip
+    yield case(
+        f"river.OnlineLinearRegression, {neighbours}",
+        learnt(partial(river.OnlineLinearRegression, features=["a", "b"], **common)),
+        partial(_steps, neighbours, 7.0), starts=(*far, silent),
+    )  # fmt: skip
+
+
+def _weights(model: Any) -> FloatArray:
+    return np.array(list(model.weights.values()))

@@ -1,0 +1,335 @@
+"""White-box lines of what sees one record after the other: running totals, online learners and bandits.
+
+Sets are so large that decisions show the noisy totals behind them. A window's stream ends where its promise does: so
+many outputs after the record came, its own included.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from reticent import bandit, losses, online, sets, sums
+from reticent.audit.whitebox import Outcome, Pair, pushed
+from reticent.audit.whitebox_records import (
+    BOTH,
+    FAR,
+    HUGE,
+    TINY,
+    Case,
+    FloatArray,
+    Run,
+    case,
+    tables,
+    wrong,
+)
+from reticent.noise import Source
+from reticent.privacy import Budget
+
+# Running totals ---------------------------------------------------------------------------------
+
+
+def _total(make: Callable[[], sums.RunningTotal], one_by_one: bool = False) -> Run:
+    def run(data: FloatArray, source: Source) -> Outcome:
+        total = make()
+        if one_by_one:
+            return Outcome([total.add(row if row.any() else None) for row in data], total.guarantee)
+        return Outcome(total.run(data), total.guarantee)
+
+    return run
+
+
+def _plain(neighbours: str, rows: int, dim: int) -> Iterator[Pair]:
+    for here, there, _, why in tables(neighbours, rows, dim, range(0, rows, 2)):
+        yield Pair(here, there, why)
+
+
+def _windows(neighbours: str, window: int, dim: int) -> Iterator[Pair]:
+    for place in (0, window - 1, window, window + 1):
+        made = list(tables(neighbours, place + window, dim, (place,)))
+        for here, there, _, why in made if place == 0 else made[1:2]:
+            yield Pair(here, there, why)
+
+
+def _epochs(rows: int, places: Iterable[int]) -> Iterator[Pair]:
+    for place in places:
+        here, there = np.zeros((rows, 1)), np.zeros((rows, 1))
+        here[place] = 3.0
+        yield Pair(here, there, f"row {place} three times too long, blanked")
+
+
+def totals() -> Iterator[Case]:
+    """Every running total, by kind of noise, relation, precision and life."""
+    rows, dim, window = 8, 2, 4
+    kinds: list[tuple[str, Any, bool]] = [
+        ("Tree, Honaker", partial(sums.Tree, estimator="honaker"), False),
+        ("Tree, plain", partial(sums.Tree, estimator="plain"), False),
+        ("Correlated", sums.Correlated, False),
+        ("Independent", sums.Independent, False),
+        ("Tree, plain, laplace", partial(sums.Tree, estimator="plain", noise="laplace"), True),
+        ("Tree, plain, gamma", partial(sums.Tree, estimator="plain", noise="gamma"), True),
+        ("Independent, laplace", partial(sums.Independent, noise="laplace"), True),
+        ("Independent, gamma", partial(sums.Independent, noise="gamma"), True),
+    ]
+    for at, (words, make, pure) in enumerate(kinds):
+        for neighbours, precision in (
+            (BOTH[0], "lattice"),
+            (BOTH[1], "lattice"),
+            (BOTH[0], "float"),
+        ):
+            budget = Budget(1.0, 0.0 if pure else 1e-6, neighbours)
+            build = partial(make, dim, rows, budget=budget, noise_precision=precision)
+            yield case(
+                f"{words}, {neighbours}, {precision}", _total(build, one_by_one=at % 2 == 1),
+                partial(_plain, neighbours, rows, dim), quick=precision == "lattice" or at == 0,
+            )  # fmt: skip
+    moving: list[tuple[str, Any, bool]] = [
+        ("WindowTree", sums.WindowTree, False),
+        ("WindowTree, laplace", partial(sums.WindowTree, noise="laplace"), True),
+        ("WindowTree, gamma", partial(sums.WindowTree, noise="gamma"), True),
+        ("Correlated, window", sums.Correlated, False),
+    ]
+    for words, make, pure in moving:
+        for neighbours in BOTH:
+            budget = Budget(1.0, 0.0 if pure else 1e-6, neighbours, window)
+            yield case(
+                f"{words} of {window}, {neighbours}", _total(partial(make, dim, budget=budget)),
+                partial(_windows, neighbours, window, dim),
+            )  # fmt: skip
+    # the first epoch has 256 steps: only a stream of that length shows all of a record
+    budget = Budget(1.0, 1e-6)
+    yield case(
+        "Correlated, first epoch of 256", _total(partial(sums.Correlated, 1, budget=budget)),
+        partial(_epochs, 256, (0,)),
+    )  # fmt: skip
+    yield case(
+        "Tree, plain, two epochs", _total(
+            partial(sums.Tree, 1, None, budget=budget, estimator="plain")
+        ), partial(_epochs, 258, (0, 255, 256)),
+    )  # fmt: skip
+
+
+# Online learners --------------------------------------------------------------------------------
+
+
+def _learner(make: Callable[[], online.OnlineLearner], compiled: bool = True) -> Run:
+    """Records, labels and which of them are there, all at once or one by one."""
+
+    def run(data: Any, source: Source) -> Outcome:
+        X, y, present = data
+        learner = make()
+        if compiled:
+            play = learner.run(X, y, present=present, keep=len(X), keep_records=False)
+            return Outcome([play.decisions, learner.decision], learner.guarantee)
+        seen = []
+        for k in range(len(X)):
+            record = X[k] if y is None else (X[k], y[k])
+            seen.append(learner.observe(record if present[k] else None))
+        return Outcome(seen, learner.guarantee)
+
+    return run
+
+
+def _stream(
+    neighbours: str, here: FloatArray, there: FloatArray, place: int, why: str, y: Any = None
+) -> Pair:
+    """A blanked record is a gap in the stream."""
+    present = np.ones(len(here), dtype=bool)
+    missing = present.copy()
+    missing[place] = neighbours != "zero-out"
+    return Pair((here, y, present), (there, y, missing), why)
+
+
+def _streams(neighbours: str, rows: int, dim: int) -> Iterator[Pair]:
+    for found in tables(neighbours, rows, dim):
+        yield _stream(neighbours, *found)
+
+
+def _moving(neighbours: str, window: int, dim: int) -> Iterator[Pair]:
+    for place in (0, window, window + 1):
+        for found in [*tables(neighbours, place + window, dim, (place,))][1:8:3]:
+            yield _stream(neighbours, *found)
+
+
+def _wrong(neighbours: str, rows: int) -> Iterator[Pair]:
+    for found in wrong(neighbours, rows):
+        yield _stream(neighbours, *found, y=np.ones(rows))
+
+
+def _squares(neighbours: str, rows: int) -> Iterator[Pair]:
+    """Records with labels at and beyond the bounds, for squared losses in one dimension."""
+    present = np.ones(rows, dtype=bool)
+    for place in (0, rows - 1):
+        for size, label in ((1.0, 1.0), (3.0, 7.0), (HUGE, HUGE), (TINY, 1.0), (1.0, 0.0)):
+            X, y = np.zeros((rows, 1)), np.zeros(rows)
+            X[place], y[place] = size, label
+            other, labels, missing = np.zeros((rows, 1)), np.zeros(rows), present.copy()
+            if neighbours == "zero-out":
+                missing[place] = False
+            else:
+                other[place], labels[place] = size, -label
+            words = f"row {place} is {size:g} with label {label:g}"
+            yield Pair((X, y, present), (other, labels, missing), words)
+
+
+class _Towards(online.Rule):
+    """A rule of a user's own: a step against the noisy total."""
+
+    def prepare(self, problem: online.Problem) -> None:
+        self._center = np.asarray(problem.center)
+
+    def start(self) -> FloatArray:
+        return self._center
+
+    def step(self, moment: online.Moment) -> FloatArray:
+        return np.asarray(self._center - 0.1 * moment.total)
+
+
+class _Plain(sets.Simplex):
+    """A simplex as a user would write it: without a kernel."""
+
+    kernel = None  # type: ignore[assignment]
+
+
+def learners() -> Iterator[Case]:
+    """Every online learner."""
+    rows, dim = 6, 2
+    ball = sets.L2Ball(dim, FAR)
+    linear, strong = losses.Linear(), losses.Linear(ridge=1.0)
+    leader = partial(online.FollowTheRegularizedLeader, ball, linear, regularizer=1.0)
+    for neighbours in BOTH:
+        budget, pure = Budget(1.0, 1e-6, neighbours), Budget(1.0, 0.0, neighbours)
+        streams = partial(_streams, neighbours, rows, dim)
+        leaders: dict[str, Any] = {
+            "FollowTheRegularizedLeader": partial(leader, budget=budget, horizon=rows),
+            "FollowTheRegularizedLeader, pure": partial(leader, budget=pure, horizon=rows),
+            "FollowTheApproximateLeader": partial(
+                online.FollowTheApproximateLeader, ball, strong, step="projection", budget=budget,
+                horizon=rows,
+            ),
+        }  # fmt: skip
+        for words, make in leaders.items():
+            for compiled in (True, False):
+                yield case(
+                    f"{words}, {neighbours}, {'run' if compiled else 'one by one'}",
+                    _learner(make, compiled), streams, quick=compiled or neighbours == "replace",
+                )  # fmt: skip
+        yield case(
+            f"FollowTheRegularizedLeader, window of 4, {neighbours}",
+            _learner(partial(leader, budget=Budget(1.0, 1e-6, neighbours, 4))),
+            partial(_moving, neighbours, 4, dim),
+        )  # fmt: skip
+        # an adaptive learner: pushed far to the wrong side, the slope of a logistic loss is its bound
+        yield case(
+            f"FollowTheRegularizedLeader, logistic, {neighbours}",
+            _learner(partial(
+                online.FollowTheRegularizedLeader, ball, losses.Logistic(), regularizer=1e-3,
+                budget=budget, horizon=4,
+            )),
+            partial(_wrong, neighbours, 4), starts=(pushed(-6.0),),
+        )  # fmt: skip
+        # decisions of a local step say little of the totals behind them, which an uncompiled set shows
+        yield case(
+            f"FollowTheApproximateLeader, local-linear, {neighbours}",
+            _learner(partial(
+                online.FollowTheApproximateLeader, _Plain(3), strong, step="local-linear",
+                budget=budget, horizon=4,
+            ), compiled=False),
+            partial(_streams, neighbours, 4, 3),
+        )  # fmt: skip
+        yield case(
+            f"Learner with a rule of one's own, {neighbours}",
+            _learner(partial(
+                online.Learner, ball, _Towards(), linear, budget=budget, horizon=rows
+            )), streams,
+        )  # fmt: skip
+        inners = (("implicit", online.ImplicitGradient()), ("gradient", online.GradientDescent()))
+        for words, inner in inners:
+            for precision in ("lattice", "float"):
+                yield case(
+                    f"PerturbedIterates, {words}, {neighbours}, {precision}",
+                    _learner(partial(
+                        online.PerturbedIterates, sets.L2Ball(dim, 1e3), strong, inner=inner,
+                        budget=budget, horizon=rows, noise_precision=precision,
+                    )),
+                    streams, normals=precision == "float", quick=precision == "lattice",
+                )  # fmt: skip
+        # a decision says less than the two totals behind it; several, with noise a known way apart, say all
+        yield case(
+            f"QuadraticLeader, {neighbours}",
+            _learner(partial(
+                online.QuadraticLeader, sets.L2Ball(1, 1e6), losses.Squared(ridge=0.5),
+                budget=budget, horizon=3,
+            )),
+            partial(_squares, neighbours, 3), repeats=4,
+        )  # fmt: skip
+
+
+# Bandits ----------------------------------------------------------------------------------------
+
+
+def _played(make: Callable[[], bandit.Bandit], see: Callable[[FloatArray], float]) -> Run:
+    """Values told one by one (None: the null record); what is seen is every decision."""
+
+    def run(data: Any, source: Source) -> Outcome:
+        learner = make()
+        seen = []
+        for value in data:
+            learner.ask()
+            seen.append(see(learner.decision))
+            learner.tell(value)
+        return Outcome(seen, learner.guarantee)
+
+    return run
+
+
+def _logit(point: FloatArray) -> float:
+    """On a simplex with two corners the entropy's response is a logit of the noisy total."""
+    return math.log(point[0] / point[1])
+
+
+def _first(point: FloatArray) -> float:
+    return float(point[0])
+
+
+def _values(neighbours: str, plays: int) -> Iterator[Pair]:
+    for place in (0, 1, plays // 2):
+        for size in (1.0, 5.0, HUGE) if place == 0 else (5.0,):
+            here: list[float | None] = [0.0] * plays
+            there = list(here)
+            here[place], there[place] = size, None if neighbours == "zero-out" else -size
+            yield Pair(here, there, f"value {place} is {size:g}")
+
+
+def bandits() -> Iterator[Case]:
+    """Both bandits. The batches of the last plays are never released, so the record comes early."""
+    plays = 6
+    common: dict[str, Any] = {
+        "horizon": plays, "lipschitz": 1.0, "values": (-1.0, 1.0), "step": 1e-3, "smoothing": 0.3
+    }  # fmt: skip
+    for neighbours in BOTH:
+        budget, pure = Budget(1.0, 1e-6, neighbours), Budget(1.0, 0.0, neighbours)
+        free = partial(
+            bandit.ProjectionFreeBandit, sets.Simplex(2), batches=plays, mirror="entropy", **common
+        )
+        makes: dict[str, tuple[Any, Callable[[FloatArray], float]]] = {
+            "correlated": (partial(free, budget, centring="middle"), _logit),
+            "tree, not stale": (
+                partial(free, budget, centring="middle", total="tree", stale=False), _logit
+            ),
+            "laplace": (partial(free, pure, centring="middle", noise="laplace"), _logit),
+            "gamma": (partial(free, pure, centring="middle", noise="gamma"), _logit),
+            "adaptive": (partial(free, budget, centring="adaptive"), _logit),
+            "projected": (
+                partial(bandit.ProjectedBandit, sets.Box([-1.0], [1.0]), budget, **common), _first
+            ),
+        }  # fmt: skip
+        for words, (make, see) in makes.items():
+            name = "ProjectedBandit" if words == "projected" else f"ProjectionFreeBandit, {words}"
+            yield case(
+                f"{name}, {neighbours}", _played(make, see), partial(_values, neighbours, plays)
+            )

@@ -1,0 +1,346 @@
+"""The door: the one place where a record's contribution is measured, on its way into a release.
+
+A vector ``v`` times a number ``scale`` is written into memory of the library's own and measured
+there, and what was measured is what is used; whatever was checked before, elsewhere or in the
+caller's memory is trusted for nothing. Running totals, learners and bandits add it to a total in
+whole lattice steps (:func:`admit`); solvers that add up in floating point use it as it is
+(:func:`bounded_row`). A loop for which a function call a row is too slow calls the parts of these by
+itself: :func:`fill` writes and measures, and what exceeds the :func:`largest_square` goes to :func:`cut`.
+
+The square of the length is computed from the very numbers that are passed on, and they pass only
+if it is at most the square of the limit. Infinity and NaN fail that comparison. What fails it is
+scaled by powers of two, so that nothing overflows and nothing that matters vanishes, cut to the
+limit, and measured again; what still fails contributes nothing. Why a measured length bounds the
+true one, to the last bit, is proved in docs/lattice.md.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from reticent._compile import compiled
+
+WHOLE = 0  # passed as it came
+CLIPPED = 1  # was longer than the limit and has been scaled down
+REFUSED = -1  # was not finite and contributes nothing
+
+_LARGEST = 1.7976931348623157e308
+# A measured square is off by rounding, and by what vanished of squares below the smallest double;
+# at this size or more only rounding counts.
+_FAINT = 1e-290
+# Between these the square of a limit, and of anything that it is compared with, is such a number.
+_LOW, _HIGH = 1e-140, 1e150
+
+
+@compiled
+def margin(dim):  # type: ignore[no-untyped-def]
+    """A measured length is off from the true one by at most this, relatively; with room to spare."""
+    return (dim + 16) * 2.0**-52
+
+
+@compiled
+def shortening(dim):  # type: ignore[no-untyped-def]
+    """What is cut to the limit is shorter than it by this share, so that a second look finds no excess."""
+    return max(2.0**-40, 2.0 * margin(dim))
+
+
+@compiled
+def largest_square(limit):  # type: ignore[no-untyped-def]
+    """The largest measured square that passes; none does where squares are not to be trusted."""
+    return limit * limit if _LOW <= limit <= _HIGH else -1.0
+
+
+@compiled
+def fill(rows, r, scale, out, q):  # type: ignore[no-untyped-def]
+    """Write row r times the scale into row q, and return the sum of the squares of what was written.
+
+    Four sums at a time: one alone would wait for each addition to finish. The order is written out
+    rather than left to the compiler, which could then square the row and the scale apart. (Rows by
+    their numbers: views of them, handed on, would cost more than reading them.)
+    """
+    n = out.shape[1]
+    a0 = a1 = a2 = a3 = 0.0
+    whole = n - n % 4
+    for i in range(0, whole, 4):
+        w0 = rows[r, i] * scale
+        w1 = rows[r, i + 1] * scale
+        w2 = rows[r, i + 2] * scale
+        w3 = rows[r, i + 3] * scale
+        out[q, i] = w0
+        out[q, i + 1] = w1
+        out[q, i + 2] = w2
+        out[q, i + 3] = w3
+        a0 += w0 * w0
+        a1 += w1 * w1
+        a2 += w2 * w2
+        a3 += w3 * w3
+    for i in range(whole, n):
+        w = rows[r, i] * scale
+        out[q, i] = w
+        a0 += w * w
+    return (a0 + a1) + (a2 + a3)
+
+
+@compiled
+def dot_and_copy(rows, r, x, out):  # type: ignore[no-untyped-def]
+    """<row r, x>, the row's squared length, and the row in memory of one's own, all of one reading.
+
+    The order of summation of the product is that of `reticent.online.kernels.dot`.
+    """
+    n = x.size
+    a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = 0.0
+    b0 = b1 = b2 = b3 = 0.0
+    whole = n - n % 8
+    for i in range(0, whole, 8):
+        w0 = rows[r, i]
+        w1 = rows[r, i + 1]
+        w2 = rows[r, i + 2]
+        w3 = rows[r, i + 3]
+        w4 = rows[r, i + 4]
+        w5 = rows[r, i + 5]
+        w6 = rows[r, i + 6]
+        w7 = rows[r, i + 7]
+        out[i] = w0
+        out[i + 1] = w1
+        out[i + 2] = w2
+        out[i + 3] = w3
+        out[i + 4] = w4
+        out[i + 5] = w5
+        out[i + 6] = w6
+        out[i + 7] = w7
+        a0 += w0 * x[i]
+        a1 += w1 * x[i + 1]
+        a2 += w2 * x[i + 2]
+        a3 += w3 * x[i + 3]
+        a4 += w4 * x[i + 4]
+        a5 += w5 * x[i + 5]
+        a6 += w6 * x[i + 6]
+        a7 += w7 * x[i + 7]
+        b0 += w0 * w0 + w4 * w4
+        b1 += w1 * w1 + w5 * w5
+        b2 += w2 * w2 + w6 * w6
+        b3 += w3 * w3 + w7 * w7
+    if n - whole >= 4:
+        w0 = rows[r, whole]
+        w1 = rows[r, whole + 1]
+        w2 = rows[r, whole + 2]
+        w3 = rows[r, whole + 3]
+        out[whole] = w0
+        out[whole + 1] = w1
+        out[whole + 2] = w2
+        out[whole + 3] = w3
+        a0 += w0 * x[whole]
+        a1 += w1 * x[whole + 1]
+        a2 += w2 * x[whole + 2]
+        a3 += w3 * x[whole + 3]
+        b0 += w0 * w0
+        b1 += w1 * w1
+        b2 += w2 * w2
+        b3 += w3 * w3
+        whole += 4
+    for i in range(whole, n):
+        w = rows[r, i]
+        out[i] = w
+        a4 += w * x[i]
+        b0 += w * w
+    product = ((a0 + a1) + (a2 + a3)) + ((a4 + a5) + (a6 + a7))
+    return product, (b0 + b1) + (b2 + b3)
+
+
+@compiled
+def cut(v, scale, limit, out):  # type: ignore[no-untyped-def]
+    """What `fill` cannot pass, cut to the limit: too long, not finite, or beyond a double on the way."""
+    n = out.size
+    largest = 0.0
+    finite = abs(scale) <= _LARGEST
+    for i in range(n):
+        w = v[i]
+        out[i] = w
+        size = abs(w)
+        if not size <= _LARGEST:
+            finite = False
+        largest = max(largest, size)
+    code = WHOLE if finite else REFUSED
+    if not finite or largest == 0.0 or scale == 0.0:
+        out[:] = 0.0
+        return code
+    # Divided by a power of two the entries are below 1, and the length is between 1/2 and sqrt(n).
+    exponent = math.frexp(largest)[1]
+    square = 0.0
+    for i in range(n):
+        w = math.ldexp(out[i], -exponent)
+        out[i] = w
+        square += w * w
+    length = math.sqrt(square)
+    mantissa, shift = math.frexp(scale)
+    shift += exponent
+    size = math.ldexp(abs(mantissa) * length, shift)  # infinite if it is beyond a double
+    slack = 2.0 * margin(n)
+    if size <= limit * (1.0 - slack):
+        for i in range(n):
+            out[i] = math.ldexp(out[i] * mantissa, shift)
+    else:
+        if size * (1.0 - slack) > limit:
+            code = CLIPPED
+        target = math.copysign(limit * (1.0 - shortening(n)), scale)
+        for i in range(n):
+            out[i] = out[i] * target / length
+    unit = math.ldexp(1.0, min(1000, max(-1000, -math.frexp(limit)[1])))
+    square = 0.0
+    for i in range(n):
+        square += (out[i] * unit) * (out[i] * unit)
+    if not square <= (limit * unit) * (limit * unit):
+        out[:] = 0.0
+        code = REFUSED
+    return code
+
+
+@compiled
+def bounded_row(rows, r, scale, limit, out, q):  # type: ignore[no-untyped-def]
+    """Write row ``r`` times the scale, cut to the limit, into row ``q``; what became of it is returned.
+
+    Parameters
+    ----------
+    rows : array
+        Read here and nowhere else: another thread may be writing to it. Not the memory of ``out``.
+    r : int
+        Which of the rows.
+    scale : float
+        Any double.
+    limit : float
+        The length that the result is cut to. Its true length exceeds that by less than the share
+        :func:`margin`.
+    out : array
+        What is written has as many entries as this has columns; zeros if the answer is ``REFUSED``.
+    q : int
+        Into which row of it.
+    """
+    code = WHOLE
+    if not fill(rows, r, scale, out, q) <= largest_square(limit):
+        code = cut(rows[r], scale, limit, out[q])
+    return code
+
+
+@compiled
+def bounded(v, scale, limit, out):  # type: ignore[no-untyped-def]
+    """`bounded_row` for vectors."""
+    return bounded_row(v.reshape(1, -1), 0, scale, limit, out.reshape(1, -1), 0)
+
+
+@compiled
+def add_truncated(total, steps):  # type: ignore[no-untyped-def]
+    """Add what has been measured: toward zero to whole steps, or as it is to a total in floating point."""
+    for i in range(total.size):
+        total[i] += total.dtype.type(steps[i])
+
+
+@compiled
+def admit(v, scale, limit, total, work):  # type: ignore[no-untyped-def]
+    """Add ``v * scale``, cut to the limit, to an exact total; what became of it is returned.
+
+    Everything is in lattice steps. Truncation toward zero makes no entry longer, so the limit holds
+    for what is added.
+    """
+    code = bounded(v, scale, limit, work)
+    add_truncated(total, work)
+    return code
+
+
+@compiled
+def passes(square, scale, most):  # type: ignore[no-untyped-def]
+    """Whether a row that `dot_and_copy` has measured, times the scale, is within a limit.
+
+    ``most`` is the :func:`largest_square` of that limit, less a few times the :func:`margin`: what does
+    not pass goes through :func:`admit_product`, as a gradient does that was computed elsewhere.
+    """
+    return max(square, _FAINT) * scale * scale <= most
+
+
+@compiled
+def admit_product(row, slope, per_step, limit, total, work):  # type: ignore[no-untyped-def]
+    """`admit` of ``slope * row``, with the same result as for the product itself."""
+    for i in range(total.size):
+        row[i] *= slope
+    return admit(row, per_step, limit, total, work)
+
+
+@compiled(fastmath={"reassoc"})
+def finite(values):  # type: ignore[no-untyped-def]
+    """Whether all entries are finite: a convenience for errors that come before anything is done."""
+    total = 0.0
+    for i in range(values.size):
+        total += values[i] * 0.0
+    return total == 0.0
+
+
+@compiled
+def bounded_rows(rows, scale, limit, out):  # type: ignore[no-untyped-def]
+    """`bounded_row` for all of them; how many were clipped, and how many were refused and are zeros now."""
+    clipped = 0
+    refused = 0
+    most = largest_square(limit)
+    for r in range(rows.shape[0]):
+        if not fill(rows, r, scale, out, r) <= most:
+            code = cut(rows[r], scale, limit, out[r])
+            if code == REFUSED:
+                refused += 1
+            else:
+                clipped += code
+    return clipped, refused
+
+
+@compiled
+def count_beyond(rows, limit):  # type: ignore[no-untyped-def]
+    """How many rows `bounded_rows` would change: a convenience for who would rather not copy them."""
+    work = np.empty((1, rows.shape[1]))
+    beyond = 0
+    for r in range(rows.shape[0]):
+        if not fill(rows, r, 1.0, work, 0) <= largest_square(limit):
+            beyond += 1
+    return beyond
+
+
+@compiled
+def bounded_sparse_rows(indptr, data, scale, limit, out):  # type: ignore[no-untyped-def]
+    """`bounded_rows` for the entries of a CSR matrix without duplicates."""
+    clipped = 0
+    refused = 0
+    for r in range(indptr.size - 1):
+        start, stop = indptr[r], indptr[r + 1]
+        code = bounded(data[start:stop], scale, limit, out[start:stop])
+        if code == REFUSED:
+            refused += 1
+        else:
+            clipped += code
+    return clipped, refused
+
+
+def limit_for(norm: float, dim: int) -> float:
+    """The limit under which the true length, and not only the measured one, is at most ``norm``."""
+    return float(norm * (1.0 - margin(dim)))
+
+
+__all__ = [
+    "CLIPPED",
+    "REFUSED",
+    "WHOLE",
+    "add_truncated",
+    "admit",
+    "admit_product",
+    "bounded",
+    "bounded_row",
+    "bounded_rows",
+    "bounded_sparse_rows",
+    "count_beyond",
+    "cut",
+    "dot_and_copy",
+    "fill",
+    "finite",
+    "largest_square",
+    "limit_for",
+    "margin",
+    "passes",
+    "shortening",
+]

@@ -1,0 +1,11 @@
+"""The papers that this library follows: their formulas as printed, and their figures measured again.
+
+``calibration="published"`` takes its noise from here (:mod:`reticent.papers.calibrations`), to reproduce the
+papers' results; docs/errata.md tabulates claims against truth. Some of the formulas protect far less than
+they claim: ask :meth:`reticent.privacy.prescribed.Prescription.claim_is_proved` before use, or use
+``calibration="exact"``. The rest of the library knows none of this by name: it looks a formula up.
+"""
+
+from reticent.papers import calibrations as _calibrations  # noqa: F401 (registers them)
+from reticent.papers.formulas import *  # noqa: F403
+from reticent.papers.formulas import __all__ as __all__

@@ -1,0 +1,321 @@
+"""State files: encrypted under a key that is replaced with every save, whole or absent after a crash.
+
+A state holds clean sums, so its file is as secret as the data, and old versions of the file (in the blocks of
+a disk, a journal, a backup) are as secret as old data. Each version is therefore encrypted (AES-GCM) under a
+key of its own, which lives in a second file beside it, NAME.key, and is overwritten in place once the next
+version is safe. Old versions without that file reveal nothing; see docs/saved-states.md for what does.
+
+The key file has two slots. A save writes a new key to the spare slot, then replaces the state file in one
+step, then overwrites the old key, each synced before the next; whatever a crash leaves opens with one of the
+two keys, and the next save or load overwrites the other. All of it happens under a lock on the key file,
+so a file NAME.part that is found there was left by someone who was killed, and is removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - not on Windows, where nothing keeps two savers apart
+    fcntl = None  # type: ignore[assignment]
+
+FORMAT = 2
+_MAGIC = b"reticent-state\n"
+_SEALED = b"reticent-sealed\n"
+_KEY = 32
+_NAME = 16  # bytes of a key's hash, by which a file says which key opens it
+_SLOTS = (0, 4096)  # of the key file, in different blocks: writing one cannot tear the other
+_ONCE = bytes(12)  # a key encrypts one message, so its nonce may be fixed
+
+
+def check_kind(state: Any, cls: type, version: int) -> None:
+    """Refuse what is not a state of this class, or not of the version that is read here."""
+    kind = state.get("kind") if isinstance(state, dict) else type(state).__name__
+    if not isinstance(state, dict) or kind != cls.__name__:
+        raise ValueError(f"this is not a state of {cls.__name__} but of {kind!r}")
+    if state.get("version") != version:
+        raise ValueError(
+            f"the state has version {state.get('version')}, this version of Reticent reads {version}; "
+            "continue it with the version that wrote it"
+        )
+
+
+def _split(value: Any, arrays: list[np.ndarray]) -> Any:
+    if isinstance(value, np.ndarray):
+        arrays.append(np.ascontiguousarray(value))
+        return {"__array__": [len(arrays) - 1, value.dtype.str, list(value.shape)]}
+    if isinstance(value, dict):
+        return {key: _split(item, arrays) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_split(item, arrays) for item in value]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _join(value: Any, buffers: list[bytes]) -> Any:
+    if isinstance(value, dict):
+        if "__array__" in value:
+            index, dtype, shape = value["__array__"]
+            return np.frombuffer(buffers[index], np.dtype(dtype)).reshape(shape).copy()
+        return {key: _join(item, buffers) for key, item in value.items()}
+    return [_join(item, buffers) for item in value] if isinstance(value, list) else value
+
+
+def dumps(state: dict[str, Any]) -> bytes:
+    """A state as bytes, not encrypted: a JSON header and raw arrays; no pickle, so reading runs no code."""
+    arrays: list[np.ndarray] = []
+    tree = _split(state, arrays)
+    buffers = [array.tobytes() for array in arrays]
+    header = json.dumps({"format": FORMAT, "sizes": [len(b) for b in buffers], "state": tree})
+    body = len(header).to_bytes(8, "little") + header.encode() + b"".join(buffers)
+    return _MAGIC + hashlib.sha256(body).digest() + body
+
+
+def loads(data: bytes) -> dict[str, Any]:
+    """The inverse of :func:`dumps`; a damaged or foreign file is a ValueError."""
+    start = len(_MAGIC)
+    body = data[start + 32 :]
+    if not data.startswith(_MAGIC):
+        raise ValueError("this is not a saved Reticent state: it does not begin with its mark")
+    if hashlib.sha256(body).digest() != data[start : start + 32]:
+        raise ValueError(
+            "the saved state is damaged: its checksum does not match; use a whole copy"
+        )
+    length = int.from_bytes(body[:8], "little")
+    header = json.loads(body[8 : 8 + length])
+    if header["format"] != FORMAT:
+        raise ValueError(
+            f"the saved state has format {header['format']}, this version of Reticent reads format {FORMAT}; "
+            "continue it with the version that wrote it"
+        )
+    buffers, at = [], 8 + length
+    for size in header["sizes"]:
+        buffers.append(body[at : at + size])
+        at += size
+    return dict(_join(header["state"], buffers))
+
+
+class File:
+    """A state on disk; what :func:`reticent.save_state` and :func:`reticent.load_state` work on.
+
+    Parameters
+    ----------
+    path : str or path
+        Where the state is; its key is beside it, in a file of the same name with ``.key`` appended. Both
+        can be read by their owner only (mode 0600).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> file = File(folder.name + "/numbers.state")
+    >>> file.save({"number": 1})
+    >>> file.save({"number": 2})
+    >>> file.load()
+    {'number': 2}
+    >>> file.erase()
+    >>> file.exists()
+    False
+    >>> folder.cleanup()
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.key_path = self.path.with_name(self.path.name + ".key")
+        self._part = self.path.with_name(self.path.name + ".part")
+
+    def __repr__(self) -> str:
+        return f"File({str(self.path)!r})"
+
+    def exists(self) -> bool:
+        """Whether there is a state."""
+        return self.path.exists()
+
+    def save(self, state: dict[str, Any]) -> None:
+        """Replace the state. When this returns it has reached the disk; if it fails, the old one is there."""
+        data = dumps(state)
+        with self._keys(create=True) as (keys, _):
+            with contextlib.suppress(FileNotFoundError):
+                self._part.unlink()
+            live = self._live(keys)
+            spare = 1 if live == 0 else 0
+            key = AESGCM.generate_key(8 * _KEY)
+            _write(keys, spare, key)
+            self._replace(_SEALED + _name(key) + _encrypt(key, data))
+            _write(keys, 1 - spare, bytes(_KEY))
+
+    def _replace(self, data: bytes) -> None:
+        try:
+            handle = os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(handle, "wb") as file:
+                os.fchmod(handle, 0o600)  # whatever the umask
+                file.write(data)
+                file.flush()
+                os.fsync(handle)
+            os.replace(self._part, self.path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                self._part.unlink()
+            raise
+        _sync(self.path.parent)
+
+    def load(self) -> dict[str, Any]:
+        """Read the state; warns if others could read it, or its key."""
+        os.stat(self.path)
+        with self._keys(create=False) as (keys, writable):
+            for path in (self.path, self.key_path):
+                if os.stat(path).st_mode & 0o077:
+                    warnings.warn(
+                        f"{path} can be read by others; it is as secret as the data: chmod 600 it",
+                        stacklevel=3,
+                    )
+            data = self.path.read_bytes()
+            if data.startswith(_MAGIC):
+                raise ValueError(
+                    f"{self.path} is a state that an earlier version of Reticent saved, which this version "
+                    "cannot read; continue it with the version that wrote it"
+                )
+            if not data.startswith(_SEALED):
+                raise ValueError(
+                    f"{self.path} is not a saved Reticent state: it does not begin with its mark"
+                )
+            live = self._live(keys)
+            if live is None:
+                raise ValueError(
+                    f"{self.key_path} does not hold the key of this state; use the state and the key file of "
+                    "one moment, or a whole copy of both"
+                )
+            state = loads(_decrypt(_read(keys, live), data[len(_SEALED) + _NAME :]))
+            if writable:  # what a crash has left
+                if any(_read(keys, 1 - live)):
+                    _write(keys, 1 - live, bytes(_KEY))
+                with contextlib.suppress(FileNotFoundError):
+                    self._part.unlink()
+        return state
+
+    def erase(self) -> None:
+        """Remove the state, its key first, so that no copy of the file alone can be read; no error if absent."""
+        if self.key_path.exists():
+            with self._keys(create=False) as (keys, _):
+                for slot in (0, 1):
+                    _write(keys, slot, bytes(_KEY))
+        for path in (self.path, self._part, self.key_path):
+            path.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def _keys(self, *, create: bool) -> Iterator[tuple[int, bool]]:
+        """The key file, locked, and whether it can be written to."""
+        fresh, writable = create and not self.key_path.exists(), True
+        try:
+            handle = os.open(self.key_path, os.O_RDWR | (os.O_CREAT if create else 0), 0o600)
+        except FileNotFoundError:
+            if create:
+                raise
+            raise ValueError(
+                f"the key of this state is missing: there is no {self.key_path}; a state file of this version "
+                "cannot be read without it, and one of an earlier version not at all"
+            ) from None
+        except (PermissionError, OSError):
+            if create:
+                raise
+            handle, writable = os.open(self.key_path, os.O_RDONLY), False
+        try:
+            if fcntl is not None:
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            if fresh:
+                os.fchmod(handle, 0o600)
+                os.fsync(handle)
+                _sync(self.path.parent)
+            yield handle, writable
+        finally:
+            os.close(handle)
+
+    def _live(self, keys: int) -> int | None:
+        """The slot whose key opens the state that is there."""
+        with contextlib.suppress(FileNotFoundError), open(self.path, "rb") as file:
+            head = file.read(len(_SEALED) + _NAME)
+            for slot in (0, 1):
+                if head == _SEALED + _name(_read(keys, slot)):
+                    return slot
+        return None
+
+
+def _name(key: bytes) -> bytes:
+    return hashlib.blake2b(key, digest_size=_NAME, person=b"reticent key").digest()
+
+
+def _read(keys: int, slot: int) -> bytes:
+    return os.pread(keys, _KEY, _SLOTS[slot]).ljust(_KEY, b"\0")
+
+
+def _write(keys: int, slot: int, key: bytes) -> None:
+    if os.pwrite(keys, key, _SLOTS[slot]) != len(key):
+        raise OSError("the key of a state could not be written whole; is the disk full?")
+    os.fsync(keys)
+
+
+def _encrypt(key: bytes, data: bytes) -> bytes:
+    return AESGCM(key).encrypt(_ONCE, data, _SEALED)
+
+
+def _decrypt(key: bytes, data: bytes) -> bytes:
+    try:
+        return AESGCM(key).decrypt(_ONCE, data, _SEALED)
+    except InvalidTag:
+        raise ValueError("the saved state is damaged; use a whole copy") from None
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def save(state: dict[str, Any], path: str | os.PathLike[str]) -> None:
+    """Write a state so that it is whole or absent after a crash, readable by its owner only.
+
+    A state holds clean sums and the key of the noise to come: it is as secret as the data. It is encrypted
+    under a key that is replaced with every save and kept beside it, in ``PATH.key``; move both together.
+
+    Parameters
+    ----------
+    state : dict
+        What ``state()`` of a total, a learner, a bandit or an estimator returned.
+    path : str or path
+        Where to; what is there is replaced.
+
+    See Also
+    --------
+    reticent.load_state : Read it again.
+    reticent.committed : Save before outputs are seen, without having to think of it.
+    """
+    File(path).save(state)
+
+
+def load(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read a state that :func:`save` wrote; warns if others could read it.
+
+    Parameters
+    ----------
+    path : str or path
+        The state; its key is read from ``PATH.key``.
+
+    Returns
+    -------
+    dict
+        For ``from_state`` of the class whose state it is.
+    """
+    return File(path).load()

@@ -1,0 +1,35 @@
+"""Tables as data scientists have them: what the columns are, records as numbers, and the model file.
+
+A :class:`Schema` says what is known about the columns without looking at the records, an :class:`Encoder`
+turns records into features by it, and a :class:`Model` is what `reticent learn` writes and `reticent predict`
+reads. Nothing here draws noise or spends privacy.
+"""
+
+from reticent.tables.drafting import draft
+from reticent.tables.encoder import Encoded, Encoder
+from reticent.tables.model import Model
+from reticent.tables.schema import Column, Schema, TableError
+from reticent.tables.sources import (
+    Source,
+    batches,
+    count_records,
+    open_records,
+    open_source,
+    read,
+)
+
+__all__ = [
+    "Column",
+    "Encoded",
+    "Encoder",
+    "Model",
+    "Schema",
+    "Source",
+    "TableError",
+    "batches",
+    "count_records",
+    "draft",
+    "open_records",
+    "open_source",
+    "read",
+]

@@ -1,0 +1,250 @@
+"""Columns of records into the numbers that an estimator learns from, by the schema alone.
+
+A number is scaled from its declared bounds to [-1, 1], a category of two values is -1 or 1, one of more
+values is one-hot. So a record's Euclidean norm is at most the square root of the number of columns,
+whatever the records hold, and that is the ``feature_norm`` to declare.
+
+Every record is encoded by itself. A missing cell becomes 0, the middle of the bounds or no category at all;
+nothing is imputed from other records, which would make one record's features depend on another record.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent.tables.schema import Column, Schema, TableError, canonical
+
+FloatArray = NDArray[np.float64]
+Columns = Mapping[str, Sequence[Any]]
+
+
+@dataclass
+class Encoded:
+    """Records as arrays, and what was odd about them.
+
+    ``bad`` and ``outside`` are diagnostics: they read private data, and no guarantee covers them.
+
+    Parameters
+    ----------
+    X : array of shape (records, features)
+        Features, each in [-1, 1].
+    y : array or None
+        Labels: class names, or numbers.
+    codes : array
+        Labels as numbers: the index of a class, or the label itself.
+    bad : dict of int to str
+        For each record whose target cannot be used, the reason.
+    outside : int
+        How many cells were missing, unreadable, beyond their bounds, or of no declared category.
+    """
+
+    X: FloatArray
+    y: Any
+    codes: FloatArray
+    bad: dict[int, str]
+    outside: int
+
+    @property
+    def good(self) -> NDArray[np.int64]:
+        """The rows whose target can be used."""
+        keep = np.ones(len(self.X), dtype=bool)
+        keep[list(self.bad)] = False
+        return np.flatnonzero(keep)
+
+
+class Encoder:
+    """Turns records into features and labels, by a schema.
+
+    Parameters
+    ----------
+    schema : Schema
+        What is known about the columns.
+    target : str, optional
+        The column to be predicted; by default the schema's.
+
+    Attributes
+    ----------
+    columns : tuple of Column
+        The columns that features are made of.
+    names : list of str
+        Names of the encoded features.
+    target : Column
+        The column to be predicted.
+
+    Examples
+    --------
+    >>> from reticent import tables
+    >>> number = {"type": "number", "bounds": [0, 10]}
+    >>> colour = {"type": "category", "values": ["red", "green", "blue"]}
+    >>> schema = tables.Schema.from_dict(
+    ...     {"target": "y", "columns": {"x": number, "colour": colour, "y": {"type": "boolean"}}}
+    ... )
+    >>> encoder = tables.Encoder(schema)
+    >>> encoder.names
+    ['x', 'colour=red', 'colour=green', 'colour=blue']
+    >>> records = encoder.encode({"x": [0, 5], "colour": ["blue", "mauve"], "y": ["yes", "no"]})
+    >>> records.X
+    array([[-1.,  0.,  0.,  1.],
+           [ 0.,  0.,  0.,  0.]])
+    >>> records.y.tolist(), records.outside
+    (['true', 'false'], 1)
+    """
+
+    def __init__(self, schema: Schema, target: str | None = None) -> None:
+        target = schema.target if target is None else target
+        if target is None:
+            raise TableError("the schema names no target: say which column is to be predicted")
+        self.schema = schema
+        self.target = schema.column(target)
+        if self.target.type == "ignore":
+            raise TableError(f"the target {target!r} is declared as 'ignore'; declare what it is")
+        self.columns = schema.features(target)
+        self.names = [name for column in self.columns for name in _names(column)]
+
+    @property
+    def largest_norm(self) -> float:
+        """No encoded record has a larger Euclidean norm: the ``feature_norm`` to declare."""
+        return math.sqrt(len(self.columns))
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """The labels of a classification, None for a regression."""
+        return self.target.values or None
+
+    def check_header(self, there: Sequence[str], *, target: bool = True) -> list[str]:
+        """Refuse a table that lacks a declared column.
+
+        Parameters
+        ----------
+        there : sequence of str
+            Names of the table's columns.
+        target : bool
+            Whether the target must be there too.
+
+        Returns
+        -------
+        list of str
+            Columns of the table that the schema does not declare, and that are not used.
+        """
+        wanted = [*self.columns, self.target] if target else list(self.columns)
+        absent = [column.name for column in wanted if column.name not in there]
+        if absent:
+            found = ", ".join(there)
+            raise TableError(f"the data have no column {absent[0]!r}; they have {found}")
+        used = {column.name for column in wanted} | {c.name for c in self.schema.columns}
+        return [name for name in there if name not in used]
+
+    def encode(self, records: Columns, count: int | None = None, *, labels: bool = True) -> Encoded:
+        """Encode some records.
+
+        Parameters
+        ----------
+        records : mapping of str to sequence
+            The cells of each column; a data frame works as well. A column that is absent counts as
+            missing cells.
+        count : int, optional
+            How many records there are; by default as many as the columns have cells.
+        labels : bool
+            Whether to encode the target.
+        """
+        if count is None:
+            count = max((len(records[c]) for c in records), default=0)
+        parts, outside = [], 0
+        for column in self.columns:
+            part, odd = _features(column, _cells(records, column.name, count), count)
+            parts.append(part)
+            outside += odd
+        X = np.column_stack(parts) if count else np.zeros((0, len(self.names)))
+        X = np.ascontiguousarray(X)
+        if not labels:
+            return Encoded(X, None, np.zeros(0), {}, outside)
+        return Encoded(X, *self._labels(_cells(records, self.target.name, count)), outside)
+
+    def _labels(self, cells: Sequence[Any]) -> tuple[Any, FloatArray, dict[int, str]]:
+        if self.classes is None:
+            numbers = _numbers(cells)
+            bad = np.flatnonzero(~np.isfinite(numbers))
+            return numbers, numbers, dict.fromkeys(bad.tolist(), "not a number")
+        places = _places(self.target, cells)
+        bad = np.flatnonzero(places < 0)
+        labels = np.array(self.classes)[np.maximum(places, 0)]
+        words = dict.fromkeys(bad.tolist(), "not one of its declared values")
+        return labels, places.astype(np.float64), words
+
+
+def _cells(records: Columns, name: str, count: int) -> Sequence[Any]:
+    cells = records.get(name)
+    if cells is None:
+        return [None] * count
+    if len(cells) != count:
+        raise TableError(f"column {name!r} has {len(cells)} cells for {count} records")
+    return cells
+
+
+def _names(column: Column) -> list[str]:
+    if column.type == "number" or len(column.values) == 2:
+        return [column.name]
+    return [f"{column.name}={value}" for value in column.values]
+
+
+def _features(column: Column, cells: Sequence[Any], count: int) -> tuple[FloatArray, int]:
+    if column.bounds is not None:
+        low, high = column.bounds
+        numbers = _numbers(cells)
+        with np.errstate(invalid="ignore", over="ignore"):
+            scaled = (numbers - low) / (high - low) * 2.0 - 1.0
+            within = np.abs(scaled) <= 1.0
+        # a missing number says nothing, an infinite one that it was large
+        scaled = np.clip(np.where(np.isnan(scaled), 0.0, scaled), -1.0, 1.0)
+        return scaled[:, None], int(np.count_nonzero(~within))
+    places = _places(column, cells)
+    odd = int(np.count_nonzero(places < 0))
+    if len(column.values) == 2:
+        return np.where(places < 0, 0.0, 2.0 * places - 1.0)[:, None], odd
+    hot = np.zeros((count, len(column.values)))
+    rows = np.flatnonzero(places >= 0)
+    hot[rows, places[rows]] = 1.0
+    return hot, odd
+
+
+def _numbers(cells: Sequence[Any]) -> FloatArray:
+    """Cells as float64, NaN where they are none."""
+    if isinstance(cells, np.ndarray) and cells.dtype.kind in "iuf":
+        return np.asarray(cells, dtype=np.float64)
+    try:
+        return np.array(cells, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        return np.array([_number(cell) for cell in cells], dtype=np.float64)
+
+
+def _number(cell: Any) -> float:
+    try:
+        return float(cell)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+def _places(column: Column, cells: Sequence[Any]) -> NDArray[np.int64]:
+    """The number of each cell's category, -1 where it is none of the declared ones."""
+    known = {value: place for place, value in enumerate(column.values)}
+    if column.type == "boolean":
+        known |= {"0": 0, "1": 1, "no": 0, "yes": 1, "False": 0, "True": 1}
+    seen: dict[Any, int] = {}
+    out = np.empty(len(cells), np.int64)
+    for row, cell in enumerate(cells):
+        key = (cell.__class__, cell)  # True and 1 are equal, but not the same category
+        place = seen.get(key)
+        if place is None:
+            place = known.get(cell, -1) if isinstance(cell, str) else -1
+            if place < 0 and cell is not None:
+                place = known.get(canonical(cell), -1)
+            if len(seen) < 4096:
+                seen[key] = place
+        out[row] = place
+    return out

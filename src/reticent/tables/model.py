@@ -1,0 +1,348 @@
+"""The model file: what was learnt, for whom it may be used and what is promised about it, in plain JSON.
+
+Everything in this file is covered by its guarantee or was public before. Nothing that only a diagnostic
+knows (accuracy, clipped records) is in it, so it may leave the house.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from reticent._version import __version__
+from reticent.tables.encoder import Columns, Encoder, FloatArray
+from reticent.tables.schema import Schema, TableError
+
+if TYPE_CHECKING:
+    from reticent.privacy import Guarantee
+
+FORMAT = "reticent-model"
+VERSION = 1
+
+_SETTINGS = ("epsilon", "delta", "neighbours", "window", "horizon", "feature_norm")
+
+
+@dataclass(frozen=True)
+class Model:
+    """A private linear model of a table, with its schema and its guarantee.
+
+    :meth:`from_estimator` makes one, :meth:`load` reads the ``model.json`` that `reticent learn` or
+    :meth:`save` wrote.
+
+    Parameters
+    ----------
+    task : {"classification", "regression"}
+        What it predicts.
+    target : str
+        Name of the column it predicts.
+    schema : Schema
+        How records are encoded.
+    features : tuple of str
+        Names of the encoded features.
+    coefficients : array of shape (outputs, features)
+        One row for each output: one for a number or two classes, else one per class.
+    intercepts : array of shape (outputs,)
+        One for each output.
+    feature_norm : float
+        Encoded records with a larger norm are scaled down to it, as when learning.
+    classes : tuple of str or None
+        Labels of a classification, sorted.
+    label_bounds : tuple of two floats or None
+        Predictions of a regression stay within.
+    terms : mapping
+        The guarantee as plain data; see `reticent.Guarantee.to_dict`.
+    records : int
+        How many records were learnt from.
+    how : mapping
+        Which estimator, with which settings.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import numpy as np
+    >>> import reticent
+    >>> from reticent import tables
+    >>> schema = tables.Schema.from_dict(
+    ...     {
+    ...         "target": "spent",
+    ...         "columns": {
+    ...             "age": {"type": "number", "bounds": [0, 100]},
+    ...             "spent": {"type": "boolean"},
+    ...         },
+    ...     }
+    ... )
+    >>> encoder = tables.Encoder(schema)
+    >>> age = np.random.default_rng(0).uniform(0, 100, 2000)
+    >>> records = encoder.encode({"age": age, "spent": age > 40})
+    >>> estimator = reticent.PrivateLogisticRegression(
+    ...     epsilon=2.0,
+    ...     feature_norm=encoder.largest_norm,
+    ...     classes=encoder.classes,
+    ...     random_state=0,
+    ... ).fit(records.X, records.y)
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.json"
+    >>> tables.Model.from_estimator(estimator, encoder, records=2000).save(path)
+    >>> model = tables.Model.load(path)
+    >>> model.predict({"age": [10, 90]}).tolist()
+    ['false', 'true']
+    >>> round(model.guarantee.epsilon(1e-6), 3)
+    2.0
+    """
+
+    task: str
+    target: str
+    schema: Schema
+    features: tuple[str, ...]
+    coefficients: FloatArray
+    intercepts: FloatArray
+    feature_norm: float
+    classes: tuple[str, ...] | None
+    label_bounds: tuple[float, float] | None
+    terms: Mapping[str, Any]
+    records: int
+    how: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, encoder: Encoder, *, records: int) -> Model:
+        """The model that a fitted estimator of this library has learnt from encoded records.
+
+        Parameters
+        ----------
+        estimator : estimator
+            One of ``PrivateLogisticRegression``, ``PrivateLinearRegression``, ``PrivateLasso``,
+            ``OnlineLogisticRegression`` and ``OnlineLinearRegression``, fitted.
+        encoder : Encoder
+            What turned records into the features that it was fitted on.
+        records : int
+            How many records it was fitted on.
+        """
+        given = estimator.get_params()
+        classes = None
+        if encoder.classes is not None:
+            classes = tuple(str(label) for label in estimator.classes_)
+        how: dict[str, Any] = {
+            "estimator": type(estimator).__name__,
+            "online": hasattr(estimator, "partial_fit"),
+        }
+        how |= {name: given.get(name) for name in _SETTINGS}
+        for name in ("solver", "solver_reason"):
+            if hasattr(estimator, f"{name}_"):
+                how[name] = str(getattr(estimator, f"{name}_"))
+        if hasattr(estimator, "influence_"):
+            how["influence"] = float(estimator.influence_)
+        coefficients = np.atleast_2d(np.asarray(estimator.coef_, dtype=np.float64))
+        if coefficients.shape[1] != len(encoder.names):
+            raise TableError(
+                f"the estimator was fitted on {coefficients.shape[1]} features, and the schema "
+                f"makes {len(encoder.names)}; give the encoder that made its features"
+            )
+        return cls(
+            task="classification" if classes else "regression",
+            target=encoder.target.name,
+            schema=encoder.schema,
+            features=tuple(encoder.names),
+            coefficients=coefficients,
+            intercepts=np.atleast_1d(np.asarray(estimator.intercept_, dtype=np.float64)),
+            feature_norm=float(given["feature_norm"]),
+            classes=classes,
+            label_bounds=None if classes else encoder.target.bounds,
+            terms=estimator.guarantee_.to_dict(),
+            records=records,
+            how=how,
+        )
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised about the records that were learnt from."""
+        from reticent.privacy import Guarantee  # scipy: too slow to import for a prediction
+
+        return Guarantee.from_dict(self.terms)
+
+    @property
+    def encoder(self) -> Encoder:
+        """What turns records into the features of this model."""
+        return Encoder(self.schema, self.target)
+
+    def outputs(self, records: Columns | FloatArray) -> FloatArray:
+        """The linear predictor of every output, one row per record.
+
+        Parameters
+        ----------
+        records : mapping of str to sequence, or array
+            The cells of each column (a data frame works as well), or features as :attr:`encoder`
+            makes them.
+        """
+        X = self._features(records)
+        norms = np.sqrt(np.einsum("ij,ij->i", X, X))
+        factors = np.minimum(1.0, self.feature_norm / np.maximum(norms, 1e-300))
+        return np.asarray((X * factors[:, None]) @ self.coefficients.T + self.intercepts)
+
+    def _features(self, records: Columns | FloatArray) -> FloatArray:
+        if not isinstance(records, np.ndarray):
+            encoder = self.encoder
+            encoder.check_header(list(records), target=False)
+            return encoder.encode(records, labels=False).X
+        if records.ndim != 2 or records.shape[1] != len(self.features):
+            raise TableError(
+                f"records must be columns by name, or an array of {len(self.features)} encoded "
+                f"features per record, got an array of shape {records.shape}"
+            )
+        return records
+
+    def predict(self, records: Columns | FloatArray) -> Any:
+        """The predicted labels, or numbers within the bounds.
+
+        Parameters
+        ----------
+        records : mapping of str to sequence, or array
+            The cells of each column (a data frame works as well), or features as :attr:`encoder`
+            makes them.
+        """
+        z = self.outputs(records)
+        if self.classes is None:
+            assert self.label_bounds is not None
+            return np.clip(z[:, 0], *self.label_bounds)
+        best = (z[:, 0] > 0.0).astype(int) if z.shape[1] == 1 else z.argmax(axis=1)
+        return np.array(self.classes, dtype=object)[best]
+
+    def probabilities(self, records: Columns | FloatArray) -> FloatArray:
+        """The probabilities of the classes, in the order of ``classes``, one row per record.
+
+        Parameters
+        ----------
+        records : mapping of str to sequence, or array
+            The cells of each column (a data frame works as well), or features as :attr:`encoder`
+            makes them.
+        """
+        if self.classes is None:
+            raise TableError("this model predicts a number; probabilities are for classes")
+        p = self._chances(self.outputs(records))
+        if p.shape[1] == 1:
+            return np.hstack([1.0 - p, p])
+        p = np.maximum(p, np.finfo(float).tiny)
+        return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+    def _chances(self, z: FloatArray) -> FloatArray:
+        """By the link of the loss that was minimised; see `reticent.losses.CappedLogistic.probability`."""
+        q = 0.5 - 0.5 * np.tanh(0.5 * np.abs(z))  # of the other side, by the logistic link
+        cap = float(self.how.get("influence", 1.0))
+        certain = np.where(q < 1.0 - cap, cap / (cap + q), 1.0 - q)
+        return np.where(z >= 0.0, certain, 1.0 - certain)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The model as plain data; a checksum goes with it in the file."""
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "written_by": f"reticent {__version__}",
+            "task": self.task,
+            "target": self.target,
+            "schema": self.schema.to_dict(),
+            "features": list(self.features),
+            "coefficients": self.coefficients.tolist(),
+            "intercepts": self.intercepts.tolist(),
+            "feature_norm": self.feature_norm,
+            "classes": None if self.classes is None else list(self.classes),
+            "label_bounds": None if self.label_bounds is None else list(self.label_bounds),
+            "guarantee": dict(self.terms),
+            "records": self.records,
+            # who knows the seed takes the noise off, and this file may leave
+            "how": {name: value for name, value in self.how.items() if name != "seed"},
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the file, whole or not at all.
+
+        Parameters
+        ----------
+        path : path
+            What to write; a file that is there is replaced.
+        """
+        path = Path(path)
+        data = self.to_dict()
+        data["checksum"] = _checksum(data)
+        part = path.with_name(path.name + ".part")
+        part.write_text(json.dumps(data, indent=1, allow_nan=False), encoding="utf-8")
+        os.replace(part, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Model:
+        """Read a file that :meth:`save` or `reticent learn` wrote; anything else is refused.
+
+        Parameters
+        ----------
+        path : path
+            The file, usually ``model.json``.
+
+        Raises
+        ------
+        TableError
+            It cannot be read, is something else, or was changed since it was written.
+        """
+        path = Path(path)
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise TableError(f"the model {path} cannot be read: {error.strerror}") from None
+        except ValueError:
+            raise TableError(f"{path} is not a model of `reticent learn`: it is not JSON") from None
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
+            raise TableError(f"{path} is not a model of `reticent learn`")
+        if data.get("version") != VERSION:
+            raise TableError(
+                f"the model {path} has version {data.get('version')}, this Reticent reads {VERSION}; "
+                "use the Reticent that wrote it"
+            )
+        if data.pop("checksum", None) != _checksum(data):
+            raise TableError(
+                f"the model {path} was changed or damaged: its checksum does not match"
+            )
+        return cls.from_dict(data, f"the model {path}")
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], where: str = "the model") -> Model:
+        """A model from plain data, checked.
+
+        Parameters
+        ----------
+        data : mapping
+            What :meth:`to_dict` returned.
+        where : str
+            What to call the model in an error message.
+        """
+        try:
+            model = cls(
+                task=str(data["task"]),
+                target=str(data["target"]),
+                schema=Schema.from_dict(data["schema"]),
+                features=tuple(data["features"]),
+                coefficients=np.array(data["coefficients"], dtype=np.float64),
+                intercepts=np.array(data["intercepts"], dtype=np.float64),
+                feature_norm=float(data["feature_norm"]),
+                classes=None if data["classes"] is None else tuple(data["classes"]),
+                label_bounds=None if data["label_bounds"] is None else tuple(data["label_bounds"]),
+                terms=data["guarantee"],
+                records=int(data["records"]),
+                how=data["how"],
+            )
+        except TableError:
+            raise
+        except (KeyError, TypeError, ValueError) as error:
+            raise TableError(f"{where} is incomplete ({error!r})") from None
+        shape = (len(model.intercepts), len(model.features))
+        if model.coefficients.shape != shape or not np.isfinite(model.coefficients).all():
+            raise TableError(f"{where} has coefficients that do not fit its features")
+        if model.encoder.names != list(model.features):
+            raise TableError(f"{where} does not fit its own schema")
+        return model
+
+
+def _checksum(data: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,88 @@
+"""Where records come from: every line is a record, whatever it holds."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from reticent.tables import (
+    Encoder,
+    Schema,
+    TableError,
+    batches,
+    count_records,
+    open_records,
+    open_source,
+    read,
+)
+from reticent.tables.sources import _object
+
+TABLE = "age,job,member,spent,more\n20,cook,true,yes,1\n99,x,false,no,2\n50,clerk,yes,?,3\n"
+
+
+def test_a_nested_line_is_a_record_without_cells() -> None:
+    assert _object("[" * 100_000) == {}
+
+
+def test_a_whole_table_is_its_batches(schema: Schema, tmp_path: Path) -> None:
+    path, encoder = tmp_path / "table.csv", Encoder(schema)
+    path.write_text(TABLE)
+    whole = read(path, encoder)
+    source, unused = open_records(path, encoder)
+    parts = list(batches(source, encoder, rows=2))
+    assert unused == ["more"]
+    assert [len(part.X) for part in parts] == [2, 1]
+    assert whole.X.tolist() == [row for part in parts for row in part.X.tolist()]
+    assert whole.y.tolist() == ["yes", "no", "no"]
+    assert whole.bad == {2: "not one of its declared values"}
+    assert whole.good.tolist() == [0, 1]
+    assert whole.outside == 1
+    assert read(path, encoder, labels=False).y is None
+
+
+def test_a_table_without_a_declared_column_is_refused(schema: Schema, tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text("age,member\n20,true\n")
+    with pytest.raises(TableError, match="no column 'job'; they have age, member"):
+        read(path, Encoder(schema))
+    path = tmp_path / "table.unknown"
+    path.write_text(TABLE)
+    with pytest.raises(
+        TableError, match=r"cannot be told from its name; say its format \(--format, or"
+    ):
+        open_source(path)
+    assert count_records(path, "csv") == 3
+
+
+def test_a_line_that_cannot_be_read_is_still_a_record(tmp_path: Path) -> None:
+    path = tmp_path / "odd.jsonl"
+    path.write_text('{"spent": "yes"}\nnot json\n\n[1]\n{"spent": "no"}\n')
+    assert count_records(str(path)) == 4
+    columns, got = open_source(str(path)).read(10)
+    assert got == 4
+    assert columns == {"spent": ["yes", None, None, "no"]}
+    path = tmp_path / "odd.csv"
+    path.write_text('a,b\n1,2\n1,2,3\n"x\ny",5\n\n7\n')
+    columns, got = open_source(str(path)).read(10)
+    assert got == count_records(str(path)) == 4
+    assert columns == {"a": ("1", None, "x\ny", None), "b": ("2", None, "5", None)}
+
+
+@pytest.mark.skipif(importlib.util.find_spec("pyarrow") is None, reason="needs pyarrow")
+def test_cells_that_are_lists_are_none_whatever_other_records_hold(tmp_path: Path) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    number = {"type": "number", "bounds": [0, 10]}
+    schema = Schema.from_dict({"columns": {"a": number, "y": number}})
+    encoder = Encoder(schema, "y")
+    found = []
+    for last in ([7.0], [7.0, 8.0], None):  # one record's cell alone differs
+        path = tmp_path / "lists.parquet"
+        rows = [{"a": [5.0], "y": 1.0}, {"a": [6.0], "y": 1.0}, {"a": last, "y": 1.0}]
+        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+        columns, count = open_source(str(path)).read(3)
+        found.append(encoder.encode(columns, count).X.tolist())
+    assert found == [[[0.0]] * 3] * 3

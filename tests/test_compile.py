@@ -170,10 +170,13 @@ def test_a_learner_runs_the_clip_that_is_installed(copy):
     honest = float(run(copy, LEARN))
     door = copy / "reticent" / "noise" / "door.py"
     source = door.read_text()
-    assert "def cut(v, scale, limit, out)" in source, "the cut has another name: change this test"
+    assert "def cut(rows, r, scale, limit, out, q)" in source, (
+        "the cut has another name: change this test"
+    )
     door.write_text(
         source.replace("def cut(", "def _before(")
-        + "\n\n@compiled\ndef cut(v, scale, limit, out):\n    return _before(v, scale, 2.0 * limit, out)\n"
+        + "\n\n@compiled\ndef cut(rows, r, scale, limit, out, q):\n"
+        "    return _before(rows, r, scale, 2.0 * limit, out, q)\n"
     )
     assert float(run(copy, LEARN)) == pytest.approx(2.0 * honest, rel=1e-9)
 

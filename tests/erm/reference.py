@@ -25,14 +25,12 @@ def records(count=400, dim=4, seed=0, regression=False):
     return A, np.where(rng.random(count) < expit(6.0 * A @ true), 1.0, -1.0)
 
 
-def draws(seed, scales, dim, noise="gaussian", precision="lattice", steps=False):
-    """The noise vectors that a solver with this seed draws; with ``steps``, each in an interval of its own."""
-    source, out = Source(seed), []
-    for scale in scales:
-        if steps:
-            source.ratchet()
-        out.append(noisy(np.zeros(dim), scale, source, noise=noise, precision=precision))
-    return out
+def draws(seed, scales, dim, noise="gaussian", precision="lattice"):
+    """The noise vectors that a solver with this seed draws, one after another."""
+    source = Source(seed)
+    return [
+        noisy(np.zeros(dim), scale, source, noise=noise, precision=precision) for scale in scales
+    ]
 
 
 def gaussian_delta(epsilon, mu):

@@ -45,7 +45,6 @@ class Plain:
         self.source = Source(seed)
 
     def __call__(self, scores, scale):
-        self.source.ratchet()
         words = self.source.words(len(scores))
         uniforms = (words.astype(float) + 0.5) * 2.0**-64
         return int(np.argmax(scores / scale - np.log(-np.log1p(-uniforms))))
@@ -114,9 +113,7 @@ def test_noisy_gradient_against_a_plain_loop():
     fit = erm.frank_wolfe(loss, sets.L2Ball(4), A, y, budget=BUDGET, steps=12, seed=3)
     release = fit.guarantee.releases[0]
     x = np.zeros(4)
-    for t, noise in enumerate(
-        draws(3, [release.sensitivity / release.curve.mu] * 12, 4, steps=True), 1
-    ):
+    for t, noise in enumerate(draws(3, [release.sensitivity / release.curve.mu] * 12, 4), 1):
         g = A.T @ logistic_slope(A, y, x) + noise + 500 * 0.1 * x
         x += 2 / (t + 1) * (-g / np.linalg.norm(g) - x)
     np.testing.assert_allclose(fit.point, x, atol=1e-7)

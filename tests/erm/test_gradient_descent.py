@@ -17,6 +17,7 @@ import reticent
 from reticent import erm, losses, sets
 from reticent.erm._pause import take_up
 from reticent.erm._reading import read
+from reticent.noise import Source
 from reticent.privacy import ForkError, SubsampledGaussian
 from reticent.state import files, lease
 
@@ -42,7 +43,7 @@ def test_against_a_plain_loop(average):
     # the exact scale is needed to draw the same noise: it is the sensitivity over mu
     x, points = np.zeros(d), []
     scale = fit_scale(fit, A, d)
-    for noise in draws(4, [scale] * 30, d, steps=True):
+    for noise in draws(4, [scale] * 30, d):
         points.append(x)
         x = ball(x - 0.7 * (A.T @ logistic_slope(A, y, x) + noise) / n, 2.0)
     weights = np.arange(1, 31) if average == "weighted" else np.ones(30)
@@ -383,3 +384,18 @@ def test_gradients_whose_squares_vanish_are_clipped():
         noise_precision="lattice",
     )
     np.testing.assert_allclose(problem.gradient_sum(np.zeros(2)), [0.6e-170, 0.8e-170], rtol=1e-12)
+
+
+def test_the_key_of_a_long_run_moves_on():
+    """After 70 steps the state holds the key of the second interval of 64, and nothing of the first."""
+    A, y = records()
+    fit = erm.gradient_descent(
+        LOSS, sets.L2Ball(4), A, y, budget=BUDGET, steps=100, seed=0,
+        callback=lambda report: report.step >= 70,
+    )  # fmt: skip
+    state = files.dumps(fit.state())
+    source = Source(0)
+    for used in (False, True):
+        source.ratchet()
+        rounds = source.state(within=True)["coarse"]["s"]["seed"].tobytes()
+        assert (rounds in state) == used

@@ -79,22 +79,24 @@ def test_clipped_records_are_counted_and_shortened():
 
 @pytest.mark.parametrize("norm", [1.0, 1e-8, 1e8])
 @pytest.mark.parametrize("size", [1e-300, 1e-5, 1.0, 1e5, 1e160, 1e308])
-def test_shrink_keeps_within_the_norm(norm, size):
+def test_features_in_units_of_the_norm_are_not_longer_than_one(norm, size):
     rng = np.random.default_rng(0)
+    out = np.empty(7)
     for _ in range(50):
         v = rng.uniform(-1, 1, 7) * size
-        factor = k.shrink(v, norm)
-        largest = np.abs(v).max() * factor
-        length = largest * np.linalg.norm(v / np.abs(v).max())
-        assert length <= norm
-        if 0.0 < factor < 1.0:
-            assert length >= norm * (1 - 1e-11)
+        clipped = k.unit(v, norm, out)
+        length = np.linalg.norm(out)
+        assert length <= 1.0
+        largest = np.abs(v).max()
+        assert clipped == (largest / norm * np.linalg.norm(v / largest) > 1.0)
+        if clipped:
+            assert length >= 1.0 - 1e-11
 
 
-def test_shrink_refuses_what_is_not_finite():
+def test_features_that_are_not_finite_are_refused():
     for bad in (np.nan, np.inf, -np.inf):
-        assert k.shrink(np.array([0.0, bad]), 1.0) == -1.0
-    assert k.shrink(np.array([1e308, 1e308, np.nan]), 1.0) == -1.0
+        assert k.unit(np.array([0.0, bad]), 1.0, np.empty(2)) == k.REFUSED
+    assert k.unit(np.array([1e308, 1e308, np.nan]), 1.0, np.empty(3)) == k.REFUSED
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -235,3 +235,32 @@ def test_threads_draw_different_normals():
     for thread in threads:
         thread.join()
     assert len(np.unique(drawn)) == drawn.size
+
+
+@pytest.mark.parametrize("fine", [0, 3])
+def test_a_state_within_an_interval_goes_on_at_its_place(fine):
+    source = Source()
+    source.ratchet()
+    key = source.state()["next"]
+    source.ratchet()
+    source.words(5)
+    for _ in range(fine):
+        source.fine_bits(1)
+    state = source.state(within=True)
+    again = Source.from_state(state)
+    assert (again.words(9) == source.words(9)).all()
+    assert again.fine_bits(2) == source.fine_bits(2)
+    source.ratchet()
+    again.ratchet()
+    assert (again.words(9) == source.words(9)).all()
+    assert key not in repr(state)
+
+
+def test_a_seeded_source_repeats_itself_whatever_is_asked_between():
+    one, two = Source(seed=1), Source(seed=1)
+    one.words(3)
+    one.ratchet()
+    two.ratchet()
+    two.ratchet()
+    two.state()
+    assert (one.words(4) == two.words(4)).all()

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from reticent.audit import densities
 from reticent.audit.whitebox import Exact, Machine, Outcome, Pair, silent
 from reticent.noise import Source
+from reticent.privacy import Guarantee
 
 FloatArray = NDArray[np.float64]
 
@@ -82,7 +83,8 @@ def _compare(name: str, run: Any, pair: Pair, plane: bool) -> Exact:
     with np.errstate(all="ignore"):
         base = machine.play(pair.data)
     assert base.guarantee is not None
-    claim = base.guarantee
+    promised = base.guarantee
+    claim = promised.curve if isinstance(promised, Guarantee) else promised
     pure = claim.pure is not None
     noise, leak = _roles(machine, pair, base)
     if leak:
@@ -117,7 +119,7 @@ def _compare(name: str, run: Any, pair: Pair, plane: bool) -> Exact:
         claimed = claim.epsilon(0.0)
         share = value / claimed
         return Exact(name, claimed, value, 0.0, share, share <= 1.0 + TOLERANCE, pair.why,
-                     claim=claim.curve)  # fmt: skip
+                     claim=claim)  # fmt: skip
     best: tuple[float, float, float, float] | None = None
     for delta in _DELTAS:
         claimed = claim.epsilon(delta)
@@ -127,7 +129,7 @@ def _compare(name: str, run: Any, pair: Pair, plane: bool) -> Exact:
     assert best is not None
     share, claimed, value, delta = best
     return Exact(name, claimed, value, delta, share, share <= 1.0 + TOLERANCE,
-                 f"{pair.why}; at delta = {delta:g}", claim=claim.curve)  # fmt: skip
+                 f"{pair.why}; at delta = {delta:g}", claim=claim)  # fmt: skip
 
 
 def _stick(law: tuple[FloatArray, FloatArray, FloatArray], epsilon: float) -> float:

@@ -109,7 +109,7 @@ class Outcome:
     """What a run of one of the library's own cases returns: what leaves, and what was promised."""
 
     output: Any
-    guarantee: Guarantee
+    guarantee: Guarantee | Curve
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class _Played:
     tape: Tape
     transcript: FloatArray
     output: FloatArray
-    guarantee: Guarantee | None
+    guarantee: Guarantee | Curve | None
 
 
 class Machine:
@@ -234,7 +234,7 @@ class Machine:
         seen = _flat(tape.seen) if self._taps and tape.seen else output
         return _Played(tape, seen, output, promised)
 
-    def compare(self, pair: Pair, start: Start = silent) -> tuple[Loss, Guarantee | None]:
+    def compare(self, pair: Pair, start: Start = silent) -> tuple[Loss, Guarantee | Curve | None]:
         """What separates the two worlds of a pair."""
         here = self.play(pair.data, start)
         values = [draw.values for draw in here.tape.draws]

@@ -91,7 +91,7 @@ def tables(
     neighbours: str, rows: int, dim: int, places: Iterable[int] | None = None
 ) -> Iterator[tuple[FloatArray, FloatArray, int, str]]:
     """Pairs of tables that differ in one row, which row that is, and what is extreme about it."""
-    where = list((0, rows // 2, rows - 1) if places is None else places)
+    where = list(range(rows) if places is None else places)
     for place in where:
         chosen = extremes(dim)
         for vector, words in chosen if place == where[0] else chosen[1:2]:

@@ -33,12 +33,17 @@ from reticent.privacy import Budget
 # Running totals ---------------------------------------------------------------------------------
 
 
-def _total(make: Callable[[], sums.RunningTotal], one_by_one: bool = False) -> Run:
+def _total(
+    make: Callable[[], sums.RunningTotal], one_by_one: bool = False, age: int | None = None
+) -> Run:
+    """All outputs of a total under its whole promise, or under that for the outputs up to an age."""
+
     def run(data: FloatArray, source: Source) -> Outcome:
         total = make()
+        claim = total.guarantee if age is None else total.guarantee.at(age)
         if one_by_one:
-            return Outcome([total.add(row if row.any() else None) for row in data], total.guarantee)
-        return Outcome(total.run(data), total.guarantee)
+            return Outcome([total.add(row if row.any() else None) for row in data], claim)
+        return Outcome(total.run(data), claim)
 
     return run
 
@@ -100,12 +105,19 @@ def totals() -> Iterator[Case]:
                 f"{words} of {window}, {neighbours}", _total(partial(make, dim, budget=budget)),
                 partial(_windows, neighbours, window, dim),
             )  # fmt: skip
-    # the first epoch has 256 steps: only a stream of that length shows all of a record
     budget = Budget(1.0, 1e-6)
-    yield case(
-        "Correlated, first epoch of 256", _total(partial(sums.Correlated, 1, budget=budget)),
-        partial(_epochs, 256, (0,)),
-    )  # fmt: skip
+    ages = [
+        ("Correlated, no horizon", budget),
+        ("Correlated, window of 4", budget.with_(window=4)),
+        ("Correlated, fading", budget.with_(fade=[(4, 1.0), (12, 1.5)])),
+    ]
+    for words, asked in ages:
+        for age in (1, 4, 12, 20):
+            yield case(
+                f"{words}, age {age}", _total(partial(sums.Correlated, 1, budget=asked), age=age),
+                partial(_epochs, age + 3, (3,)), quick=age > 4,
+            )  # fmt: skip
+    # the first epoch has 256 steps: only a stream of that length shows all of a record
     yield case(
         "Tree, plain, two epochs", _total(
             partial(sums.Tree, 1, None, budget=budget, estimator="plain")

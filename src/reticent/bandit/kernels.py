@@ -16,7 +16,7 @@ import numpy as np
 
 from reticent._compile import compiled, specialised
 from reticent.losses.kernels import LINEAR
-from reticent.noise.door import admit
+from reticent.noise.door import cut, fill, largest_square
 from reticent.sets.kernels import linear_minimizer_inplace, project_inplace
 
 
@@ -42,15 +42,25 @@ def take(u, w, factor, watch, pending, limit, per_step):  # type: ignore[no-unty
     Two more entries ride along where the batch has room for them: the deviation and its square. A
     record that is not finite adds nothing.
     """
-    n = u.size
-    room = np.empty((2, pending.size))
-    v = room[0]
+    take_row(
+        u[np.newaxis, :], 0, w, factor, watch, pending, limit, per_step, np.empty((2, pending.size))
+    )
+
+
+@compiled
+def take_row(U, t, w, factor, watch, pending, limit, per_step, room):  # type: ignore[no-untyped-def]
+    """`take` for the direction in row t, with room to work in: two rows as long as the batch."""
+    n = U.shape[1]
     for i in range(n):
-        v[i] = factor * w * u[i]
+        room[0, i] = factor * w * U[t, i]
     if pending.size > n:
-        v[n] = watch * w
-        v[n + 1] = watch * (w * w)
-    admit(v, per_step, limit * per_step, pending, room[1])
+        room[0, n] = watch * w
+        room[0, n + 1] = watch * (w * w)
+    steps = limit * per_step
+    if not fill(room, 0, per_step, room, 1) <= largest_square(steps):
+        cut(room, 0, per_step, steps, room, 1)
+    for i in range(pending.size):
+        pending[i] += pending.dtype.type(room[1, i])
 
 
 @compiled
@@ -159,12 +169,13 @@ def batch(form):  # type: ignore[no-untyped-def]
     ):  # fmt: skip
         clipped = 0
         x = np.empty(base.size)
+        room = np.empty((2, pending.size))
         for t in range(A.shape[0]):
             place(base, radius, directions[t], x)
             losses[t] = _value(form)(scale, A[t], x)
             w, beyond = deviation(losses[t], baseline, clip)
             clipped += beyond
-            take(U[t], w, factor, watch, pending, limit, per_step)
+            take_row(U, t, w, factor, watch, pending, limit, per_step, room)
         return clipped
 
     return play_batch
@@ -188,6 +199,7 @@ def projected(form, kind):  # type: ignore[no-untyped-def]
         written = 0
         point = np.empty(x.size)
         work = np.empty(2 * x.size)
+        room = np.empty((2, pending.size))
         for t in range(A.shape[0]):
             for i in range(x.size):
                 point[i] = center[i] + shrink * (x[i] - center[i])
@@ -201,7 +213,7 @@ def projected(form, kind):  # type: ignore[no-untyped-def]
             losses[t] = _value(form)(scale, A[t], point)
             w, beyond = deviation(losses[t], baseline, clip)
             clipped += beyond
-            take(U[t], w, factor, 0.0, pending, limit, per_step)
+            take_row(U, t, w, factor, 0.0, pending, limit, per_step, room)
             for i in range(pending.size):
                 total[i] += pending[i]
                 pending[i] = 0

@@ -22,6 +22,7 @@ from reticent.noise import Source
 from reticent.state.lease import Lease, claim
 
 _VERSION = 2
+_INTERVAL = 64  # steps that share a key; a step may be quicker than a new one
 
 
 @dataclass(eq=False)
@@ -35,6 +36,11 @@ class Pause:
     source: Source
     lease: Lease = field(default_factory=Lease)
 
+    def turn(self, step: int) -> None:
+        """Before the draws of a step: every so often a new key, from which earlier draws do not follow."""
+        if step % _INTERVAL == 1:
+            self.source.ratchet()
+
     def state(self) -> dict[str, Any]:
         with self.lease.lock:
             self.lease.publish(self, "paused run")
@@ -45,7 +51,7 @@ class Pause:
             "plan": dict(self.plan),
             "step": self.step,
             "arrays": {name: array.copy() for name, array in self.arrays.items()},
-            "source": self.source.state(),
+            "source": self.source.state(within=True),
             "id": self.lease.id,
         }
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from reticent import _checks
 from reticent._checks import FloatArray
-from reticent.erm._log_concave import Sampler
+from reticent.erm._log_concave import Sampler, largest_exponent
 from reticent.erm._problem import Problem, default_radius, label_range, reach
 from reticent.erm._reading import need_lipschitz, read
 from reticent.erm._sums import UNIT
@@ -89,7 +89,10 @@ def exponential_mechanism(
     Notes
     -----
     On a net the losses are computed in floating point, and their rounding is part of the
-    sensitivity. The exact sampler follows the law of real numbers, so there is none.
+    sensitivity. The exact sampler follows the law of real numbers, so there is none, and returns the
+    double nearest to each coordinate of a real draw. Its exponent is limited to what double precision
+    resolves, which matters from about ``count * epsilon = 1e9`` on or for sets that are very small
+    beside the losses' size; the guarantee is then better than the budget.
 
     Examples
     --------
@@ -126,9 +129,7 @@ def exponential_mechanism(
     if sampler == "exact":
         _check_exact(problem)
     version = _version(problem, version, sampler, calibration)
-    k, ridge, release, caveats = _law(
-        problem, version, points if sampler == "net" else None, calibration
-    )
+    k, ridge, release, caveats = _law(problem, version, sampler, points, calibration)
     source = Source(seed)
     guarantee = problem.promise([release], source, calibration=calibration, caveats=caveats)
     if sampler == "chain":
@@ -168,7 +169,7 @@ def spread(problem: Problem, points: FloatArray | None = None) -> float:
     if kind == kernels.LINEAR:
         return by_slope
     z = problem.feature_norm * float(problem.set.norm_bound)
-    by_value = 0.0
+    by_value = largest = 0.0
     for label in label_range(problem.loss):  # type: ignore[arg-type]
         ends = [kernels.phi(kind)(params, end, label) for end in (-z, z)]
         # phi is convex: largest at an end; smallest at an end, or at a label within reach
@@ -178,7 +179,9 @@ def spread(problem: Problem, points: FloatArray | None = None) -> float:
         if kind == kernels.POISSON:
             inner = [0.0]
         by_value = max(by_value, max(ends) - min(ends + inner))
-    return min(by_slope, by_value * (1.0 + 2.0**-40))
+        largest = max(largest, *map(abs, ends + inner))
+    # each of the two values is rounded by a few units of itself, however close they are
+    return min(by_slope, by_value + 64.0 * UNIT * (1.0 + largest + problem.slope_bound * z))
 
 
 def _around(problem: Problem, points: FloatArray) -> Problem:
@@ -218,22 +221,23 @@ def _moved(problem: Problem, points: FloatArray | None) -> float:
 
 
 def _law(
-    problem: Problem, version: str, points: FloatArray | None, calibration: str
+    problem: Problem, version: str, sampler: str, points: FloatArray | None, calibration: str
 ) -> tuple[float, float, Release, tuple[str, ...]]:
     """The exponent k, the whole ridge, what the draw costs, and what to beware of."""
     budget = problem.budget
+    own = problem.count * problem.loss.ridge
     if version == "regularized":
         moved = budget.sensitivity(problem.norm)
-        own = problem.count * problem.loss.ridge
         wanted = moved * math.sqrt(2.0 * problem.dim) / (problem.level * _size(problem))
         ridge = max(own, wanted)
         k = (problem.level / moved) ** 2 * ridge * (1.0 - 2.0**-40)
+        k, limited = _limited(problem, sampler, k, ridge)
         curve: Curve = Gaussian(moved * math.sqrt(k / ridge) * (1.0 + 2.0**-45))
         lines = (f"a record's loss is {moved:.6g}-Lipschitz; mu = that times sqrt(k / ridge)",)
         release = Release(NAME, curve, moved, f"density exp(-{k:.6g} (loss + ridge/2 |x|^2))",
-                          details=lines)  # fmt: skip
+                          details=lines + limited)  # fmt: skip
         return k, ridge, release, ()
-    moved = _moved(problem, points)
+    moved = _moved(problem, points if sampler == "net" else None)
     caveats: tuple[str, ...] = ()
     details: tuple[str, ...] = (
         f"the difference of two decisions' losses moves by at most {moved:.6g}",
@@ -248,11 +252,24 @@ def _law(
         caveats = formula.doubts(budget.neighbours)
     else:
         scale = calibrations.gumbel(budget, 0.5 * moved) * (1.0 + 2.0**-45)
-    curve = BoundedRange(moved / scale * (1.0 + 2.0**-48))
+    k, limited = _limited(problem, sampler, 1.0 / max(scale, 1e-300), own)
+    curve = BoundedRange(moved * k * (1.0 + 2.0**-48))
     if calibration == "exact" and budget.delta == 0.0:
         curve = BoundedRange(min(budget.epsilon, curve.value))
-    release = Release(NAME, curve, moved, f"density exp(-loss / {scale:.6g})", details=details)
-    return 1.0 / scale, problem.count * problem.loss.ridge, release, caveats
+    release = Release(
+        NAME, curve, moved, f"density exp(-loss / {1.0 / k:.6g})", details=details + limited
+    )
+    return k, own, release, caveats
+
+
+def _limited(
+    problem: Problem, sampler: str, k: float, ridge: float
+) -> tuple[float, tuple[str, ...]]:
+    """No more than double precision resolves, which is more private and next to as accurate."""
+    most = largest_exponent(problem, ridge) if sampler == "exact" else math.inf
+    if k <= most:
+        return k, ()
+    return most, (f"exponent limited by double precision; the budget would allow {k:.6g}",)
 
 
 def _size(problem: Problem) -> float:
@@ -299,6 +316,7 @@ def _check_exact(problem: Problem) -> None:
             "give net=, a list of decisions to choose from, or use erm.objective_perturbation. "
             "sampler='chain' runs, but without a guarantee"
         )
+    largest_exponent(problem, problem.count * problem.loss.ridge)
 
 
 def _value(problem: Problem, x: FloatArray, ridge: float) -> float:

@@ -314,7 +314,7 @@ def _run(problem: Problem, chooser: Oracle, scale: float, pause: Pause, recorder
     with recorder:
         while step < recorder.steps and not done:
             step += 1
-            pause.source.ratchet()
+            pause.turn(step)
             total = problem.gradient_sum(x)
             seen = {"loss": problem.mean_loss(x)} if record_loss and recorder.wants(step) else {}
             if isinstance(chooser, GradientOracle):
@@ -341,7 +341,7 @@ def _run_incremental(problem: Problem, chooser: Oracle, scale: float, pause: Pau
     with recorder:
         while step < recorder.steps and not done:
             step += 1
-            pause.source.ratchet()
+            pause.turn(step)
             place, sign = chooser.corner(gradient.scaled(), scale, pause.source)
             gradient.add(place, sign)
             if recorder.wants(step):

@@ -205,7 +205,7 @@ def _run(problem: Problem, plan: Plan, rate: float | None, scale: float, pause: 
     with recorder:
         while step < plan.steps and not done:
             step += 1
-            pause.source.ratchet()
+            pause.turn(step)
             rows = None if rate is None else _sample(pause.source, problem.count, rate)
             total = problem.gradient_sum(x, rows)
             answer = noisy(total, scale, pause.source, noise=problem.noise,

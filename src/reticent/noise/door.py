@@ -150,51 +150,53 @@ def dot_and_copy(rows, r, x, out):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def cut(v, scale, limit, out):  # type: ignore[no-untyped-def]
+def cut(rows, r, scale, limit, out, q):  # type: ignore[no-untyped-def]
     """What `fill` cannot pass, cut to the limit: too long, not finite, or beyond a double on the way."""
-    n = out.size
+    n = out.shape[1]
     largest = 0.0
     finite = abs(scale) <= _LARGEST
     for i in range(n):
-        w = v[i]
-        out[i] = w
-        size = abs(w)
+        size = abs(rows[r, i])
         if not size <= _LARGEST:
             finite = False
         largest = max(largest, size)
-    code = WHOLE if finite else REFUSED
     if not finite or largest == 0.0 or scale == 0.0:
-        out[:] = 0.0
-        return code
-    # Divided by a power of two the entries are below 1, and the length is between 1/2 and sqrt(n).
-    exponent = math.frexp(largest)[1]
-    square = 0.0
-    for i in range(n):
-        w = math.ldexp(out[i], -exponent)
-        out[i] = w
-        square += w * w
-    length = math.sqrt(square)
+        out[q, :] = 0.0
+        return WHOLE if finite else REFUSED
+    # Times a power of two the entries, and their length, are numbers whose squares are ordinary.
+    exponent = min(1000, max(-1000, math.frexp(largest)[1]))
+    length = math.sqrt(fill(rows, r, math.ldexp(1.0, -exponent), out, q))
     mantissa, shift = math.frexp(scale)
     shift += exponent
     size = math.ldexp(abs(mantissa) * length, shift)  # infinite if it is beyond a double
     slack = 2.0 * margin(n)
+    code = WHOLE
     if size <= limit * (1.0 - slack):
         for i in range(n):
-            out[i] = math.ldexp(out[i] * mantissa, shift)
+            out[q, i] = math.ldexp(out[q, i] * mantissa, shift)
     else:
         if size * (1.0 - slack) > limit:
             code = CLIPPED
-        target = math.copysign(limit * (1.0 - shortening(n)), scale)
+        # the limit last: its quotient by the length may be too small, or too large, for a double
+        share = math.copysign((1.0 - shortening(n)) / length, scale)
         for i in range(n):
-            out[i] = out[i] * target / length
-    unit = math.ldexp(1.0, min(1000, max(-1000, -math.frexp(limit)[1])))
-    square = 0.0
-    for i in range(n):
-        square += (out[i] * unit) * (out[i] * unit)
-    if not square <= (limit * unit) * (limit * unit):
-        out[:] = 0.0
+            out[q, i] = out[q, i] * share * limit
+    if not _measure(out, q, limit):
+        out[q, :] = 0.0
         code = REFUSED
     return code
+
+
+@compiled
+def _measure(out, q, limit):  # type: ignore[no-untyped-def]
+    """Whether a row is within any limit at all, also one whose square no double can hold."""
+    if _LOW <= limit <= _HIGH:
+        return fill(out, q, 1.0, out, q) <= limit * limit
+    unit = math.ldexp(1.0, min(1000, max(-1000, -math.frexp(limit)[1])))
+    square = 0.0
+    for i in range(out.shape[1]):
+        square += (out[q, i] * unit) * (out[q, i] * unit)
+    return square <= (limit * unit) * (limit * unit)
 
 
 @compiled
@@ -219,21 +221,14 @@ def bounded_row(rows, r, scale, limit, out, q):  # type: ignore[no-untyped-def]
     """
     code = WHOLE
     if not fill(rows, r, scale, out, q) <= largest_square(limit):
-        code = cut(rows[r], scale, limit, out[q])
+        code = cut(rows, r, scale, limit, out, q)
     return code
 
 
 @compiled
 def bounded(v, scale, limit, out):  # type: ignore[no-untyped-def]
     """`bounded_row` for vectors."""
-    return bounded_row(v.reshape(1, -1), 0, scale, limit, out.reshape(1, -1), 0)
-
-
-@compiled
-def add_truncated(total, steps):  # type: ignore[no-untyped-def]
-    """Add what has been measured: toward zero to whole steps, or as it is to a total in floating point."""
-    for i in range(total.size):
-        total[i] += total.dtype.type(steps[i])
+    return bounded_row(v[np.newaxis, :], 0, scale, limit, out[np.newaxis, :], 0)
 
 
 @compiled
@@ -243,8 +238,12 @@ def admit(v, scale, limit, total, work):  # type: ignore[no-untyped-def]
     Everything is in lattice steps. Truncation toward zero makes no entry longer, so the limit holds
     for what is added.
     """
-    code = bounded(v, scale, limit, work)
-    add_truncated(total, work)
+    rows, room = v[np.newaxis, :], work[np.newaxis, :]
+    code = WHOLE
+    if not fill(rows, 0, scale, room, 0) <= largest_square(limit):
+        code = cut(rows, 0, scale, limit, room, 0)
+    for i in range(total.size):
+        total[i] += total.dtype.type(work[i])
     return code
 
 
@@ -283,7 +282,7 @@ def bounded_rows(rows, scale, limit, out):  # type: ignore[no-untyped-def]
     most = largest_square(limit)
     for r in range(rows.shape[0]):
         if not fill(rows, r, scale, out, r) <= most:
-            code = cut(rows[r], scale, limit, out[r])
+            code = cut(rows, r, scale, limit, out, r)
             if code == REFUSED:
                 refused += 1
             else:
@@ -326,7 +325,6 @@ __all__ = [
     "CLIPPED",
     "REFUSED",
     "WHOLE",
-    "add_truncated",
     "admit",
     "admit_product",
     "bounded",

@@ -240,18 +240,40 @@ class Source:
         with self._coarse.lock:
             _fill_normals(self._generator, out.reshape(-1))
 
-    def state(self) -> dict[str, Any]:
-        """What the next interval begins with: a secret, but one that tells nothing of what was drawn so far."""
-        if self._process != os.getpid():
+    def state(self, *, within: bool = False) -> dict[str, Any]:
+        """What the next interval begins with: a secret, but one that tells nothing of what was drawn so far.
+
+        Parameters
+        ----------
+        within : bool
+            Whether to continue within the present interval, at the place where it stands; such a state tells
+            what was drawn in it, and nothing of earlier ones.
+        """
+        if within:
+            self._ready()
+        elif self._process != os.getpid():
             self._take_over()
-        return {"seeded": self.seeded, "next": self._next.hex()}
+        state: dict[str, Any] = {"seeded": self.seeded, "next": self._next.hex()}
+        if within:
+            with self._coarse.lock, self._fine.lock:
+                key = self._fine_key
+                state["coarse"] = _freeze(self._coarse.state)
+                state["fine"] = _freeze(self._fine.state) if key is None else key.hex()
+        return state
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Source:
-        """The source that goes on with the interval after the one in which the state was taken."""
+        """The source that goes on with the next interval, or within the one in which the state was taken."""
         source = cls.__new__(cls)
         source._set_up(bool(state["seeded"]))
         source._next = bytes.fromhex(state["next"])
+        if "coarse" in state:
+            source._begun = True
+            source._coarse.state = _freeze(state["coarse"])
+            if isinstance(state["fine"], str):
+                source._fine_key = bytes.fromhex(state["fine"])
+            else:
+                source._fine.state = _freeze(state["fine"])
         return source
 
     def __copy__(self) -> Source:

@@ -299,7 +299,7 @@ def observe(inner, loss_kind, set_kind):  # type: ignore[no-untyped-def]
         if not dot(v, v) <= longest:
             return False
         a = memory[RECORD]
-        label = _take(v.reshape(1, -1), 0, label, bounds, memory)
+        label = _take(v[np.newaxis, :], 0, label, bounds, memory)
         work = memory[WORK + 1 : RECORD].reshape(-1)
         advance(inner, loss_kind, set_kind)(
             loss_params, a, label, False, knobs, memory, set_params, work

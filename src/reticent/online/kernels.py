@@ -293,7 +293,7 @@ def _once(rule, set_kind, loss_kind):  # type: ignore[no-untyped-def]
     def play_one(a, label, loss_params, knobs, total, noise, row, memory):  # type: ignore[no-untyped-def]
         memory[WORK + 1, 0] = label
         play(rule, set_kind, loss_kind)(
-            a.reshape(1, -1), memory[WORK + 1, :1], NO_GAPS, loss_params, knobs, knobs[KNOBS:],
+            a[np.newaxis, :], memory[WORK + 1, :1], NO_GAPS, loss_params, knobs, knobs[KNOBS:],
             total, noise[row : row + 1], memory, 1, 1, memory[:0], memory[0, :0],
         )  # fmt: skip
         clipped = int(knobs[CLIPPED])

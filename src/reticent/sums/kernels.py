@@ -29,7 +29,7 @@ def run(rows, limit, per_step, total, noise, step, base, out):  # type: ignore[n
     most = largest_square(limit * per_step)
     for t in range(rows.shape[0]):
         if not fill(rows, t, per_step, out, t) <= most:
-            code = cut(rows[t], per_step, limit * per_step, out[t])
+            code = cut(rows, t, per_step, limit * per_step, out, t)
             clipped += 1 if code != WHOLE else 0
         for i in range(total.size):
             total[i] += total.dtype.type(out[t, i])

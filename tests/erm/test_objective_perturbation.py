@@ -364,7 +364,7 @@ def test_records_that_are_all_the_same(where, loss):
     found = minimise(problem, b, 3.0, tolerance)
     kind, params = loss.kernel
     slopes = np.array(
-        [kernels.dphi(kind, params, z, label) for z, label in zip(A @ found.point, y, strict=True)]
+        [kernels.dphi(kind)(params, z, label) for z, label in zip(A @ found.point, y, strict=True)]
     )
     gradient = A.T @ slopes + 3.0 * found.point + b
     away = where.project(found.point - gradient / 3.0) - found.point

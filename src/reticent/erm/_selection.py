@@ -21,9 +21,9 @@ from fractions import Fraction
 
 import numpy as np
 from mpmath import MPIntervalContext, libmp
-from numba import njit
 
 from reticent._checks import FloatArray
+from reticent._compile import compiled
 from reticent.noise import Source, select
 
 _SMALL = 512
@@ -35,7 +35,7 @@ _LOPSIDED = 0.1
 _LN2 = math.log(2.0)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _block_tops(g, size, signed, tops):  # type: ignore[no-untyped-def]
     """The largest of ``|g|``, or of ``-g``, in every block."""
     for k in range(tops.size):

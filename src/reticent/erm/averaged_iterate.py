@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from scipy.optimize import minimize_scalar
 
 from reticent import _checks
 from reticent._checks import FloatArray
+from reticent._compile import compiled, specialised
 from reticent.erm._problem import Problem, default_radius, reach
 from reticent.erm._reading import need_lipschitz
 from reticent.erm._sums import UNIT
@@ -41,42 +41,48 @@ _DENSE = 2e8
 """Numbers; larger sparse records are not made dense."""
 
 
-@njit(cache=True, nogil=True)
-def _pass(A, y, order, loss, rule, where, x, mean):  # type: ignore[no-untyped-def]
+@specialised
+def _pass(kind, set_kind):  # type: ignore[no-untyped-def]
     """One step for each record; x ends at the last iterate, mean at the average of all.
 
-    loss: kind, params, slope bound and the length that rows are cut to. rule: implicit or not, alpha
-    (the ridge), the largest step of the explicit method, weighted or not. where: the set's kind and
-    params. Iterate t + 1 follows record t.
+    loss: params, slope bound and the length that rows are cut to. rule: implicit or not, alpha
+    (the ridge), the largest step of the explicit method, weighted or not. Iterate t + 1 follows
+    record t.
     """
-    kind, params, bound, limit = loss
-    implicit, alpha, cap, weighted = rule
-    dim = x.size
-    work = np.empty(2 * dim + 2)
-    room = np.empty((2, dim))
-    row = room[1]
-    mean[:] = x
-    for t in range(1, order.size + 1):
-        i = order[t - 1]
-        bounded_row(A, i, 1.0, limit, room, 0)
-        z, square = dot_and_copy(room, 0, x, row)
-        if implicit:
-            step = 1.0 / (alpha * t)
-            w = t / (t + 1.0)
-            slope = implicit_scalar(kind, params, w * z, y[i], w * step * square)
-            factor = w * step
-        else:
-            step = min(1.0 / (alpha * t), cap)
-            w = 1.0 - alpha * step
-            slope = dphi(kind, params, z, y[i])
-            factor = step
-        factor *= min(bound, max(-bound, slope)) if slope == slope else 0.0
+
+    @compiled
+    def take_steps(A, y, order, loss, rule, set_params, x, mean):  # type: ignore[no-untyped-def]
+        params, bound, limit = loss
+        implicit, alpha, cap, weighted = rule
+        dim = x.size
+        work = np.empty(2 * dim + 2)
+        room = np.empty((2, dim))
+        row = room[1]
         for j in range(dim):
-            x[j] = w * x[j] - factor * row[j]
-        project_inplace(where[0], where[1], x, work)
-        share = 2.0 / (t + 2.0) if weighted else 1.0 / (t + 1.0)
-        for j in range(dim):
-            mean[j] += share * (x[j] - mean[j])
+            mean[j] = x[j]
+        for t in range(1, order.size + 1):
+            i = order[t - 1]
+            bounded_row(A, i, 1.0, limit, room, 0)
+            z, square = dot_and_copy(room, 0, x, row)
+            if implicit:
+                step = 1.0 / (alpha * t)
+                w = t / (t + 1.0)
+                slope = implicit_scalar(kind)(params, w * z, y[i], w * step * square)
+                factor = w * step
+            else:
+                step = min(1.0 / (alpha * t), cap)
+                w = 1.0 - alpha * step
+                slope = dphi(kind)(params, z, y[i])
+                factor = step
+            factor *= min(bound, max(-bound, slope)) if slope == slope else 0.0
+            for j in range(dim):
+                x[j] = w * x[j] - factor * row[j]
+            project_inplace(set_kind)(set_params, x, work)
+            share = 2.0 / (t + 2.0) if weighted else 1.0 / (t + 1.0)
+            for j in range(dim):
+                mean[j] += share * (x[j] - mean[j])
+
+    return take_steps
 
 
 def averaged_iterate(
@@ -221,9 +227,9 @@ def iterate(problem: Problem, order: Any, alpha: float, average: str, inner: str
     mean = np.empty(problem.dim)
     rows = np.ascontiguousarray(dense_rows(problem.A))
     cap = 2.0 / (alpha + problem.smoothness - problem.loss.ridge + alpha)
-    _pass(rows, problem.y, order, (kind, params, problem.slope_bound, problem.row_limit),
-          (inner == "implicit", alpha, cap, average == "weighted"), (set_kind, set_params), x,
-          mean)  # fmt: skip
+    take_steps = _pass(kind, set_kind)
+    take_steps(rows, problem.y, order, (params, problem.slope_bound, problem.row_limit),
+               (inner == "implicit", alpha, cap, average == "weighted"), set_params, x, mean)  # fmt: skip
     return x if average == "last" else mean
 
 

@@ -187,9 +187,9 @@ def spread(problem: Problem, points: FloatArray | None = None) -> float:
     z = problem.feature_norm * float(problem.set.norm_bound)
     by_value = largest = 0.0
     for label in label_range(problem.loss):  # type: ignore[arg-type]
-        ends = [kernels.phi(kind, params, end, label) for end in (-z, z)]
+        ends = [kernels.phi(kind)(params, end, label) for end in (-z, z)]
         # phi is convex: largest at an end; smallest at an end, or at a label within reach
-        inner = [kernels.phi(kind, params, min(max(label, -z), z), label)]
+        inner = [kernels.phi(kind)(params, min(max(label, -z), z), label)]
         if kind in kernels.MARGIN:
             inner = ends
         if kind == kernels.POISSON:
@@ -225,7 +225,7 @@ def _moved(problem: Problem, points: FloatArray | None) -> float:
     reach_ = problem.feature_norm * float(problem.set.norm_bound)
     kind, params = problem.loss.kernel  # type: ignore[misc]
     largest = max(
-        abs(kernels.phi(kind, params, z, label))
+        abs(kernels.phi(kind)(params, z, label))
         for z in (-reach_, 0.0, reach_)
         for label in label_range(problem.loss)  # type: ignore[arg-type]
     )
@@ -337,7 +337,7 @@ def _check_exact(problem: Problem) -> None:
 
 def _value(problem: Problem, x: FloatArray, ridge: float) -> float:
     kind, params = problem.loss.kernel  # type: ignore[misc]
-    losses = kernels.phi_all(kind, params, problem.predictors(x), problem.y)
+    losses = kernels.phi_all(kind)(params, problem.predictors(x), problem.y)
     return math.fsum(losses) + 0.5 * ridge * float(x @ x)
 
 

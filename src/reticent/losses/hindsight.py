@@ -251,13 +251,13 @@ class _Mean(MeanTerms):
     per_record: ClassVar[tuple[str, ...]] = ("y",)
 
     def total_value(self, z: FloatArray) -> float:
-        return kernels.phi_mean(self.kind, self.params, z, self.y)
+        return kernels.phi_mean(self.kind)(self.params, z, self.y)
 
     def slopes(self, z: FloatArray) -> FloatArray:
-        return kernels.dphi_all(self.kind, self.params, z, self.y) / len(z)
+        return kernels.dphi_all(self.kind)(self.params, z, self.y) / len(z)
 
     def bends(self, z: FloatArray) -> FloatArray:
-        return kernels.d2phi_all(self.kind, self.params, z, self.y) / len(z)
+        return kernels.d2phi_all(self.kind)(self.params, z, self.y) / len(z)
 
 
 def _least_curvature(objective: Objective) -> float:

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from numba import njit
 
 from reticent._checks import FloatArray
+from reticent._compile import compiled
 from reticent.solve.certificate import least_of_tangent
 from reticent.solve.objective import MeanTerms, Objective
 from reticent.solve.region import Region
@@ -28,14 +28,14 @@ _FALL = 0.1
 """What mu falls to with each turn, of what it was."""
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _share(r: float, mu: float) -> float:
     """The u in (0, 1) where u r + mu (log u + log(1 - u)) is largest."""
     size = abs(r) + math.sqrt(r * r + 4.0 * mu * mu)
     return size / (size + 2.0 * mu) if r > 0.0 else 2.0 * mu / (size + 2.0 * mu)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _mean_maximum(r: FloatArray, mu: float) -> float:
     total = 0.0
     for i in range(r.shape[0]):
@@ -46,7 +46,7 @@ def _mean_maximum(r: FloatArray, mu: float) -> float:
     return total / r.shape[0]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _shares(r: FloatArray, mu: float) -> FloatArray:
     out = np.empty(r.shape[0])
     for i in range(r.shape[0]):
@@ -54,7 +54,7 @@ def _shares(r: FloatArray, mu: float) -> FloatArray:
     return out
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _share_slopes(r: FloatArray, mu: float) -> FloatArray:
     out = np.empty(r.shape[0])
     for i in range(r.shape[0]):

@@ -15,9 +15,9 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 
 from reticent._checks import FloatArray
+from reticent._compile import compiled
 
 _BLOCK = 4096
 
@@ -194,7 +194,7 @@ def weighted_gram(A: Any, weights: FloatArray, kind: Any = np.float64) -> FloatA
     return total
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _scale(A, weights, start, out):  # type: ignore[no-untyped-def]
     for i in range(out.shape[0]):
         root = math.sqrt(weights[start + i])

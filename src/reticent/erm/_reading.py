@@ -44,16 +44,7 @@ def read(
     """Check everything and clip the records; nothing is spent and nothing is drawn."""
     if not isinstance(budget, Budget):
         raise TypeError(f"budget must be a reticent.Budget, got {budget!r}")
-    if budget.window is not None:
-        raise ValueError(
-            f"budget.window must be None for an offline solver, got {budget.window}; there is one "
-            "output, and it is kept for ever"
-        )
-    if budget.fade is not None:
-        raise ValueError(
-            f"budget.fade must be None for an offline solver, got {budget.fade}; there is one output, "
-            "which does not age: give the epsilon that is meant for ever"
-        )
+    budget.must_be_for_ever("an offline solver", "there is one output, and it is kept for ever")
     if not isinstance(loss, Loss):
         raise TypeError(
             f"loss must be a reticent.losses.Loss, got {loss!r}; wrap callables in losses.CustomLoss"

@@ -67,7 +67,7 @@ def _slopes(A, y, weights, x, kind, params, bound, limit, z):  # type: ignore[no
     for start in range(0, z.size, _BLOCK):
         part[:] = 0.0
         for i in range(start, min(z.size, start + _BLOCK)):
-            z[i], square = door.dot_and_copy(A, i, x, row)
+            z[i], square = door.dot_and_copy_in_any_order(A, i, x, row)
             if not square <= limit * limit:
                 door.bounded_row(A, i, 1.0, limit, room, 0)
                 z[i] = door.dot_and_copy(room, 0, x, row)[0]

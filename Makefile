@@ -50,4 +50,4 @@ wheel: setup
 
 clean:
 	rm -rf .venv site report dist
-	find src -name '*.nb[ic]' -delete
+	find src -name __pycache__ -prune -exec rm -rf {} +

@@ -1,7 +1,7 @@
-"""Compile what is compiled at first use, so that the first call of a fresh process is quick.
+"""Compile the loops of the usual learners and solvers, so that the first call of a fresh process is quick.
 
-The caches are kept by Numba beside the source files, or in the user's cache folder where those
-cannot be written.
+A loop is compiled for the rule, the set and the loss that are asked for; other combinations are compiled at their
+first use. :mod:`reticent._compile` says where the caches are kept.
 """
 
 from __future__ import annotations
@@ -64,7 +64,10 @@ def learners() -> None:
 
 
 def twins() -> None:
-    """What a stream calls for each of its events."""
+    """What a stream calls for each of its events, and for a table of them."""
+    rows = np.full((2, 2), 0.5)
+    reticent.OnlineLogisticRegression().partial_fit(rows, [0, 1], classes=[0, 1])
+    reticent.OnlineLinearRegression().partial_fit(rows, [0.0, 1.0])
     for kind, label in (
         (river.OnlineLogisticRegression, True),
         (river.OnlineLinearRegression, 0.5),

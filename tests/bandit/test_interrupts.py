@@ -141,16 +141,19 @@ def test_a_run_that_was_interrupted_has_counted_what_it_played(
     def watch(name: str) -> None:
         real = getattr(kernels, name)
 
-        def call(form: Any, scale: Any, A: Any, *rest: Any) -> Any:
-            if len(taken) == 1 and not after:
-                raise KeyboardInterrupt
-            taken.append(len(A))
-            found = real(form, scale, A, *rest)
-            if len(taken) == 2:
-                raise KeyboardInterrupt
-            return found
+        def watched(*kinds: int) -> Any:
+            def call(scale: Any, A: Any, *rest: Any) -> Any:
+                if len(taken) == 1 and not after:
+                    raise KeyboardInterrupt
+                taken.append(len(A))
+                found = real(*kinds)(scale, A, *rest)
+                if len(taken) == 2:
+                    raise KeyboardInterrupt
+                return found
 
-        patch.setattr(kernels, name, call)
+            return call
+
+        patch.setattr(kernels, name, watched)
 
     with monkeypatch.context() as patch:
         watch("batch")

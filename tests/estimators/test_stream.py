@@ -11,12 +11,13 @@ import reticent
 from reticent import losses
 from reticent.estimators import kernels as k
 from reticent.estimators.stream import Plan, StackedLogistic, Stream
+from reticent.losses.kernels import HUBER, LOGISTIC, STACKED_LOGISTIC
 from reticent.privacy import ForkError
 from reticent.state import files
 
 from . import reference
 
-KINDS = {"binary": (k.LOGISTIC, 1), "stacked": (k.STACKED, 5), "huber": (k.HUBER, 1)}
+KINDS = {"binary": (LOGISTIC, 1), "stacked": (STACKED_LOGISTIC, 5), "huber": (HUBER, 1)}
 
 
 def plan(kind="binary", columns=3, **changes):
@@ -236,7 +237,7 @@ def test_a_gap_is_a_step_whose_gradient_is_nothing(kind):
             learner.update(None)
             learner.update(None)
         gradient = np.empty(learner.dim)
-        k.see(X[t], labels[t], learner.decision, settings, gradient)
+        k.see(stream.plan.kind)(X[t], labels[t], learner.decision, settings, gradient)
         learner.update(gradient)
     np.testing.assert_allclose(stream.weights.ravel(), learner.decision, atol=1e-9)
     with pytest.raises(ValueError, match="horizon"):

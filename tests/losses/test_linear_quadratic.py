@@ -43,7 +43,7 @@ def test_labels_are_offsets_for_the_kernels_and_otherwise_ignored():
     rows, offsets, _ = loss.prepare(A, [7.0, 7.0])
     kind, params = loss.kernel
     for a, y in zip(rows, offsets, strict=True):
-        by_kernel = kernels.phi(kind, params, float(a @ x), y) + 0.5 * loss.ridge * float(x @ x)
+        by_kernel = kernels.phi(kind)(params, float(a @ x), y) + 0.5 * loss.ridge * float(x @ x)
         assert by_kernel == pytest.approx(loss.value(x, a), rel=1e-14)
         assert loss.value(x, a, 123.0) == loss.value(x, a)
     assert losses.Linear().prepare(A)[1].tolist() == [0.0, 0.0]

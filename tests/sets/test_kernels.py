@@ -26,7 +26,7 @@ def sorted_simplex_projection(x: np.ndarray, mass: float) -> np.ndarray:
 
 def projected(kind: int, params: list[float], x: np.ndarray) -> np.ndarray:
     out = x.copy()
-    kernels.project_inplace(kind, np.array(params, dtype=float), out, np.full(2 * x.size, np.nan))
+    kernels.project_inplace(kind)(np.array(params, dtype=float), out, np.full(2 * x.size, np.nan))
     return out
 
 
@@ -105,7 +105,7 @@ def test_linear_minimizers_equal_the_formulas(g, which):
     ]  # fmt: skip
     kind, params = kinds[which]
     out = np.full(5, np.nan)
-    kernels.linear_minimizer_inplace(kind, np.array(params), g, out)
+    kernels.linear_minimizer_inplace(kind)(np.array(params), g, out)
     lowest = [-2 * np.abs(g).max(), 2 * g.min(), -2 * np.linalg.norm(g),
               np.minimum(-g, 2 * g).sum()]  # fmt: skip
     assert g @ out == pytest.approx(lowest[which], rel=1e-12, abs=1e-12)
@@ -127,19 +127,20 @@ def test_product_kernel_works_block_by_block():
             x[11:],
         ]
         out = x.copy()
-        kernels.project_inplace(kind, params, out, np.empty(2 * outer.dim))
+        kernels.project_inplace(kind)(params, out, np.empty(2 * outer.dim))
         assert np.allclose(out, np.concatenate(parts))
     bounded = sets.Product([inner, sets.L1Ball(4), sets.Box([0, 0], [1, 2])])
     g = rng.standard_normal(bounded.dim)
     out = np.empty(bounded.dim)
-    kernels.linear_minimizer_inplace(*bounded.kernel, g, out)
+    kind, params = bounded.kernel
+    kernels.linear_minimizer_inplace(kind)(params, g, out)
     assert np.allclose(out, bounded.linear_minimizer(g))
     assert sets.Product([sets.Birkhoff(2), sets.L2Ball(2)]).kernel is None
 
 
 def local(kind: int, params: list[float], x, radius: float, g) -> np.ndarray:
     out = np.full(x.size, np.nan)
-    kernels.local_linear_minimizer_inplace(kind, np.array(params), x, radius, g, out)
+    kernels.local_linear_minimizer_inplace(kind)(np.array(params), x, radius, g, out)
     return out
 
 
@@ -227,7 +228,7 @@ def test_l1_linear_minimizer_takes_the_first_largest_entry_at_any_length():
         assert np.flatnonzero(vertex).tolist() == [first]
         assert vertex[first] == -np.copysign(3.0, g[first])
         out = np.empty(d)
-        kernels.linear_minimizer_inplace(kernels.L1BALL, np.array([3.0]), g, out)
+        kernels.linear_minimizer_inplace(kernels.L1BALL)(np.array([3.0]), g, out)
         assert np.array_equal(out, vertex)
         g[d // 2] = np.nan
         with pytest.raises(ValueError, match=f"entry {d // 2} is nan"):

@@ -13,16 +13,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from reticent._compile import compiled, specialised
+from reticent.losses.kernels import LINEAR
 from reticent.noise.door import cut, fill, largest_square
 from reticent.sets.kernels import linear_minimizer_inplace, project_inplace
 
-LINEAR = 0
-QUADRATIC = 1
 
-
-@njit(cache=True, nogil=True)
+@compiled
 def normalise(rows):  # type: ignore[no-untyped-def]
     """Scale each row to length one."""
     for r in range(rows.shape[0]):
@@ -37,7 +35,7 @@ def normalise(rows):  # type: ignore[no-untyped-def]
             rows[r, 0] = 1.0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def take(u, w, factor, watch, pending, limit, per_step):  # type: ignore[no-untyped-def]
     """Add one record, clipped as a vector and truncated to the lattice; w is its deviation in [-1, 1].
 
@@ -49,7 +47,7 @@ def take(u, w, factor, watch, pending, limit, per_step):  # type: ignore[no-unty
     )
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def take_row(U, t, w, factor, watch, pending, limit, per_step, room):  # type: ignore[no-untyped-def]
     """`take` for the direction in row t, with room to work in: two rows as long as the batch."""
     n = U.shape[1]
@@ -65,7 +63,7 @@ def take_row(U, t, w, factor, watch, pending, limit, per_step, room):  # type: i
         pending[i] += pending.dtype.type(room[1, i])
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def deviation(value, baseline, clip):  # type: ignore[no-untyped-def]
     """How far a value lies from the baseline, in units of the clip and within [-1, 1], and whether it was clipped.
 
@@ -77,23 +75,28 @@ def deviation(value, baseline, clip):  # type: ignore[no-untyped-def]
     return (math.copysign(1.0, w) if w == w else 0.0), 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def place(base, radius, direction, out):  # type: ignore[no-untyped-def]
     for i in range(out.size):
         out[i] = base[i] + radius * direction[i]
 
 
-@njit(cache=True, nogil=True)
-def conditional_gradient(kind, params, center, slope, y, first, count, g, vertex):  # type: ignore[no-untyped-def]
+@specialised
+def conditional_gradient(kind):  # type: ignore[no-untyped-def]
     """Steps first, first + 1, ... of min 1/2 ||y - center||^2 + <slope, y>, with steps 2 / (i + 2)."""
-    for i in range(first, first + count):
-        for j in range(y.size):
-            g[j] = (y[j] - center[j]) + slope[j]
-        linear_minimizer_inplace(kind, params, g, vertex)
-        move(y, vertex, 2.0 / (i + 2.0))
+
+    @compiled
+    def take_steps(params, center, slope, y, first, count, g, vertex):  # type: ignore[no-untyped-def]
+        for i in range(first, first + count):
+            for j in range(y.size):
+                g[j] = (y[j] - center[j]) + slope[j]
+            linear_minimizer_inplace(kind)(params, g, vertex)
+            move(y, vertex, 2.0 / (i + 2.0))
+
+    return take_steps
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def move(y, vertex, gamma):  # type: ignore[no-untyped-def]
     """A step toward a vertex; False, and nothing changed, if the vertex is not finite."""
     total = 0.0
@@ -106,13 +109,13 @@ def move(y, vertex, gamma):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def gradient(y, center, slope, g):  # type: ignore[no-untyped-def]
     for j in range(y.size):
         g[j] = (y[j] - center[j]) + slope[j]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def move_and_place(y, vertex, gamma, center, slope, g, base, radius, directions, row, out):  # type: ignore[no-untyped-def]
     """A step toward a vertex, the gradient of the next one, and the point to play."""
     place(base, radius, directions[row], out)
@@ -122,93 +125,111 @@ def move_and_place(y, vertex, gamma, center, slope, g, base, radius, directions,
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def place_one(base, radius, directions, row, out):  # type: ignore[no-untyped-def]
     place(base, radius, directions[row], out)
 
 
-@njit(cache=True, nogil=True)
-def ask(kind, params, center, slope, y, i, g, vertex, base, radius, directions, row, out):  # type: ignore[no-untyped-def]
+@specialised
+def ask(kind):  # type: ignore[no-untyped-def]
     """One step of the conditional gradient, unless i is negative, and the point to play."""
-    if i >= 0:
-        conditional_gradient(kind, params, center, slope, y, i, 1, g, vertex)
-    place(base, radius, directions[row], out)
+
+    @compiled
+    def ask_one(params, center, slope, y, i, g, vertex, base, radius, directions, row, out):  # type: ignore[no-untyped-def]
+        if i >= 0:
+            conditional_gradient(kind)(params, center, slope, y, i, 1, g, vertex)
+        place(base, radius, directions[row], out)
+
+    return ask_one
 
 
-@njit(cache=True, nogil=True)
-def _value(form, scale, a, x):  # type: ignore[no-untyped-def]
-    total = 0.0
-    if form == LINEAR:
+@specialised
+def _value(form):  # type: ignore[no-untyped-def]
+    @compiled
+    def value(scale, a, x):  # type: ignore[no-untyped-def]
+        total = 0.0
+        if form == LINEAR:
+            for i in range(x.size):
+                total += a[i] * x[i]
+            return scale * total
         for i in range(x.size):
-            total += a[i] * x[i]
-        return scale * total
-    for i in range(x.size):
-        total += (x[i] - a[i]) * (x[i] - a[i])
-    return 0.5 * scale * total
+            total += (x[i] - a[i]) * (x[i] - a[i])
+        return 0.5 * scale * total
+
+    return value
 
 
-@njit(cache=True, nogil=True)
-def batch(  # type: ignore[no-untyped-def]
-    form, scale, A, base, radius, directions, U, baseline, clip, factor, watch, pending, limit,
-    per_step, losses,
-):  # fmt: skip
+@specialised
+def batch(form):  # type: ignore[no-untyped-def]
     """Play all records of a stretch of one batch; how many values were clipped."""
-    clipped = 0
-    x = np.empty(base.size)
-    room = np.empty((2, pending.size))
-    for t in range(A.shape[0]):
-        place(base, radius, directions[t], x)
-        losses[t] = _value(form, scale, A[t], x)
-        w, beyond = deviation(losses[t], baseline, clip)
-        clipped += beyond
-        take_row(U, t, w, factor, watch, pending, limit, per_step, room)
-    return clipped
+
+    @compiled
+    def play_batch(  # type: ignore[no-untyped-def]
+        scale, A, base, radius, directions, U, baseline, clip, factor, watch, pending, limit, per_step, losses,
+    ):  # fmt: skip
+        clipped = 0
+        x = np.empty(base.size)
+        room = np.empty((2, pending.size))
+        for t in range(A.shape[0]):
+            place(base, radius, directions[t], x)
+            losses[t] = _value(form)(scale, A[t], x)
+            w, beyond = deviation(losses[t], baseline, clip)
+            clipped += beyond
+            take_row(U, t, w, factor, watch, pending, limit, per_step, room)
+        return clipped
+
+    return play_batch
 
 
-@njit(cache=True, nogil=True)
-def projected(  # type: ignore[no-untyped-def]
-    form, scale, A, kind, params, center, shrink, basis, radius, directions, U, baseline, clip,
-    factor, before, base, schedule, first, pending, limit, per_step, total, noise, step, x,
-    released, wait, every, pages, losses,
-):  # fmt: skip
+@specialised
+def projected(form, kind):  # type: ignore[no-untyped-def]
     """Rounds first, first + 1, ... of one play and one projection each; how many values were clipped.
 
     ``schedule`` holds (range, fixed, each): the step after R sums is sqrt(range / (fixed + each R)),
     or the constant -range where that is negative. ``x`` is the decision at the beginning and
     becomes the one at the end, as ``released`` becomes the last total.
     """
-    clipped = 0
-    written = 0
-    point = np.empty(x.size)
-    work = np.empty(2 * x.size)
-    room = np.empty((2, pending.size))
-    for t in range(A.shape[0]):
-        for i in range(x.size):
-            point[i] = center[i] + shrink * (x[i] - center[i])
-        place(point, radius, directions[t], point)
-        if wait == 0:
-            pages[written, :] = point
-            written += 1
-            wait = every
-        wait -= 1
-        losses[t] = _value(form, scale, A[t], point)
-        w, beyond = deviation(losses[t], baseline, clip)
-        clipped += beyond
-        take_row(U, t, w, factor, 0.0, pending, limit, per_step, room)
-        for i in range(pending.size):
-            total[i] += pending[i]
-            pending[i] = 0
-            released[i] = before[i] + (base[i] + step * (total[i] + noise[t, i]))
-        eta = -schedule[0]
-        if schedule[0] > 0.0:
-            eta = math.sqrt(schedule[0] / (schedule[1] + schedule[2] * (first + t)))
-        for j in range(x.size):
-            slope = 0.0
-            if basis.size:
-                for i in range(released.size):
-                    slope += basis[j, i] * released[i]
-            else:
-                slope = released[j]
-            x[j] = center[j] - eta * slope
-        project_inplace(kind, params, x, work)
-    return clipped
+
+    @compiled
+    def play_rounds(  # type: ignore[no-untyped-def]
+        scale, A, params, center, shrink, basis, radius, directions, U, baseline, clip, factor, before, base,
+        schedule, first, pending, limit, per_step, total, noise, step, x, released, wait, every, pages, losses,
+    ):  # fmt: skip
+        clipped = 0
+        written = 0
+        point = np.empty(x.size)
+        work = np.empty(2 * x.size)
+        room = np.empty((2, pending.size))
+        for t in range(A.shape[0]):
+            for i in range(x.size):
+                point[i] = center[i] + shrink * (x[i] - center[i])
+            place(point, radius, directions[t], point)
+            if wait == 0:
+                for i in range(point.size):
+                    pages[written, i] = point[i]
+                written += 1
+                wait = every
+            wait -= 1
+            losses[t] = _value(form)(scale, A[t], point)
+            w, beyond = deviation(losses[t], baseline, clip)
+            clipped += beyond
+            take_row(U, t, w, factor, 0.0, pending, limit, per_step, room)
+            for i in range(pending.size):
+                total[i] += pending[i]
+                pending[i] = 0
+                released[i] = before[i] + (base[i] + step * (total[i] + noise[t, i]))
+            eta = -schedule[0]
+            if schedule[0] > 0.0:
+                eta = math.sqrt(schedule[0] / (schedule[1] + schedule[2] * (first + t)))
+            for j in range(x.size):
+                slope = 0.0
+                if basis.size:
+                    for i in range(released.size):
+                        slope += basis[j, i] * released[i]
+                else:
+                    slope = released[j]
+                x[j] = center[j] - eta * slope
+            project_inplace(kind)(params, x, work)
+        return clipped
+
+    return play_rounds

@@ -20,6 +20,7 @@ from reticent import _checks
 from reticent.bandit import kernels
 from reticent.bandit.responses import Projection
 from reticent.losses import Linear, Loss, Quadratic, best_fixed
+from reticent.losses.kernels import LINEAR, QUADRATIC
 from reticent.sets import ConvexSet
 from reticent.trace import Diary, Play
 from reticent.trace.play import pages_of
@@ -121,9 +122,9 @@ def run(learner: Bandit, losses: Any, count: int | None, loss: Any, keep: int) -
 
 def _form(loss: Any) -> tuple[int, float] | None:
     if type(loss) is Linear and loss.ridge == 0.0:
-        return kernels.LINEAR, 1.0
+        return LINEAR, 1.0
     if type(loss) is Quadratic:
-        return kernels.QUADRATIC, float(loss.scale)
+        return QUADRATIC, float(loss.scale)
     return None
 
 
@@ -168,8 +169,8 @@ def _stretch(
     outer = directions.outer[here]
     learner._in_round += count
     _count(learner, count)
-    learner.clipped += kernels.batch(  # type: ignore[call-arg]
-        *form, rows, learner._base, plan.smoothing, outer, directions.inner[here],
+    learner.clipped += kernels.batch(form[0])(
+        form[1], rows, learner._base, plan.smoothing, outer, directions.inner[here],
         learner._centring.baseline, learner._centring.clip, plan.factor, plan.watch,
         learner._pending, *learner._gauge, values,
     )  # fmt: skip
@@ -208,8 +209,8 @@ def _swift(
     learner._sums_in_total = first + count - 1
     learner._set_round(first + count, 0)
     _count(learner, count)
-    learner.clipped += kernels.projected(  # type: ignore[call-arg]
-        *form, rows[:count], kind, np.array(params), geometry.center, plan.shrink, basis,
+    learner.clipped += kernels.projected(form[0], kind)(
+        form[1], rows[:count], np.array(params), geometry.center, plan.shrink, basis,
         plan.smoothing, directions.outer[here], directions.inner[here],
         learner._centring.baseline, learner._centring.clip, plan.factor, before, base,
         np.array(plan.schedule), float(first), learner._pending, *learner._gauge,

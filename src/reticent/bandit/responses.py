@@ -120,8 +120,8 @@ class ConditionalGradient(Response):
         # one call from Python to what is compiled, where two or three would do the same
         if self.compiled:
             i = self.done if self.done < self.steps else -1
-            kernels.ask(
-                self.kind, self.params, self.center, self.slope, self.point, i, self.gradient,
+            kernels.ask(self.kind)(
+                self.params, self.center, self.slope, self.point, i, self.gradient,
                 self.vertex, base, radius, directions, row, out,
             )  # fmt: skip
             self.done += i >= 0
@@ -138,8 +138,8 @@ class ConditionalGradient(Response):
 
     def _advance(self, count: int) -> None:
         if self.compiled:
-            kernels.conditional_gradient(
-                self.kind, self.params, self.center, self.slope, self.point, self.done, count,
+            kernels.conditional_gradient(self.kind)(
+                self.params, self.center, self.slope, self.point, self.done, count,
                 self.gradient, self.vertex,
             )  # fmt: skip
             self.done += count

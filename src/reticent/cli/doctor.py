@@ -78,18 +78,16 @@ def _entropy() -> dict[str, Any]:
 
 
 def _compiled() -> dict[str, Any]:
-    import reticent
-    from reticent.online import kernels
+    from reticent import _compile
 
-    home = Path(reticent.__file__).parent
-    folder = Path(str(kernels.play.stats.cache_path))
     start = time.perf_counter()
     _learner().run(*_records(10))
+    seconds = round(time.perf_counter() - start, 3)
+    folder = _compile.folder()
     return {
-        "cache": str(folder),
-        "writable": os.access(folder if folder.exists() else home, os.W_OK),
-        "files": len(list(folder.glob("*.nbc"))) if folder.exists() else 0,
-        "seconds_to_first_step": round(time.perf_counter() - start, 3),
+        "cache": str(folder or "none: no folder can be both written and trusted"),
+        "files": 0 if folder is None else len(list(folder.rglob("*.nbc"))),
+        "seconds_to_first_step": seconds,
     }
 
 

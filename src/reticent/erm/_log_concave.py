@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from mpmath import MPIntervalContext, libmp
-from numba import njit
 
 from reticent._checks import FloatArray
+from reticent._compile import compiled, specialised
 from reticent.erm._interval_loss import summed
 from reticent.erm._problem import Problem, label_range
 from reticent.erm._sums import UNIT, UNITS
@@ -99,43 +99,48 @@ def rounding(problem: Problem, ridge: float) -> float:
     reach = problem.feature_norm * size
     offsets = (0.0,) if kind == kernels.LINEAR else label_range(problem.loss)  # type: ignore[arg-type]
     largest = 1.0 + max(
-        abs(kernels.phi(kind, params, z, y)) for z in (-reach, 0.0, reach) for y in offsets
+        abs(kernels.phi(kind)(params, z, y)) for z in (-reach, 0.0, reach) for y in offsets
     )
     slope = problem.loss.data_lipschitz(L2Ball(dim, size)) * problem.count + ridge * size
     summed_losses = problem.count * largest + ridge * size * size
     return UNIT * (2.0 * (UNITS + 32.0) * summed_losses + 4.0 * UNITS * dim * slope * size)
 
 
-@njit(cache=True, nogil=True)
-def _sums(A, y, points, kind, params, with_slopes):  # type: ignore[no-untyped-def]
-    """The summed loss at every point, and a subgradient of it.
+@specialised
+def _sums(kind):  # type: ignore[no-untyped-def]
+    """``(A, y, points, params, with_slopes)``: the summed loss at every point, and a subgradient of it.
 
     Blocks of records are added as they come and their sums by Neumaier's compensated summation, for
     which the bound of ``reticent.erm._sums`` holds.
     """
-    count, dim = points.shape
-    sums = np.zeros((count, dim + 1))
-    part, lost = np.empty(dim + 1), np.empty(dim + 1)
-    for p in range(count):
-        lost[:] = 0.0
-        for start in range(0, A.shape[0], _BLOCK):
-            part[:] = 0.0
-            for i in range(start, min(A.shape[0], start + _BLOCK)):
-                z = 0.0
-                for j in range(dim):
-                    z += A[i, j] * points[p, j]
-                part[0] += kernels.phi(kind, params, z, y[i])
-                if with_slopes:
-                    slope = kernels.dphi(kind, params, z, y[i])
+
+    @compiled
+    def sums_at(A, y, points, params, with_slopes):  # type: ignore[no-untyped-def]
+        count, dim = points.shape
+        sums = np.zeros((count, dim + 1))
+        part, lost = np.empty(dim + 1), np.empty(dim + 1)
+        for p in range(count):
+            lost[:] = 0.0
+            for start in range(0, A.shape[0], _BLOCK):
+                part[:] = 0.0
+                for i in range(start, min(A.shape[0], start + _BLOCK)):
+                    z = 0.0
                     for j in range(dim):
-                        part[j + 1] += slope * A[i, j]
-            for j in range(dim + 1):
-                old, new = sums[p, j], sums[p, j] + part[j]
-                large, small = (old, part[j]) if abs(old) >= abs(part[j]) else (part[j], old)
-                lost[j] += (large - new) + small
-                sums[p, j] = new
-        sums[p] += lost
-    return sums[:, 0], sums[:, 1:]
+                        z += A[i, j] * points[p, j]
+                    part[0] += kernels.phi(kind)(params, z, y[i])
+                    if with_slopes:
+                        slope = kernels.dphi(kind)(params, z, y[i])
+                        for j in range(dim):
+                            part[j + 1] += slope * A[i, j]
+                for j in range(dim + 1):
+                    old, new = sums[p, j], sums[p, j] + part[j]
+                    large, small = (old, part[j]) if abs(old) >= abs(part[j]) else (part[j], old)
+                    lost[j] += (large - new) + small
+                    sums[p, j] = new
+            sums[p] += lost
+        return sums[:, 0], sums[:, 1:]
+
+    return sums_at
 
 
 class _Frame:
@@ -260,13 +265,13 @@ class Sampler:
 
     def values(self, points: FloatArray) -> FloatArray:
         """F at every point, within ``doubt``."""
-        found, _ = _sums(self.A, self.y, points, self.kind, self.params, False)
+        found, _ = _sums(self.kind)(self.A, self.y, points, self.params, False)
         return np.asarray(found + (0.5 * self.ridge * points * points).sum(axis=1))
 
     def _tangents(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """F and how fast it grows along each axis, at every point."""
         # slopes are not clipped as elsewhere: cells may reach beyond the set, where F is convex too
-        found, slopes = _sums(self.A, self.y, points, self.kind, self.params, True)
+        found, slopes = _sums(self.kind)(self.A, self.y, points, self.params, True)
         found = found + (0.5 * self.ridge * points * points).sum(axis=1)
         return found, (slopes + self.ridge * points) @ self.frame.axes
 

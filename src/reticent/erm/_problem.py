@@ -6,8 +6,8 @@ gradient that depends on the records is released as a *sum*; a record moves it b
 ``reticent.erm._sums``. The prediction of a record, and so its slope, is a function of that record and
 of public numbers alone, which is why only the final sum's rounding counts.
 
-The one thing a reader would get wrong: slopes are clipped to the bound that the set implies.
-Without that, a decision that rounding has put a hair outside the set would break the promise.
+Slopes are clipped to the bound that the set implies. Without that, a decision that rounding has put a
+hair outside the set would break the promise.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Problem:
         kind, params = self.loss.kernel
         if kind == kernels.LINEAR:
             return 0.0
-        return max(kernels.phi(kind, params, 0.0, label) for label in label_range(self.loss))
+        return max(kernels.phi(kind)(params, 0.0, label) for label in label_range(self.loss))
 
     @functools.cached_property
     def feature_norm(self) -> float:
@@ -135,22 +135,22 @@ class Problem:
         bound = self.slope_bound
         labels = np.ascontiguousarray(self.y[rows])
         kind, params = self.loss.kernel  # type: ignore[misc]
-        found = np.clip(kernels.dphi_all(kind, params, z, labels), -bound, bound)
+        found = np.clip(kernels.dphi_all(kind)(params, z, labels), -bound, bound)
         np.nan_to_num(found, copy=False, nan=0.0)
         return found if self.weights is None else found * self.weights[rows]
 
     def bends(self, z: FloatArray) -> FloatArray:
         """Second derivatives of the scalar loss of every record."""
         kind, params = self.loss.kernel  # type: ignore[misc]
-        found = kernels.d2phi_all(kind, params, z, self.y)
+        found = kernels.d2phi_all(kind)(params, z, self.y)
         return found if self.weights is None else found * self.weights
 
     def total_value(self, z: FloatArray) -> float:
         """The summed scalar loss, ridge left out."""
         kind, params = self.loss.kernel  # type: ignore[misc]
         if self.weights is None:
-            return self.count * float(kernels.phi_mean(kind, params, z, self.y))
-        return float(np.sum(kernels.phi_all(kind, params, z, self.y) * self.weights))
+            return self.count * float(kernels.phi_mean(kind)(params, z, self.y))
+        return float(np.sum(kernels.phi_all(kind)(params, z, self.y) * self.weights))
 
     def thinned(self, every: int) -> Problem:
         """Every so-many-th record; to begin a run with, never to end it."""
@@ -214,10 +214,9 @@ class Problem:
         caveats: Iterable[str] = (),
     ) -> Guarantee:
         """The guarantee of these releases; with exact calibration it must meet the budget."""
-        guarantee = Guarantee(
+        guarantee = Guarantee.of(
+            self.budget,
             releases,
-            self.budget.neighbours,
-            self.budget.window,
             seeded=source.seeded,
             lattice=self.precision == "lattice",
             caveats=tuple(caveats),
@@ -275,7 +274,7 @@ class Problem:
 @functools.lru_cache(maxsize=256)
 def _meets(parts: tuple[tuple[curves.Curve, int], ...], budget: Budget) -> bool:
     releases = [Release("check", curve, None, "as stated", count) for curve, count in parts]
-    return Guarantee(releases, budget.neighbours, budget.window).meets(budget)
+    return Guarantee.of(budget, releases).meets(budget)
 
 
 @functools.lru_cache(maxsize=64)
@@ -332,7 +331,7 @@ def default_radius(problem: Problem, solver: str, noise_norm: Any = None) -> flo
     def is_small(radius: float) -> bool:
         z = radius * problem.loss.feature_norm  # type: ignore[attr-defined]
         most = max(
-            kernels.phi(kind, params, end, label)
+            kernels.phi(kind)(params, end, label)
             for end in (-z, z)
             for label in label_range(problem.loss)  # type: ignore[arg-type]
         )

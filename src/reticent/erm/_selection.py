@@ -10,8 +10,8 @@ learning in log-linear models with randomly perturbed approximate inference*. A 
 proposed in vain and holds few good candidates is split into them from then on. The proof, and the arithmetic:
 docs/algorithms/frank-wolfe.md.
 
-The one thing a reader would get wrong: envelopes may be chosen as one likes, and change from round
-to round, because each round is fresh; only V >= q must hold, so V is rounded up.
+Envelopes may be chosen as one likes, and change from round to round, because each round is fresh; only
+V >= q must hold, so V is rounded up.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from fractions import Fraction
 
 import numpy as np
 from mpmath import MPIntervalContext, libmp
-from numba import njit
 
 from reticent._checks import FloatArray
+from reticent._compile import compiled
 from reticent.noise import Source, select
 
 _SMALL = 512
@@ -35,7 +35,7 @@ _LOPSIDED = 0.1
 _LN2 = math.log(2.0)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _block_tops(g, size, signed, tops):  # type: ignore[no-untyped-def]
     """The largest of ``|g|``, or of ``-g``, in every block."""
     for k in range(tops.size):

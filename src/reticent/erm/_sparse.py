@@ -9,8 +9,8 @@ and a new corner e_j changes H by a multiple of one column of A'A: the rows that
 others (the idea is that of Guyon's sparse perceptrons and of Raff et al., *Scaling up
 differentially private LASSO regularized logistic regression via faster Frank-Wolfe iterations*).
 
-The one thing a reader would get wrong: H is a long sum in floating point. Its rounding, bounded
-here in :func:`rounding`, is part of how far a record moves a score.
+H is a long sum in floating point. Its rounding, bounded here in :func:`rounding`, is part of how far a
+record moves a score.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 
 from reticent._checks import FloatArray
+from reticent._compile import compiled
 from reticent.erm._sums import UNIT, UNITS, weighted_rows
 
 _KEPT = 2**22
 """Numbers of columns of A'A that are kept for a second use."""
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _add_column(starts, rows, values, indptr, indices, data, j, weight, out):  # type: ignore[no-untyped-def]
     """``out += weight * A'A e_j``, from the column's rows."""
     for k in range(starts[j], starts[j + 1]):
@@ -38,13 +38,13 @@ def _add_column(starts, rows, values, indptr, indices, data, j, weight, out):  #
             out[indices[m]] += w * data[m]
 
 
-@njit(cache=True, nogil=True, fastmath=False)
+@compiled(fastmath=False)
 def _scores(H, b, c, factor, out):  # type: ignore[no-untyped-def]
     for j in range(H.size):
         out[j] = factor * (c * H[j] - b[j])
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _axpy(weight, column, out):  # type: ignore[no-untyped-def]
     for j in range(out.size):
         out[j] += weight * column[j]

@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 
 from reticent._checks import FloatArray
+from reticent._compile import compiled, specialised
 from reticent.losses import kernels
 from reticent.noise import door
 
@@ -39,7 +39,7 @@ _NONE = np.empty(0)
 _CHUNK = 2**17  # numbers copied and measured at a time: they stay in the cache
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _add(total, lost, value):  # type: ignore[no-untyped-def]
     """Neumaier: what an addition loses is kept apart."""
     for j in range(total.size):
@@ -52,35 +52,41 @@ def _add(total, lost, value):  # type: ignore[no-untyped-def]
         total[j] = new
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _add_rows(total, lost, rows):  # type: ignore[no-untyped-def]
     for i in range(rows.shape[0]):
         _add(total, lost, rows[i])
 
 
-@njit(cache=True, nogil=True)
-def _slopes(A, y, weights, x, kind, params, bound, limit, z):  # type: ignore[no-untyped-def]
-    dim = A.shape[1]
-    total, lost, part = np.zeros(dim), np.zeros(dim), np.empty(dim)
-    room = np.empty((2, dim))
-    row = room[1]
-    for start in range(0, z.size, _BLOCK):
-        part[:] = 0.0
-        for i in range(start, min(z.size, start + _BLOCK)):
-            z[i], square = door.dot_and_copy_in_any_order(A, i, x, row)
-            if not square <= limit * limit:
-                door.bounded_row(A, i, 1.0, limit, room, 0)
-                z[i] = door.dot_and_copy(room, 0, x, row)[0]
-            slope = kernels.dphi(kind, params, z[i], y[i])
-            slope = min(bound, max(-bound, slope)) if slope == slope else 0.0
-            if weights.size:
-                slope *= weights[i]
+@specialised
+def _slopes(kind):  # type: ignore[no-untyped-def]
+    """Fill z with the predictors and ``work[0]`` with the sum; ``work`` is five rows and begins with zeros."""
+
+    @compiled
+    def sum_slopes(A, y, weights, x, params, bound, limit, z, work):  # type: ignore[no-untyped-def]
+        dim = A.shape[1]
+        total, lost, part = work[0], work[1], work[2]
+        room = work[3:]
+        row = room[1]
+        for start in range(0, z.size, _BLOCK):
             for j in range(dim):
-                part[j] += slope * row[j]
-        _add(total, lost, part)
-    for j in range(dim):
-        total[j] += lost[j]
-    return total
+                part[j] = 0.0
+            for i in range(start, min(z.size, start + _BLOCK)):
+                z[i], square = door.dot_and_copy_in_any_order(A, i, x, row)
+                if not square <= limit * limit:
+                    door.bounded_row(A, i, 1.0, limit, room, 0)
+                    z[i] = door.dot_and_copy(room, 0, x, row)[0]
+                slope = kernels.dphi(kind)(params, z[i], y[i])
+                slope = min(bound, max(-bound, slope)) if slope == slope else 0.0
+                if weights.size:
+                    slope *= weights[i]
+                for j in range(dim):
+                    part[j] += slope * row[j]
+            _add(total, lost, part)
+        for j in range(dim):
+            total[j] += lost[j]
+
+    return sum_slopes
 
 
 def summed_slopes(
@@ -97,12 +103,13 @@ def summed_slopes(
 
     A row is read once, and is measured: beyond the limit it is cut to it.
     """
-    z = np.empty(len(y))
+    z, work = np.empty(len(y)), np.zeros((5, A.shape[1]))
     given = _NONE if weights is None else weights
-    return z, _slopes(A, y, given, x, kind, params, bound, limit, z)
+    _slopes(kind)(A, y, given, x, params, bound, limit, z, work)
+    return z, work[0]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _sparse(indptr, indices, data, weights, limit, total, lost):  # type: ignore[no-untyped-def]
     room = np.empty(np.max(np.diff(indptr)) if weights.size else 0)
     for i in range(weights.size):
@@ -185,7 +192,7 @@ def _sparse_gram(A: Any) -> FloatArray:
     return (total + lost).reshape(dim, dim)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _add_at(total, lost, places, values):  # type: ignore[no-untyped-def]
     for k in range(places.size):
         j = places[k]

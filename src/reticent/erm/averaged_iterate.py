@@ -4,35 +4,35 @@ Jain, Kothari and Thakurta, *Differentially private online learning*, section 5,
 the factor 1/alpha that its noise had lost and exact sensitivities for the uniform average, the
 average with weights 1, 2, ..., and the last iterate. See docs/algorithms/averaged-iterate.md.
 
-The one thing a reader would get wrong: a blanked record must still take its regularisation step.
-Skipping it would move later iterates by more than the bound; here the ridge belongs to every step.
+A blanked record must still take its regularisation step. Skipping it would move later iterates by more
+than the bound; here the ridge belongs to every step.
 """
 
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from scipy.optimize import minimize_scalar
 
 from reticent import _checks
 from reticent._checks import FloatArray
+from reticent._compile import compiled, specialised
 from reticent.erm._problem import Problem, default_radius, reach
-from reticent.erm._reading import need_lipschitz, read
+from reticent.erm._reading import need_lipschitz
 from reticent.erm._sums import UNIT
 from reticent.erm.fit import Fit
+from reticent.erm.solver import Plan, Run, solve
 from reticent.losses.base import dense_rows
 from reticent.losses.kernels import dphi, implicit_scalar
-from reticent.noise import Source
 from reticent.noise.door import bounded_row, dot_and_copy
-from reticent.noise.release import noisy
-from reticent.privacy import charge, prescribed
+from reticent.privacy import prescribed
 from reticent.sets import L2Ball, WholeSpace
 from reticent.sets.kernels import project_inplace
-from reticent.trace import Callback, Recorder
+from reticent.trace import Callback
 
 NAME = "averaged iterate"
 AVERAGES = ("uniform", "weighted", "last")
@@ -41,42 +41,48 @@ _DENSE = 2e8
 """Numbers; larger sparse records are not made dense."""
 
 
-@njit(cache=True, nogil=True)
-def _pass(A, y, order, loss, rule, where, x, mean):  # type: ignore[no-untyped-def]
+@specialised
+def _pass(kind, set_kind):  # type: ignore[no-untyped-def]
     """One step for each record; x ends at the last iterate, mean at the average of all.
 
-    loss: kind, params, slope bound and the length that rows are cut to. rule: implicit or not, alpha
-    (the ridge), the largest step of the explicit method, weighted or not. where: the set's kind and
-    params. Iterate t + 1 follows record t.
+    loss: params, slope bound and the length that rows are cut to. rule: implicit or not, alpha
+    (the ridge), the largest step of the explicit method, weighted or not. Iterate t + 1 follows
+    record t.
     """
-    kind, params, bound, limit = loss
-    implicit, alpha, cap, weighted = rule
-    dim = x.size
-    work = np.empty(2 * dim + 2)
-    room = np.empty((2, dim))
-    row = room[1]
-    mean[:] = x
-    for t in range(1, order.size + 1):
-        i = order[t - 1]
-        bounded_row(A, i, 1.0, limit, room, 0)
-        z, square = dot_and_copy(room, 0, x, row)
-        if implicit:
-            step = 1.0 / (alpha * t)
-            w = t / (t + 1.0)
-            slope = implicit_scalar(kind, params, w * z, y[i], w * step * square)
-            factor = w * step
-        else:
-            step = min(1.0 / (alpha * t), cap)
-            w = 1.0 - alpha * step
-            slope = dphi(kind, params, z, y[i])
-            factor = step
-        factor *= min(bound, max(-bound, slope)) if slope == slope else 0.0
+
+    @compiled
+    def take_steps(A, y, order, loss, rule, set_params, x, mean):  # type: ignore[no-untyped-def]
+        params, bound, limit = loss
+        implicit, alpha, cap, weighted = rule
+        dim = x.size
+        work = np.empty(2 * dim + 2)
+        room = np.empty((2, dim))
+        row = room[1]
         for j in range(dim):
-            x[j] = w * x[j] - factor * row[j]
-        project_inplace(where[0], where[1], x, work)
-        share = 2.0 / (t + 2.0) if weighted else 1.0 / (t + 1.0)
-        for j in range(dim):
-            mean[j] += share * (x[j] - mean[j])
+            mean[j] = x[j]
+        for t in range(1, order.size + 1):
+            i = order[t - 1]
+            bounded_row(A, i, 1.0, limit, room, 0)
+            z, square = dot_and_copy(room, 0, x, row)
+            if implicit:
+                step = 1.0 / (alpha * t)
+                w = t / (t + 1.0)
+                slope = implicit_scalar(kind)(params, w * z, y[i], w * step * square)
+                factor = w * step
+            else:
+                step = min(1.0 / (alpha * t), cap)
+                w = 1.0 - alpha * step
+                slope = dphi(kind)(params, z, y[i])
+                factor = step
+            factor *= min(bound, max(-bound, slope)) if slope == slope else 0.0
+            for j in range(dim):
+                x[j] = w * x[j] - factor * row[j]
+            project_inplace(set_kind)(set_params, x, work)
+            share = 2.0 / (t + 2.0) if weighted else 1.0 / (t + 1.0)
+            for j in range(dim):
+                mean[j] += share * (x[j] - mean[j])
+
+    return take_steps
 
 
 def averaged_iterate(
@@ -144,9 +150,17 @@ def averaged_iterate(
     >>> float(np.mean(np.sign(X @ fit.point) == y)) > 0.9
     True
     """
-    problem = read(
-        loss, set, X, y, budget, noise_precision=noise_precision, calibration=calibration
-    )
+    return solve(
+        NAME,
+        partial(_plan, set=set, average=average, inner=inner, regularizer=regularizer,
+                shuffle=shuffle, calibration=calibration),
+        loss, set, X, y, budget=budget, seed=seed, noise_precision=noise_precision,
+        calibration=calibration, callback=callback, progress=progress,
+    )  # fmt: skip
+
+
+def _plan(problem: Problem, set: Any, average: str, inner: str, regularizer: float | None,
+          shuffle: bool, calibration: str) -> Plan:  # fmt: skip
     _checks.choice(average, "average", AVERAGES)
     _checks.choice(inner, "inner", INNERS)
     if not problem.is_linear_model:
@@ -185,8 +199,14 @@ def averaged_iterate(
     else:
         scale = problem.noise_scale(moved, problem.level, problem.dim, _largest(problem, alpha))
     release = problem.release(NAME, moved, scale, problem.dim, details=details)
-    source = Source(seed)
-    guarantee = problem.promise([release], source, calibration=calibration, caveats=caveats)
+
+    def step(run: Run, t: int) -> bool:
+        order = np.arange(problem.count)
+        if shuffle:
+            order = np.argsort(run.source.words(problem.count), kind="stable")
+        found = iterate(problem, order, alpha, average, inner)
+        return run.note(t, problem.set.project(problem.shaped(run.noisy(found, scale))))
+
     settings = {
         "average": average,
         "inner": inner,
@@ -194,18 +214,7 @@ def averaged_iterate(
         "noise": release.noise,
         "set": repr(problem.set),
     }
-    recorder = Recorder(NAME, steps=1, settings=settings, callback=callback, progress=progress)
-    recorder.facts["clipped"] = str(problem.clipped)
-    charge(guarantee, NAME)
-    with recorder:
-        order = np.arange(problem.count)
-        if shuffle:
-            order = np.argsort(source.words(problem.count), kind="stable")
-        found = iterate(problem, order, alpha, average, inner)
-        noised = noisy(found, scale, source, noise=problem.noise, precision=problem.precision)
-        point = problem.set.project(problem.shaped(noised))
-        recorder.note(1, point)
-    return Fit(point, guarantee, recorder.close())
+    return Plan(problem=problem, step=step, releases=[release], settings=settings, caveats=caveats)
 
 
 def iterate(problem: Problem, order: Any, alpha: float, average: str, inner: str) -> FloatArray:
@@ -218,9 +227,9 @@ def iterate(problem: Problem, order: Any, alpha: float, average: str, inner: str
     mean = np.empty(problem.dim)
     rows = np.ascontiguousarray(dense_rows(problem.A))
     cap = 2.0 / (alpha + problem.smoothness - problem.loss.ridge + alpha)
-    _pass(rows, problem.y, order, (kind, params, problem.slope_bound, problem.row_limit),
-          (inner == "implicit", alpha, cap, average == "weighted"), (set_kind, set_params), x,
-          mean)  # fmt: skip
+    take_steps = _pass(kind, set_kind)
+    take_steps(rows, problem.y, order, (params, problem.slope_bound, problem.row_limit),
+               (inner == "implicit", alpha, cap, average == "weighted"), set_params, x, mean)  # fmt: skip
     return x if average == "last" else mean
 
 

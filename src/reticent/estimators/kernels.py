@@ -16,31 +16,27 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from reticent._compile import compiled, specialised
+from reticent.losses.kernels import LOGISTIC, STACKED_LOGISTIC
 from reticent.noise.door import REFUSED, bounded
 from reticent.online.kernels import DECISION, update
 
-LOGISTIC = 0  # one output, label -1 or 1
-STACKED = 1  # several outputs, label a class number
-HUBER = 2  # one output, label in [-1, 1]
-
 # Places in ``settings``.
-KIND = 0
-NORM = 1
-SCALING = 2
-OFFSET = 3
-OUTPUTS = 4
-SETTINGS = 5
+NORM = 0
+SCALING = 1
+OFFSET = 2
+OUTPUTS = 3
+SETTINGS = 4
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def unit(v, norm, out):  # type: ignore[no-untyped-def]
     """Features divided by the norm and no longer than 1: 1 if they were, 0 if not, -1 if not finite."""
     return bounded(v, 1.0 / norm, 1.0, out)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def sigmoid(z):  # type: ignore[no-untyped-def]
     if z >= 0.0:
         return 1.0 / (1.0 + math.exp(-z))
@@ -48,7 +44,7 @@ def sigmoid(z):  # type: ignore[no-untyped-def]
     return e / (1.0 + e)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def predictor(u, w, settings):  # type: ignore[no-untyped-def]
     """<w, features> for one output, the intercept included; the features have been through `unit`."""
     z = 0.0
@@ -58,7 +54,7 @@ def predictor(u, w, settings):  # type: ignore[no-untyped-def]
     return z + w[u.size] * settings[SCALING] if w.size > u.size else z
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def predictors(v, w, settings, out):  # type: ignore[no-untyped-def]
     """The linear predictors of one record; -1 if it is not finite."""
     u = np.empty(v.size)
@@ -70,7 +66,7 @@ def predictors(v, w, settings, out):  # type: ignore[no-untyped-def]
     return 0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def predict_one(v, w, settings):  # type: ignore[no-untyped-def]
     """The linear predictor of one record for one output; nan if it is not finite."""
     u = np.empty(v.size)
@@ -79,43 +75,54 @@ def predict_one(v, w, settings):  # type: ignore[no-untyped-def]
     return predictor(u, w, settings)
 
 
-@njit(cache=True, nogil=True)
-def see(v, label, w, settings, g):  # type: ignore[no-untyped-def]
-    """Write one record's gradient into g; 1 if features were clipped, 0 if not, -1 if refused."""
-    u = g[
-        : v.size
-    ]  # the features stay here until the first output, whose turn is last, replaces them
-    clipped = unit(v, settings[NORM], u)
-    if clipped == REFUSED:
-        return REFUSED
-    kind = settings[KIND]
-    outputs = int(settings[OUTPUTS])
-    columns = w.size // outputs
-    for k in range(outputs - 1, -1, -1):
-        start = k * columns
-        z = predictor(u, w[start : start + columns], settings)
-        if kind == LOGISTIC:
-            slope = -label * sigmoid(-label * z)
-        elif kind == STACKED:
-            slope = sigmoid(z) - (1.0 if k == label else 0.0)
-        else:
-            slope = min(1.0, max(-1.0, z - label))
-        for i in range(u.size):
-            g[start + i] = slope * u[i]
-        if columns > u.size:
-            g[start + u.size] = slope * settings[SCALING]
-    return clipped
+@specialised
+def see(kind):  # type: ignore[no-untyped-def]
+    """``(v, label, w, settings, g)``: write one record's gradient into g.
+
+    Returns 1 if features were clipped, 0 if not, -1 if the record was refused.
+    """
+
+    @compiled
+    def see_one(v, label, w, settings, g):  # type: ignore[no-untyped-def]
+        # the features stay here until the first output, whose turn is last, replaces them
+        u = g[: v.size]
+        clipped = unit(v, settings[NORM], u)
+        if clipped == REFUSED:
+            return REFUSED
+        outputs = int(settings[OUTPUTS])
+        columns = w.size // outputs
+        for k in range(outputs - 1, -1, -1):
+            start = k * columns
+            z = predictor(u, w[start : start + columns], settings)
+            if kind == LOGISTIC:
+                slope = -label * sigmoid(-label * z)
+            elif kind == STACKED_LOGISTIC:
+                slope = sigmoid(z) - (1.0 if k == label else 0.0)
+            else:
+                slope = min(1.0, max(-1.0, z - label))
+            for i in range(u.size):
+                g[start + i] = slope * u[i]
+            if columns > u.size:
+                g[start + u.size] = slope * settings[SCALING]
+        return clipped
+
+    return see_one
 
 
-@njit(cache=True, nogil=True)
-def learn(v, label, settings, g, knobs, total, noise, row, memory):  # type: ignore[no-untyped-def]
+@specialised
+def learn(kind, rule, set_kind):  # type: ignore[no-untyped-def]
     """See one record at the learner's own decision, and learn from it (`reticent.online.kernels.update`).
 
     Returns whether the gradient was clipped in its lowest bit and whether the features were in the
     next, or -1 if the record was refused, and then nothing is changed.
     """
-    clipped = see(v, label, memory[DECISION], settings, g)
-    if clipped < 0:
-        return REFUSED
-    short = update(g, knobs, total, noise, row, memory)
-    return 2 * clipped + short if short >= 0 else REFUSED
+
+    @compiled
+    def learn_one(v, label, settings, g, knobs, total, noise, row, memory):  # type: ignore[no-untyped-def]
+        clipped = see(kind)(v, label, memory[DECISION], settings, g)
+        if clipped < 0:
+            return REFUSED
+        short = update(rule, set_kind)(g, knobs, total, noise, row, memory)
+        return 2 * clipped + short if short >= 0 else REFUSED
+
+    return learn_one

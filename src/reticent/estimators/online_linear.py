@@ -15,10 +15,10 @@ from typing import Any, Self
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d
 
-from reticent.estimators import kernels as k
 from reticent.estimators.face import Bounded, FloatArray
 from reticent.estimators.online import OnlineEstimator
 from reticent.estimators.stream import Plan, Stream
+from reticent.losses.kernels import HUBER
 
 __all__ = ["OnlineLinearRegression"]
 
@@ -107,7 +107,7 @@ class OnlineLinearRegression(Bounded, RegressorMixin, OnlineEstimator):
 
     def _plan(self, values: dict[str, Any], horizon: int | None) -> Plan:
         return Plan(
-            kind=k.HUBER,
+            kind=HUBER,
             outputs=1,
             quadratic=values["learner"] == "quadratic-leader",
             **self._common(values, horizon),

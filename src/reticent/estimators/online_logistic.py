@@ -16,11 +16,11 @@ import numpy as np
 from scipy.special import expit
 from sklearn.base import ClassifierMixin
 
-from reticent.estimators import kernels as k
 from reticent.estimators import parameters
 from reticent.estimators.face import LEAK, Classes, FloatArray, shares, with_caveat
 from reticent.estimators.online import OnlineEstimator
 from reticent.estimators.stream import Plan, Stream
+from reticent.losses.kernels import LOGISTIC, STACKED_LOGISTIC
 from reticent.privacy import Guarantee, PrivacyLeakWarning, remarked
 
 
@@ -172,7 +172,7 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
     def _plan(self, values: dict[str, Any], horizon: int | None) -> Plan:
         count = len(self.classes_)
         return Plan(
-            kind=k.LOGISTIC if count == 2 else k.STACKED,
+            kind=LOGISTIC if count == 2 else STACKED_LOGISTIC,
             outputs=1 if count == 2 else count,
             **self._common(values, horizon),
         )

@@ -36,6 +36,7 @@ from reticent.estimators.face import to_unit
 from reticent.estimators.reading import Declared, FloatArray, Hashed, Record
 from reticent.estimators.stream import Plan, Stream
 from reticent.losses import ClipCounts
+from reticent.losses.kernels import HUBER, LOGISTIC, STACKED_LOGISTIC
 from reticent.losses.records import clip_labels
 from reticent.privacy import Guarantee
 from reticent.state.files import check_kind
@@ -280,8 +281,8 @@ class OnlineLogisticRegression(_Online, base.MiniBatchClassifier):
     def _kind(self, values: dict[str, Any]) -> dict[str, Any]:
         count = len(self._order)
         if count == 2:
-            return {"kind": k.LOGISTIC, "outputs": 1}
-        return {"kind": k.STACKED, "outputs": count}
+            return {"kind": LOGISTIC, "outputs": 1}
+        return {"kind": STACKED_LOGISTIC, "outputs": count}
 
     def _code(self, y: Any) -> float:
         code = self._codes.get(y)
@@ -409,7 +410,7 @@ class OnlineLinearRegression(_Online, base.MiniBatchRegressor):
 
     def _kind(self, values: dict[str, Any]) -> dict[str, Any]:
         quadratic = values["learner"] == "quadratic-leader"
-        return {"kind": k.HUBER, "outputs": 1, "quadratic": quadratic}
+        return {"kind": HUBER, "outputs": 1, "quadratic": quadratic}
 
     def learn_one(self, x: Record, y: Any) -> None:
         label = y if type(y) is float and self._low <= y <= self._high else parameters.label(y)

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from reticent.estimators import kernels as k
 from reticent.estimators.face import ROOM, with_details
 from reticent.losses import ClipCounts, Huber, Logistic, Loss, Squared
+from reticent.losses.kernels import HUBER, LOGISTIC, STACKED_LOGISTIC
 from reticent.losses.records import clip_rows
 from reticent.online import FollowTheApproximateLeader, OnlineLearner, QuadraticLeader
 from reticent.online.base import STATE_VERSION as ONLINE_VERSION
@@ -115,14 +116,14 @@ class Plan:
 
     @property
     def offset(self) -> float:
-        return -math.log(self.outputs - 1.0) if self.kind == k.STACKED else 0.0
+        return -math.log(self.outputs - 1.0) if self.kind == STACKED_LOGISTIC else 0.0
 
     def loss(self) -> Loss:
-        if self.kind == k.LOGISTIC:
+        if self.kind == LOGISTIC:
             return Logistic(feature_norm=self.norm, ridge=self.ridge)
         if self.quadratic:
             return Squared(feature_norm=self.norm, ridge=self.ridge)
-        if self.kind == k.HUBER:
+        if self.kind == HUBER:
             return Huber(1.0, feature_norm=self.norm, ridge=self.ridge)
         return StackedLogistic(self.outputs, self.norm, self.ridge, self.offset)
 
@@ -146,7 +147,7 @@ class Plan:
 
     def settings(self) -> FloatArray:
         out = np.zeros(k.SETTINGS)
-        out[k.KIND], out[k.NORM] = self.kind, self.feature_norm
+        out[k.NORM] = self.feature_norm
         out[k.SCALING], out[k.OFFSET] = self.scaling, self.offset
         out[k.OUTPUTS] = self.outputs
         return out
@@ -156,7 +157,7 @@ class Plan:
         lines = [f"features clipped to norm {self.feature_norm:g}, then divided by it"]
         if self.scaling:
             lines[0] += f"; intercept from a constant feature {self.scaling:g}"
-        if self.kind == k.STACKED:
+        if self.kind == STACKED_LOGISTIC:
             lines.append(
                 f"the gradients of {self.outputs} one-versus-rest classifiers are stacked and clipped "
                 f"to norm {self.norm:.6g} together: one release, the budget is not split"
@@ -189,7 +190,13 @@ class Stream:
         self._guarantee = self._learner.guarantee
         self._settings = plan.settings()
         self._quadratic = plan.quadratic
+        self._choose_kernel()
         self._show(self._learner.decision)
+
+    def _choose_kernel(self) -> None:
+        if not self._quadratic:
+            kinds = self._learner._kinds  # type: ignore[attr-defined]
+            self._kernel = k.learn(self.plan.kind, *kinds)
 
     def _show(self, decision: FloatArray) -> None:
         self._weights = decision if self._base is None else decision + self._base
@@ -227,7 +234,8 @@ class Stream:
             self._resume()
         if self._base is None and not self._quadratic:
             gradient = np.empty_like(self._weights)
-            code, weights = self._learner._once(k.learn, v, label, self._settings, gradient)  # type: ignore[attr-defined]
+            learner: Any = self._learner
+            code, weights = learner._once(self._kernel, v, label, self._settings, gradient)
             if code < 0:
                 raise _refusal(v)
             self._weights, clipped = weights, code >> 1
@@ -241,7 +249,7 @@ class Stream:
     def _learn_apart(self, v: FloatArray, label: float) -> int:
         """The same where gradients are taken at other weights than the learner's, or not at all."""
         gradient = np.empty_like(self._weights)
-        clipped = int(k.see(v, label, self._weights, self._settings, gradient))
+        clipped = int(k.see(self.plan.kind)(v, label, self._weights, self._settings, gradient))
         if clipped < 0:
             raise _refusal(v)
         if self._quadratic:
@@ -321,10 +329,10 @@ class Stream:
             yield start, rows.toarray() if sp.issparse(X) else rows
 
     def _absorb(self, rows: FloatArray, labels: FloatArray) -> None:
-        if self.plan.kind == k.STACKED or self._base is not None:
-            gradient = np.empty_like(self._weights)
+        if self.plan.kind == STACKED_LOGISTIC or self._base is not None:
+            see, gradient = k.see(self.plan.kind), np.empty_like(self._weights)
             for v, label in zip(np.ascontiguousarray(rows), labels.tolist(), strict=True):
-                k.see(v, label, self._weights, self._settings, gradient)
+                see(v, label, self._weights, self._settings, gradient)
                 self._show(self._learner.update(gradient))
             return
         A = np.empty((len(rows), self.plan.width))
@@ -413,10 +421,12 @@ class Stream:
         state, given = self._saved
         self._learner = _kind(self.plan).from_state(state, **given)
         self._saved = None
+        self._choose_kernel()
 
     def __getstate__(self) -> dict[str, Any]:
         self.lease.refuse_copies("stream")
         mine = dict(self.__dict__)
+        mine.pop("_kernel", None)
         mine.pop("_twin_of", None)
         if self._saved is None:
             learner = mine.pop("_learner")

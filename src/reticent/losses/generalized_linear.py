@@ -5,8 +5,8 @@ F p-Lipschitz and F^2 q-smooth, and its Hessian has rank one: the facts on which
 perturbation, objective perturbation and implicit steps rest (Chaudhuri, Monteleoni and Sarwate 2011;
 Kulis and Bartlett 2010).
 
-The one thing a reader would get wrong: ``value`` and ``gradient`` compute what they are given; it is
-``prepare`` that clips records to the stated bounds, and without it the constants are only claims.
+``value`` and ``gradient`` compute what they are given; it is ``prepare`` that clips records to the
+stated bounds, and without it the constants are only claims.
 """
 
 from __future__ import annotations
@@ -163,27 +163,27 @@ class GeneralizedLinear(Loss):
         x, row = np.asarray(x, dtype=np.float64), _row(a)
         label = self._label(y, row)
         z = float(row @ x)
-        return kernels.phi(self.kind, self._params, z, label) + self._ridge_value(x)
+        return kernels.phi(self.kind)(self._params, z, label) + self._ridge_value(x)
 
     def gradient(self, x: FloatArray, a: FloatArray, y: float | None = None) -> FloatArray:
         x, row = np.asarray(x, dtype=np.float64), _row(a)
-        slope = kernels.dphi(self.kind, self._params, float(row @ x), self._label(y, row))
+        slope = kernels.dphi(self.kind)(self._params, float(row @ x), self._label(y, row))
         return slope * row + self.ridge * x
 
     def values(self, x: FloatArray, A: Any, y: Any = None) -> FloatArray:
         x = np.asarray(x, dtype=np.float64)
-        phis = kernels.phi_all(self.kind, self._params, *self._predictors(x, A, y))
+        phis = kernels.phi_all(self.kind)(self._params, *self._predictors(x, A, y))
         return phis + self._ridge_value(x)
 
     def mean_value(self, x: FloatArray, A: Any, y: Any = None) -> float:
         x = np.asarray(x, dtype=np.float64)
-        mean = kernels.phi_mean(self.kind, self._params, *self._predictors(x, A, y))
+        mean = kernels.phi_mean(self.kind)(self._params, *self._predictors(x, A, y))
         return mean + self._ridge_value(x)
 
     def mean_gradient(self, x: FloatArray, A: Any, y: Any = None) -> FloatArray:
         x = np.asarray(x, dtype=np.float64)
         A = A if sp.issparse(A) else np.asarray(A, dtype=np.float64)
-        slopes = kernels.dphi_all(self.kind, self._params, *self._predictors(x, A, y))
+        slopes = kernels.dphi_all(self.kind)(self._params, *self._predictors(x, A, y))
         return A.T @ (slopes / len(slopes)) + self.ridge * x
 
     def _predictors(self, x: FloatArray, A: Any, y: Any) -> tuple[FloatArray, FloatArray]:
@@ -238,8 +238,8 @@ class GeneralizedLinear(Loss):
         label = self._label(y, row)
         params = self._params
         if set is None:
-            t = kernels.implicit_scalar(
-                self.kind, params, weight * float(row @ x), label, weight * step * float(row @ row)
+            t = kernels.implicit_scalar(self.kind)(
+                params, weight * float(row @ x), label, weight * step * float(row @ row)
             )
             return weight * (x - step * t * row)
 
@@ -247,7 +247,7 @@ class GeneralizedLinear(Loss):
             return np.asarray(set.project(weight * (x - step * t * row)))
 
         def excess(t: float) -> float:
-            return kernels.dphi(self.kind, params, float(row @ after(t)), label) - t
+            return kernels.dphi(self.kind)(params, float(row @ after(t)), label) - t
 
         far = excess(0.0)
         if far == 0.0 or excess(far) == 0.0:

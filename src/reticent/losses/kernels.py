@@ -4,11 +4,12 @@ Every built-in loss of a record (a, y) is phi(<a, x>, y) + (ridge/2) ||x||^2, so
 is all a learner's compiled loop needs: the gradient is phi'(z, y) a + ridge x. The implicit step
 (Kulis and Bartlett 2010, "Implicit online learning") reduces to one scalar as well:
 argmin_u phi(<a, u>, y) + ||u - x||^2 / (2 step) is u = x - step t a, where t = phi'(z - c t, y) and
-c = step ||a||^2. The functions dispatch on an integer, because a kernel that takes other kernels
-as arguments is not cached between processes.
+c = step ||a||^2. A number chooses the loss while a kernel is compiled: ``phi(LOGISTIC)`` is the
+logistic loss (see `reticent._compile.specialised`), because a kernel that takes other kernels as
+arguments is not cached between processes.
 
 The one thing a reader would get wrong: a ridge changes the scalar equation. With
-w = 1 / (1 + step ridge) call ``implicit_scalar`` with w z and w c, and then u = w (x - step t a).
+w = 1 / (1 + step ridge) call ``implicit_scalar(kind)`` with w z and w c, and then u = w (x - step t a).
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from reticent._compile import compiled, specialised
 
 FloatArray = NDArray[np.float64]
 
@@ -29,16 +31,17 @@ HUBER = 4  # params[0] is the residual where the loss turns linear
 QUANTILE = 5  # params[0] is the level
 POISSON = 6  # params[0] is the largest linear predictor; beyond it the tangent
 LINEAR = 7  # params[0] is the slope; the "label" is an offset
-CAPPED_LOGISTIC = (
-    8  # y in {-1, 1}; params[0] is the largest slope, reached at the margin -params[1]
-)
+CAPPED_LOGISTIC = 8  # y in {-1, 1}; params[0] is the largest slope, at margins below -params[1]
+# Not functions of one predictor, so only the loops that name them know them.
+QUADRATIC = 9  # (scale / 2) ||x - a||^2
+STACKED_LOGISTIC = 10  # a logistic loss for each class
 
 MARGIN = (LOGISTIC, HINGE, SMOOTH_HINGE, CAPPED_LOGISTIC)  # functions of y z alone, which fall
 
 _NEWTON_STEPS = 100
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _sigmoid(u: float) -> float:
     if u >= 0.0:
         return 1.0 / (1.0 + math.exp(-u))
@@ -46,7 +49,7 @@ def _sigmoid(u: float) -> float:
     return e / (1.0 + e)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _softplus(m: float) -> float:
     """log(1 + exp(-m))."""
     if m > 0.0:
@@ -54,92 +57,107 @@ def _softplus(m: float) -> float:
     return math.log1p(math.exp(m)) - m
 
 
-@njit(cache=True, nogil=True)
-def phi(kind: int, params: FloatArray, z: float, y: float) -> float:
-    """The loss of predicting z when the label is y."""
-    if kind == LOGISTIC:
-        return _softplus(y * z)
-    if kind == CAPPED_LOGISTIC:
-        m = y * z
-        kept = max(m, -params[1])
-        return _softplus(kept) + params[0] * (kept - m)
-    if kind == SQUARED:
-        return 0.5 * (z - y) * (z - y)
-    if kind == HINGE:
-        return max(0.0, 1.0 - y * z)
-    if kind == SMOOTH_HINGE:
-        s = 1.0 - y * z
-        if s <= 0.0:
-            return 0.0
-        if s < params[0]:
-            return 0.5 * s * s / params[0]
-        return s - 0.5 * params[0]
-    if kind == HUBER:
-        r = abs(z - y)
-        if r <= params[0]:
-            return 0.5 * r * r
-        return params[0] * (r - 0.5 * params[0])
-    if kind == QUANTILE:
-        r = y - z
-        return max(params[0] * r, (params[0] - 1.0) * r)
-    if kind == POISSON:
-        top = params[0]
-        mean = math.exp(min(z, top))
-        if z > top:
-            mean *= 1.0 + (z - top)
-        value = mean - y * z
-        if y > 0.0:
-            value += y * math.log(y) - y
-        return value
-    return params[0] * z + y
+@specialised
+def phi(kind):  # type: ignore[no-untyped-def]
+    """``(params, z, y)``: the loss of predicting z when the label is y."""
+
+    @compiled
+    def loss(params: FloatArray, z: float, y: float) -> float:
+        if kind == LOGISTIC:
+            return _softplus(y * z)
+        if kind == CAPPED_LOGISTIC:
+            m = y * z
+            kept = max(m, -params[1])
+            return _softplus(kept) + params[0] * (kept - m)
+        if kind == SQUARED:
+            return 0.5 * (z - y) * (z - y)
+        if kind == HINGE:
+            return max(0.0, 1.0 - y * z)
+        if kind == SMOOTH_HINGE:
+            s = 1.0 - y * z
+            if s <= 0.0:
+                return 0.0
+            if s < params[0]:
+                return 0.5 * s * s / params[0]
+            return s - 0.5 * params[0]
+        if kind == HUBER:
+            r = abs(z - y)
+            if r <= params[0]:
+                return 0.5 * r * r
+            return params[0] * (r - 0.5 * params[0])
+        if kind == QUANTILE:
+            r = y - z
+            return max(params[0] * r, (params[0] - 1.0) * r)
+        if kind == POISSON:
+            top = params[0]
+            mean = math.exp(min(z, top))
+            if z > top:
+                mean *= 1.0 + (z - top)
+            value = mean - y * z
+            if y > 0.0:
+                value += y * math.log(y) - y
+            return value
+        return params[0] * z + y
+
+    return loss
 
 
-@njit(cache=True, nogil=True)
-def dphi(kind: int, params: FloatArray, z: float, y: float) -> float:
-    """The derivative in z; at a kink, one of its subgradients."""
-    if kind == LOGISTIC:
-        return -y * _sigmoid(-y * z)
-    if kind == CAPPED_LOGISTIC:
-        return -y * min(params[0], _sigmoid(-y * z))
-    if kind == SQUARED:
-        return z - y
-    if kind == HINGE:
-        return -y if y * z < 1.0 else 0.0
-    if kind == SMOOTH_HINGE:
-        return -y * min(1.0, max(0.0, (1.0 - y * z) / params[0]))
-    if kind == HUBER:
-        return min(params[0], max(-params[0], z - y))
-    if kind == QUANTILE:
-        if z < y:
-            return -params[0]
-        return 1.0 - params[0] if z > y else 0.0
-    if kind == POISSON:
-        return math.exp(min(z, params[0])) - y
-    return params[0]
+@specialised
+def dphi(kind):  # type: ignore[no-untyped-def]
+    """``(params, z, y)``: the derivative in z; at a kink, one of its subgradients."""
+
+    @compiled
+    def slope(params: FloatArray, z: float, y: float) -> float:
+        if kind == LOGISTIC:
+            return -y * _sigmoid(-y * z)
+        if kind == CAPPED_LOGISTIC:
+            return -y * min(params[0], _sigmoid(-y * z))
+        if kind == SQUARED:
+            return z - y
+        if kind == HINGE:
+            return -y if y * z < 1.0 else 0.0
+        if kind == SMOOTH_HINGE:
+            return -y * min(1.0, max(0.0, (1.0 - y * z) / params[0]))
+        if kind == HUBER:
+            return min(params[0], max(-params[0], z - y))
+        if kind == QUANTILE:
+            if z < y:
+                return -params[0]
+            return 1.0 - params[0] if z > y else 0.0
+        if kind == POISSON:
+            return math.exp(min(z, params[0])) - y
+        return params[0]
+
+    return slope
 
 
-@njit(cache=True, nogil=True)
-def d2phi(kind: int, params: FloatArray, z: float, y: float) -> float:
-    """The second derivative in z where there is one; at a kink, that of one of its sides."""
-    if kind == LOGISTIC:
-        s = _sigmoid(-abs(z))
-        return s * (1.0 - s)
-    if kind == CAPPED_LOGISTIC:
-        s = _sigmoid(-y * z)
-        return s * (1.0 - s) if s <= params[0] else 0.0
-    if kind == SQUARED:
-        return 1.0
-    if kind == SMOOTH_HINGE:
-        s = 1.0 - y * z
-        return 1.0 / params[0] if 0.0 < s < params[0] else 0.0
-    if kind == HUBER:
-        return 1.0 if abs(z - y) <= params[0] else 0.0
-    if kind == POISSON:
-        return math.exp(z) if z <= params[0] else 0.0
-    return 0.0
+@specialised
+def d2phi(kind):  # type: ignore[no-untyped-def]
+    """``(params, z, y)``: the second derivative in z where there is one; at a kink, that of one of its sides."""
+
+    @compiled
+    def curvature(params: FloatArray, z: float, y: float) -> float:
+        if kind == LOGISTIC:
+            s = _sigmoid(-abs(z))
+            return s * (1.0 - s)
+        if kind == CAPPED_LOGISTIC:
+            s = _sigmoid(-y * z)
+            return s * (1.0 - s) if s <= params[0] else 0.0
+        if kind == SQUARED:
+            return 1.0
+        if kind == SMOOTH_HINGE:
+            s = 1.0 - y * z
+            return 1.0 / params[0] if 0.0 < s < params[0] else 0.0
+        if kind == HUBER:
+            return 1.0 if abs(z - y) <= params[0] else 0.0
+        if kind == POISSON:
+            return math.exp(z) if z <= params[0] else 0.0
+        return 0.0
+
+    return curvature
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _implicit_logistic(z: float, y: float, c: float) -> float:
     # The unknown is the margin after the step, u = m + c sigmoid(-u): the share s = sigmoid(-u)
     # then has full relative accuracy even where it is as small as exp(-700).
@@ -167,7 +185,7 @@ def _implicit_logistic(z: float, y: float, c: float) -> float:
     return -y * _sigmoid(-u)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _implicit_poisson(top: float, z: float, y: float, c: float) -> float:
     ceiling = math.exp(top)
     if z - c * (ceiling - y) >= top:
@@ -194,71 +212,96 @@ def _implicit_poisson(top: float, z: float, y: float, c: float) -> float:
     return math.exp(v) - y
 
 
-@njit(cache=True, nogil=True)
-def implicit_scalar(kind: int, params: FloatArray, z: float, y: float, c: float) -> float:
-    """The t with t = phi'(z - c t, y), c >= 0: closed form, or Newton inside a bracket."""
-    if c <= 0.0:
-        return dphi(kind, params, z, y)
-    if kind == LOGISTIC:
-        return _implicit_logistic(z, y, c)
-    if kind == CAPPED_LOGISTIC:
-        # On the straight part after the step, or the cap is nowhere to be felt.
-        if y * z + c * params[0] <= -params[1]:
-            return -y * params[0]
-        return _implicit_logistic(z, y, c)
-    if kind == SQUARED:
-        return (z - y) / (1.0 + c)
-    if kind == HINGE:
-        return -y * min(1.0, max(0.0, (1.0 - y * z) / c))
-    if kind == SMOOTH_HINGE:
-        return -y * min(1.0, max(0.0, (1.0 - y * z) / (params[0] + c)))
-    if kind == HUBER:
-        return min(params[0], max(-params[0], (z - y) / (1.0 + c)))
-    if kind == QUANTILE:
-        return min(1.0 - params[0], max(-params[0], (z - y) / c))
-    if kind == POISSON:
-        return _implicit_poisson(params[0], z, y, c)
-    return params[0]
+@specialised
+def implicit_scalar(kind):  # type: ignore[no-untyped-def]
+    """``(params, z, y, c)``: the t with t = phi'(z - c t, y), c >= 0: closed form, or Newton inside a bracket."""
+
+    @compiled
+    def solve(params: FloatArray, z: float, y: float, c: float) -> float:
+        if c <= 0.0:
+            return dphi(kind)(params, z, y)
+        if kind == LOGISTIC:
+            return _implicit_logistic(z, y, c)
+        if kind == CAPPED_LOGISTIC:
+            # On the straight part after the step, or the cap is nowhere to be felt.
+            if y * z + c * params[0] <= -params[1]:
+                return -y * params[0]
+            return _implicit_logistic(z, y, c)
+        if kind == SQUARED:
+            return (z - y) / (1.0 + c)
+        if kind == HINGE:
+            return -y * min(1.0, max(0.0, (1.0 - y * z) / c))
+        if kind == SMOOTH_HINGE:
+            return -y * min(1.0, max(0.0, (1.0 - y * z) / (params[0] + c)))
+        if kind == HUBER:
+            return min(params[0], max(-params[0], (z - y) / (1.0 + c)))
+        if kind == QUANTILE:
+            return min(1.0 - params[0], max(-params[0], (z - y) / c))
+        if kind == POISSON:
+            return _implicit_poisson(params[0], z, y, c)
+        return params[0]
+
+    return solve
 
 
-@njit(cache=True, nogil=True)
-def phi_all(kind: int, params: FloatArray, z: FloatArray, y: FloatArray) -> FloatArray:
-    """phi of every pair."""
-    out = np.empty(z.shape[0])
-    for i in range(z.shape[0]):
-        out[i] = phi(kind, params, z[i], y[i])
-    return out
+@specialised
+def phi_all(kind):  # type: ignore[no-untyped-def]
+    """``(params, z, y)``: phi of every pair."""
+
+    @compiled
+    def values(params: FloatArray, z: FloatArray, y: FloatArray) -> FloatArray:
+        out = np.empty(z.shape[0])
+        for i in range(z.shape[0]):
+            out[i] = phi(kind)(params, z[i], y[i])
+        return out
+
+    return values
 
 
-@njit(cache=True, nogil=True)
-def dphi_all(kind: int, params: FloatArray, z: FloatArray, y: FloatArray) -> FloatArray:
-    """phi' of every pair."""
-    out = np.empty(z.shape[0])
-    for i in range(z.shape[0]):
-        out[i] = dphi(kind, params, z[i], y[i])
-    return out
+@specialised
+def dphi_all(kind):  # type: ignore[no-untyped-def]
+    """``(params, z, y)``: phi' of every pair."""
+
+    @compiled
+    def slopes(params: FloatArray, z: FloatArray, y: FloatArray) -> FloatArray:
+        out = np.empty(z.shape[0])
+        for i in range(z.shape[0]):
+            out[i] = dphi(kind)(params, z[i], y[i])
+        return out
+
+    return slopes
 
 
-@njit(cache=True, nogil=True)
-def d2phi_all(kind: int, params: FloatArray, z: FloatArray, y: FloatArray) -> FloatArray:
-    """phi'' of every pair."""
-    out = np.empty(z.shape[0])
-    for i in range(z.shape[0]):
-        out[i] = d2phi(kind, params, z[i], y[i])
-    return out
+@specialised
+def d2phi_all(kind):  # type: ignore[no-untyped-def]
+    """``(params, z, y)``: phi'' of every pair."""
+
+    @compiled
+    def curvatures(params: FloatArray, z: FloatArray, y: FloatArray) -> FloatArray:
+        out = np.empty(z.shape[0])
+        for i in range(z.shape[0]):
+            out[i] = d2phi(kind)(params, z[i], y[i])
+        return out
+
+    return curvatures
 
 
-@njit(cache=True, nogil=True)
-def phi_mean(kind: int, params: FloatArray, z: FloatArray, y: FloatArray) -> float:
-    """The mean of phi; blocks are summed apart, so that half a million terms lose no digits."""
-    n = z.shape[0]
-    total = 0.0
-    start = 0
-    while start < n:
-        stop = min(n, start + 1024)
-        part = 0.0
-        for i in range(start, stop):
-            part += phi(kind, params, z[i], y[i])
-        total += part
-        start = stop
-    return total / n
+@specialised
+def phi_mean(kind):  # type: ignore[no-untyped-def]
+    """``(params, z, y)``: the mean of phi; blocks are summed apart, so that half a million terms lose no digits."""
+
+    @compiled
+    def mean(params: FloatArray, z: FloatArray, y: FloatArray) -> float:
+        n = z.shape[0]
+        total = 0.0
+        start = 0
+        while start < n:
+            stop = min(n, start + 1024)
+            part = 0.0
+            for i in range(start, stop):
+                part += phi(kind)(params, z[i], y[i])
+            total += part
+            start = stop
+        return total / n
+
+    return mean

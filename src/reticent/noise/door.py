@@ -19,7 +19,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from reticent._compile import compiled
 
 WHOLE = 0  # passed as it came
 CLIPPED = 1  # was longer than the limit and has been scaled down
@@ -33,25 +34,25 @@ _FAINT = 1e-290
 _LOW, _HIGH = 1e-140, 1e150
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def margin(dim):  # type: ignore[no-untyped-def]
     """A measured length is off from the true one by at most this, relatively; with room to spare."""
     return (dim + 16) * 2.0**-52
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def shortening(dim):  # type: ignore[no-untyped-def]
     """What is cut to the limit is shorter than it by this share, so that a second look finds no excess."""
     return max(2.0**-40, 2.0 * margin(dim))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def largest_square(limit):  # type: ignore[no-untyped-def]
     """The largest measured square that passes; none does where squares are not to be trusted."""
     return limit * limit if _LOW <= limit <= _HIGH else -1.0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def fill(rows, r, scale, out, q):  # type: ignore[no-untyped-def]
     """Write row r times the scale into row q, and return the sum of the squares of what was written.
 
@@ -82,7 +83,7 @@ def fill(rows, r, scale, out, q):  # type: ignore[no-untyped-def]
     return (a0 + a1) + (a2 + a3)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def dot_and_copy(rows, r, x, out):  # type: ignore[no-untyped-def]
     """<row r, x>, the row's squared length, and the row in memory of one's own, all of one reading.
 
@@ -148,7 +149,7 @@ def dot_and_copy(rows, r, x, out):  # type: ignore[no-untyped-def]
     return product, (b0 + b1) + (b2 + b3)
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@compiled(fastmath={"reassoc", "contract"})
 def dot_and_copy_in_any_order(rows, r, x, out):  # type: ignore[no-untyped-def]
     """`dot_and_copy` for sums whose error bounds hold for any order of the additions, fused or not."""
     product = 0.0
@@ -161,7 +162,7 @@ def dot_and_copy_in_any_order(rows, r, x, out):  # type: ignore[no-untyped-def]
     return product, square
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def cut(rows, r, scale, limit, out, q):  # type: ignore[no-untyped-def]
     """What `fill` cannot pass, cut to the limit: too long, not finite, or beyond a double on the way."""
     n = out.shape[1]
@@ -199,7 +200,7 @@ def cut(rows, r, scale, limit, out, q):  # type: ignore[no-untyped-def]
     return code
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _measure(out, q, limit):  # type: ignore[no-untyped-def]
     """Whether a row is within any limit at all, also one whose square no double can hold."""
     if _LOW <= limit <= _HIGH:
@@ -211,7 +212,7 @@ def _measure(out, q, limit):  # type: ignore[no-untyped-def]
     return square <= (limit * unit) * (limit * unit)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def bounded_row(rows, r, scale, limit, out, q):  # type: ignore[no-untyped-def]
     """Write row ``r`` times the scale, cut to the limit, into row ``q``; what became of it is returned.
 
@@ -237,13 +238,13 @@ def bounded_row(rows, r, scale, limit, out, q):  # type: ignore[no-untyped-def]
     return code
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def bounded(v, scale, limit, out):  # type: ignore[no-untyped-def]
     """`bounded_row` for vectors."""
     return bounded_row(v[np.newaxis, :], 0, scale, limit, out[np.newaxis, :], 0)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def admit(v, scale, limit, total, work):  # type: ignore[no-untyped-def]
     """Add ``v * scale``, cut to the limit, to an exact total; what became of it is returned.
 
@@ -259,7 +260,7 @@ def admit(v, scale, limit, total, work):  # type: ignore[no-untyped-def]
     return code
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def passes(square, scale, most):  # type: ignore[no-untyped-def]
     """Whether a row that `dot_and_copy` has measured, times the scale, is within a limit.
 
@@ -269,7 +270,7 @@ def passes(square, scale, most):  # type: ignore[no-untyped-def]
     return max(square, _FAINT) * scale * scale <= most
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def admit_product(row, slope, per_step, limit, total, work):  # type: ignore[no-untyped-def]
     """`admit` of ``slope * row``, with the same result as for the product itself."""
     for i in range(total.size):
@@ -277,7 +278,7 @@ def admit_product(row, slope, per_step, limit, total, work):  # type: ignore[no-
     return admit(row, per_step, limit, total, work)
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc"})
+@compiled(fastmath={"reassoc"})
 def finite(values):  # type: ignore[no-untyped-def]
     """Whether all entries are finite: a convenience for errors that come before anything is done."""
     total = 0.0
@@ -286,7 +287,7 @@ def finite(values):  # type: ignore[no-untyped-def]
     return total == 0.0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def bounded_rows(rows, scale, limit, out):  # type: ignore[no-untyped-def]
     """`bounded_row` for all of them; how many were clipped, and how many were refused and are zeros now."""
     clipped = 0
@@ -302,7 +303,7 @@ def bounded_rows(rows, scale, limit, out):  # type: ignore[no-untyped-def]
     return clipped, refused
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def count_beyond(rows, limit):  # type: ignore[no-untyped-def]
     """How many rows `bounded_rows` would change: a convenience for who would rather not copy them."""
     work = np.empty((1, rows.shape[1]))
@@ -313,7 +314,7 @@ def count_beyond(rows, limit):  # type: ignore[no-untyped-def]
     return beyond
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def bounded_sparse_rows(indptr, data, scale, limit, out):  # type: ignore[no-untyped-def]
     """`bounded_rows` for the entries of a CSR matrix without duplicates."""
     clipped = 0

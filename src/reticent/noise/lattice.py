@@ -21,9 +21,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from reticent._compile import compiled
 from reticent.noise import exact, extended
 from reticent.noise.source import Source
 
@@ -45,7 +45,7 @@ def step(scale: float, steps: float = STEPS) -> float:
 
 # error_model="numpy": where a word leaves its uniform's logarithm unbounded (all zeros), or rounds its uniform to 1 so
 # that the radius vanishes (all ones), the error bound must come out infinite and send the draw on, not raise.
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _gaussian_kernel(words, scales, out, doubtful):  # type: ignore[no-untyped-def]
     rows, dim = out.shape
     flat = out.reshape(-1)
@@ -104,7 +104,7 @@ def gaussian(source: Source, scales: NDArray[np.float64], out: IntArray) -> None
             flat[i : i + 2] = rounded[k, : size - i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _laplace_kernel(words, scales, out, doubtful):  # type: ignore[no-untyped-def]
     rows, dim = out.shape
     count = 0
@@ -138,7 +138,7 @@ def laplace(source: Source, scales: NDArray[np.float64], out: IntArray) -> None:
         out[rows, columns] = rounded
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _gamma_kernel(words, scales, out, doubtful):  # type: ignore[no-untyped-def]
     rows, dim = out.shape
     pairs = (dim + 1) // 2

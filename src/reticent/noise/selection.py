@@ -25,10 +25,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from reticent import _checks
+from reticent._compile import compiled
 from reticent.noise import exact
 from reticent.noise.source import Source
 from reticent.privacy import Budget, Guarantee, Release, calibration, charge, curves
@@ -50,7 +50,7 @@ class Selection:
 
 
 # error_model="numpy": a word of zeros or ones has an infinite error bound, which makes it a candidate
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _bounds(scores, top, scale, words, kind, upper):  # type: ignore[no-untyped-def]
     """Upper bounds on all noisy scores (less top, over scale), and the best of their lower bounds."""
     best = -np.inf

@@ -26,11 +26,11 @@ import weakref
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from randomgen import AESCounter
 
 from reticent import _checks
+from reticent._compile import compiled
 
 _PURPOSE = b"reticent ratchet"
 _live: weakref.WeakSet[Source] = weakref.WeakSet()
@@ -53,7 +53,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _fill_normals(generator, out):  # type: ignore[no-untyped-def]
     for i in range(out.size):
         out[i] = generator.standard_normal()
@@ -82,7 +82,7 @@ def _substitutions() -> NDArray[np.uint8]:
 _BOX = _substitutions()
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _schedules(keys, box):  # type: ignore[no-untyped-def]
     """The round keys of AES-128 (FIPS 197, section 5.2) for each row of 16 bytes."""
     rounds = np.empty((len(keys), 176), np.uint8)

@@ -217,14 +217,12 @@ class Learner(TotalLearner):
         self._x = self._memory[k.DECISION]
         kernel = self._kernel_of_set()
         self._compiled = kernel is not None and self.rule.kernel is not None
-        self._set_kind: int
-        self._set_kind, params = kernel if self._compiled else (-1, ())
+        set_kind, params = kernel if self._compiled else (-1, ())
+        self._kinds: Any = (self.rule.kernel, set_kind)
         self._knobs = np.zeros(k.KNOBS + len(params))
         self._set_params = self._knobs[k.KNOBS :]
         self._set_params[:] = params
         self._knobs[k.ONE] = 1.0
-        self._knobs[k.RULE] = -1 if self.rule.kernel is None else self.rule.kernel
-        self._knobs[k.SET_KIND] = self._set_kind
         self._knobs[k.RIDGE] = ridge
         for place, value in self.rule.knobs().items():
             self._knobs[place] = value
@@ -233,8 +231,11 @@ class Learner(TotalLearner):
         self._tuned_to: Any = None
         self._loss_kernel: Any = None if self.loss is None else self.loss.kernel
         self._quick = self._compiled and self._loss_kernel is not None and self._label is not None
-        if self._loss_kernel is not None:
-            self._knobs[k.LOSS_KIND], self._loss_params = self._loss_kernel
+        self._loss_params: FloatArray
+        self._loss_kind, self._loss_params = self._loss_kernel or (LINEAR, _LINEAR)
+        if self._compiled:  # kept, because looking them up costs a twentieth of a step
+            self._update_kernel = k.update(*self._kinds)
+            self._observe_kernel = k.observe(*self._kinds, self._loss_kind)
 
     def _kernel_of_set(self) -> Any:
         kernel = self.set.kernel
@@ -290,7 +291,7 @@ class Learner(TotalLearner):
                 _checks.vector(array, "gradient", self.dim), requirements=("C", "A", "W")
             )
         if self._compiled:
-            code, decision = self._once(k.update, g)
+            code, decision = self._once(self._update_kernel, g)
             if code < 0:
                 _checks.vector(g, "gradient", self.dim)
             return decision if self._flat else decision.reshape(self.set.shape)
@@ -306,7 +307,7 @@ class Learner(TotalLearner):
             if self._plain(a):
                 label = self._label(y, a)
                 if label is not None:
-                    code, decision = self._once(k.observe, a, label, self._loss_params)
+                    code, decision = self._once(self._observe_kernel, a, label, self._loss_params)
                     if code >= 0:
                         return decision if self._flat else decision.reshape(self.set.shape)
         return super().observe(loss)
@@ -329,8 +330,7 @@ class Learner(TotalLearner):
         """The gradient of what depends on the record."""
         x = self._point
         if isinstance(self.loss, GeneralizedLinear):
-            loss_kind, loss_params = self._loss_kernel
-            return k.gradient(loss_kind, loss_params, a, label, x)
+            return k.gradient(self._loss_kind)(self._loss_params, a, label, x)
         assert self.loss is not None
         gradient = self.loss.gradient(x.copy(), a, label)
         if self.loss.ridge:
@@ -376,7 +376,7 @@ class Learner(TotalLearner):
         self, chunk: records.Chunk, wait: int, every: int, pages: FloatArray, losses: FloatArray
     ) -> None:
         total, count = self.total, len(chunk)
-        loss_kind, loss_params = self._loss_kernel or (LINEAR, _LINEAR)
+        play = k.play(*self._kinds, self._loss_kind)
         done = written = 0
         while done < count:
             end = min(count, done + total._ready())
@@ -384,11 +384,10 @@ class Learner(TotalLearner):
                 self._tune()
             row = total._row
             total._advance(end - done)
-            k.play(
-                chunk.A[done:end], chunk.labels[done:end], chunk.gaps[done:end], loss_kind,
-                loss_params, self.rule.kernel, self._knobs, self._set_kind, self._set_params,
-                total._total, total._block[row:], self._memory, wait, every, pages[written:],
-                losses[done:end],
+            play(
+                chunk.A[done:end], chunk.labels[done:end], chunk.gaps[done:end],
+                self._loss_params, self._knobs, self._set_params, total._total,
+                total._block[row:], self._memory, wait, every, pages[written:], losses[done:end],
             )  # fmt: skip
             clipped = int(self._knobs[k.CLIPPED])
             self._knobs[k.CLIPPED] = 0.0

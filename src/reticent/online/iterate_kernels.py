@@ -13,8 +13,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from reticent._compile import compiled, specialised
 from reticent.losses.kernels import dphi, implicit_scalar, phi
 from reticent.noise.door import bounded_row
 from reticent.online.kernels import dot, project
@@ -49,19 +49,19 @@ HIGH = 2
 _ROUNDS = 200
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def added_weight(added, t):  # type: ignore[no-untyped-def]
     """Strong convexity that the added regulariser gives the t-th loss."""
     return 2.0 * added / math.sqrt(t) if added > 0.0 else 0.0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _clip(value, bound):  # type: ignore[no-untyped-def]
     """A slope within its bound; what is no number has none."""
     return min(bound, max(-bound, value)) if value == value else 0.0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _take(rows, r, label, bounds, memory):  # type: ignore[no-untyped-def]
     """Measure a record: its features go into the memory, its label, brought within bounds, is returned.
 
@@ -75,157 +75,173 @@ def _take(rows, r, label, bounds, memory):  # type: ignore[no-untyped-def]
     return min(bounds[HIGH], max(bounds[LOW], label))
 
 
-@njit(cache=True, nogil=True)
-def _shift(p, t, a, weight, set_kind, set_params, out, work):  # type: ignore[no-untyped-def]
+@specialised
+def _shift(set_kind):  # type: ignore[no-untyped-def]
     """The projection of p - (t / weight) a."""
-    share = t / weight
-    for i in range(p.size):
-        out[i] = p[i] - share * a[i]
-    project(set_kind, set_params, out, work)
+
+    @compiled
+    def shift(p, t, a, weight, set_params, out, work):  # type: ignore[no-untyped-def]
+        share = t / weight
+        for i in range(p.size):
+            out[i] = p[i] - share * a[i]
+        project(set_kind)(set_params, out, work)
+
+    return shift
 
 
-@njit(cache=True, nogil=True)
-def _implicit_on_set(  # type: ignore[no-untyped-def]
-    loss_kind, loss_params, bound, a, label, p, weight, set_kind, set_params, out, work
-):
+@specialised
+def _implicit_on_set(loss_kind, set_kind):  # type: ignore[no-untyped-def]
     """The t with t = phi'(<a, project(p - (t/weight) a)>): the right side falls as t grows."""
-    low = 0.0
-    _shift(p, 0.0, a, weight, set_kind, set_params, out, work)
-    below = _clip(dphi(loss_kind, loss_params, dot(a, out), label), bound)
-    high = below
-    if high == 0.0:
-        return
-    _shift(p, high, a, weight, set_kind, set_params, out, work)
-    above = _clip(dphi(loss_kind, loss_params, dot(a, out), label), bound) - high
-    for round in range(_ROUNDS):
-        if above == 0.0 or abs(high - low) <= 4e-16 * abs(high):
-            break
-        # a secant step with the stale end's value halved, and every third time a bisection
-        t = 0.5 * (low + high)
-        if round % 3 != 2 and below != above:
-            guess = high - above * (high - low) / (above - below)
-            if min(low, high) < guess < max(low, high):
-                t = guess
-        _shift(p, t, a, weight, set_kind, set_params, out, work)
-        excess = _clip(dphi(loss_kind, loss_params, dot(a, out), label), bound) - t
-        if (excess > 0.0) == (above > 0.0):
-            below *= 0.5
-        else:
-            low, below = high, above
-        high, above = t, excess
-    _shift(p, high, a, weight, set_kind, set_params, out, work)
+
+    @compiled
+    def solve(loss_params, bound, a, label, p, weight, set_params, out, work):  # type: ignore[no-untyped-def]
+        low = 0.0
+        _shift(set_kind)(p, 0.0, a, weight, set_params, out, work)
+        below = _clip(dphi(loss_kind)(loss_params, dot(a, out), label), bound)
+        high = below
+        if high == 0.0:
+            return
+        _shift(set_kind)(p, high, a, weight, set_params, out, work)
+        above = _clip(dphi(loss_kind)(loss_params, dot(a, out), label), bound) - high
+        for round in range(_ROUNDS):
+            if above == 0.0 or abs(high - low) <= 4e-16 * abs(high):
+                break
+            # a secant step with the stale end's value halved, and every third time a bisection
+            t = 0.5 * (low + high)
+            if round % 3 != 2 and below != above:
+                guess = high - above * (high - low) / (above - below)
+                if min(low, high) < guess < max(low, high):
+                    t = guess
+            _shift(set_kind)(p, t, a, weight, set_params, out, work)
+            excess = _clip(dphi(loss_kind)(loss_params, dot(a, out), label), bound) - t
+            if (excess > 0.0) == (above > 0.0):
+                below *= 0.5
+            else:
+                low, below = high, above
+            high, above = t, excess
+        _shift(set_kind)(p, high, a, weight, set_params, out, work)
+
+    return solve
 
 
-@njit(cache=True, nogil=True)
-def advance(  # type: ignore[no-untyped-def]
-    inner, loss_kind, loss_params, a, label, gap, knobs, memory, set_kind, set_params, work
-):
+@specialised
+def advance(inner, loss_kind, set_kind):  # type: ignore[no-untyped-def]
     """One step of the clean iterate; a gap keeps the regularisers, or the sensitivity would not hold."""
-    t = knobs[T] + 1.0
-    x, center, prior = memory[ITERATE], memory[CENTER], memory[PRIOR]
-    out = memory[WORK]
-    added = added_weight(knobs[ADDED], t)
-    alpha = knobs[RIDGE] + added
-    bound = knobs[SLOPE]
-    if inner == GRADIENT:
-        step = min(1.0 / knobs[STRENGTH], 2.0 / (2.0 * alpha + knobs[SMOOTHNESS]))
-        slope = 0.0
-        if not gap:
-            slope = _clip(dphi(loss_kind, loss_params, dot(a, x), label), bound)
-        for i in range(x.size):
-            x[i] -= step * (slope * a[i] + knobs[RIDGE] * x[i] + added * (x[i] - center[i]))
-        project(set_kind, set_params, x, work)
-    else:
-        before = knobs[STRENGTH]
-        weight = before + alpha
-        for i in range(x.size):
-            prior[i] = (before * x[i] + added * center[i]) / weight
-        if gap:
-            x[:] = prior
-            project(set_kind, set_params, x, work)
-        else:
-            slope = _clip(
-                implicit_scalar(loss_kind, loss_params, dot(a, prior), label, dot(a, a) / weight),
-                bound,
-            )
-            share = slope / weight
+
+    @compiled
+    def advance_one(loss_params, a, label, gap, knobs, memory, set_params, work):  # type: ignore[no-untyped-def]
+        t = knobs[T] + 1.0
+        x, center, prior = memory[ITERATE], memory[CENTER], memory[PRIOR]
+        out = memory[WORK]
+        added = added_weight(knobs[ADDED], t)
+        alpha = knobs[RIDGE] + added
+        bound = knobs[SLOPE]
+        if inner == GRADIENT:
+            step = min(1.0 / knobs[STRENGTH], 2.0 / (2.0 * alpha + knobs[SMOOTHNESS]))
+            slope = 0.0
+            if not gap:
+                slope = _clip(dphi(loss_kind)(loss_params, dot(a, x), label), bound)
             for i in range(x.size):
-                x[i] = prior[i] - share * a[i]
-                out[i] = x[i]
-            project(set_kind, set_params, x, work)
-            if inner == IMPLICIT:
-                outside = False
+                x[i] -= step * (slope * a[i] + knobs[RIDGE] * x[i] + added * (x[i] - center[i]))
+            project(set_kind)(set_params, x, work)
+        else:
+            before = knobs[STRENGTH]
+            weight = before + alpha
+            for i in range(x.size):
+                prior[i] = (before * x[i] + added * center[i]) / weight
+            if gap:
                 for i in range(x.size):
-                    if x[i] != out[i]:
-                        outside = True
-                if outside:
-                    _implicit_on_set(
-                        loss_kind,
-                        loss_params,
-                        bound,
-                        a,
-                        label,
-                        prior,
-                        weight,
-                        set_kind,
-                        set_params,
-                        out,
-                        work,
-                    )
-                    x[:] = out
-    knobs[T] = t
-    knobs[STRENGTH] = next_strength(inner, knobs[STRENGTH], knobs[RIDGE], knobs[ADDED], t)
+                    x[i] = prior[i]
+                project(set_kind)(set_params, x, work)
+            else:
+                slope = _clip(
+                    implicit_scalar(loss_kind)(
+                        loss_params, dot(a, prior), label, dot(a, a) / weight
+                    ),
+                    bound,
+                )
+                share = slope / weight
+                for i in range(x.size):
+                    x[i] = prior[i] - share * a[i]
+                    out[i] = x[i]
+                project(set_kind)(set_params, x, work)
+                if inner == IMPLICIT:
+                    outside = False
+                    for i in range(x.size):
+                        if x[i] != out[i]:
+                            outside = True
+                    if outside:
+                        _implicit_on_set(loss_kind, set_kind)(
+                            loss_params, bound, a, label, prior, weight, set_params, out, work
+                        )
+                        for i in range(x.size):
+                            x[i] = out[i]
+        knobs[T] = t
+        knobs[STRENGTH] = next_strength(inner, knobs[STRENGTH], knobs[RIDGE], knobs[ADDED], t)
+
+    return advance_one
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def next_strength(inner, strength, ridge, added, t):  # type: ignore[no-untyped-def]
     """From A_{t-1} to A_t (implicit), or from A_t to A_{t+1} (gradient)."""
     return strength + ridge + added_weight(added, t if inner != GRADIENT else t + 1.0)
 
 
-@njit(cache=True, nogil=True)
-def release(memory, noise, step, set_kind, set_params, work):  # type: ignore[no-untyped-def]
+@specialised
+def release(set_kind):  # type: ignore[no-untyped-def]
     """Play the iterate with noise: in whole lattice steps, or in floating point (step 0)."""
-    x, decision = memory[ITERATE], memory[DECISION]
-    if step > 0.0:
-        per_step = 1.0 / step  # exact: the step is a power of two
-        for i in range(x.size):
-            decision[i] = step * (np.rint(x[i] * per_step) + noise[i])
-    else:
-        for i in range(x.size):
-            decision[i] = x[i] + noise[i]
-    project(set_kind, set_params, decision, work)
+
+    @compiled
+    def release_one(memory, noise, step, set_params, work):  # type: ignore[no-untyped-def]
+        x, decision = memory[ITERATE], memory[DECISION]
+        if step > 0.0:
+            per_step = 1.0 / step  # exact: the step is a power of two
+            for i in range(x.size):
+                decision[i] = step * (np.rint(x[i] * per_step) + noise[i])
+        else:
+            for i in range(x.size):
+                decision[i] = x[i] + noise[i]
+        project(set_kind)(set_params, decision, work)
+
+    return release_one
 
 
-@njit(cache=True, nogil=True)
-def play(  # type: ignore[no-untyped-def]
-    A, labels, gaps, bounds, loss_kind, loss_params, inner, knobs, set_kind, set_params, noise,
-    steps, memory, wait, every, decisions, losses,
-):  # fmt: skip
+@specialised
+def play(inner, loss_kind, set_kind):  # type: ignore[no-untyped-def]
     """Play one record after another; decisions are written down every so many records."""
-    decision, a = memory[DECISION], memory[RECORD]
-    work = memory[WORK + 1 : RECORD].reshape(-1)
-    written = 0
-    for r in range(A.shape[0]):
-        if wait == 0:
-            decisions[written] = decision
-            written += 1
-            wait = every
-        wait -= 1
-        gap = gaps.size > 0 and gaps[r] != 0
-        label = 0.0 if gap else _take(A, r, labels[r], bounds, memory)
-        if losses.size:
-            losses[r] = 0.0
-            if not gap:
-                losses[r] = phi(loss_kind, loss_params, dot(a, decision), label)
-                losses[r] += 0.5 * knobs[RIDGE] * dot(decision, decision)
-        advance(
-            inner, loss_kind, loss_params, a, label, gap, knobs, memory, set_kind, set_params, work
-        )
-        release(memory, noise[r], steps[r], set_kind, set_params, work)
+
+    @compiled
+    def play_records(  # type: ignore[no-untyped-def]
+        A, labels, gaps, bounds, loss_params, knobs, set_params, noise, steps, memory, wait, every,
+        decisions, losses,
+    ):  # fmt: skip
+        decision, a = memory[DECISION], memory[RECORD]
+        work = memory[WORK + 1 : RECORD].reshape(-1)
+        written = 0
+        for r in range(A.shape[0]):
+            if wait == 0:
+                for i in range(decision.size):
+                    decisions[written, i] = decision[i]
+                written += 1
+                wait = every
+            wait -= 1
+            gap = gaps.size > 0 and gaps[r] != 0
+            label = 0.0 if gap else _take(A, r, labels[r], bounds, memory)
+            if losses.size:
+                losses[r] = 0.0
+                if not gap:
+                    losses[r] = phi(loss_kind)(loss_params, dot(a, decision), label)
+                    losses[r] += 0.5 * knobs[RIDGE] * dot(decision, decision)
+            advance(inner, loss_kind, set_kind)(
+                loss_params, a, label, gap, knobs, memory, set_params, work
+            )
+            release(set_kind)(memory, noise[r], steps[r], set_params, work)
+
+    return play_records
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def reaches(inner, start, strength, ridge, added, moved, drift, out):  # type: ignore[no-untyped-def]
     """How far one record moves the iterates start+1, start+2, ..., rounding included; the next A."""
     for r in range(out.size):
@@ -239,7 +255,7 @@ def reaches(inner, start, strength, ridge, added, moved, drift, out):  # type: i
     return strength
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def power_sums(inner, horizon, ridge, added, moved, drift, first, second):  # type: ignore[no-untyped-def]
     """The sums over all steps of the reaches to two powers, in constant memory."""
     one = np.empty(1)
@@ -256,7 +272,7 @@ def power_sums(inner, horizon, ridge, added, moved, drift, first, second):  # ty
     return sums
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def weighted_sum(inner, horizon, ridge, added, moved, drift, beta, grain):  # type: ignore[no-untyped-def]
     """The sum of (reach_t t/beta + grain)^2: mu^2 of noise beta/t."""
     one = np.empty(1)
@@ -272,19 +288,23 @@ def weighted_sum(inner, horizon, ridge, added, moved, drift, beta, grain):  # ty
     return total
 
 
-@njit(cache=True, nogil=True)
-def observe(  # type: ignore[no-untyped-def]
-    v, label, longest, bounds, loss_kind, loss_params, inner, knobs, set_kind, set_params, noise,
-    steps, row, memory,
-):  # fmt: skip
+@specialised
+def observe(inner, loss_kind, set_kind):  # type: ignore[no-untyped-def]
     """One record that is already as it should be; False, and nothing is changed, if it is not."""
-    if not dot(v, v) <= longest:
-        return False
-    a = memory[RECORD]
-    label = _take(v[np.newaxis, :], 0, label, bounds, memory)
-    work = memory[WORK + 1 : RECORD].reshape(-1)
-    advance(
-        inner, loss_kind, loss_params, a, label, False, knobs, memory, set_kind, set_params, work
-    )
-    release(memory, noise[row], steps[row], set_kind, set_params, work)
-    return True
+
+    @compiled
+    def observe_one(  # type: ignore[no-untyped-def]
+        v, label, longest, bounds, loss_params, knobs, set_params, noise, steps, row, memory,
+    ):  # fmt: skip
+        if not dot(v, v) <= longest:
+            return False
+        a = memory[RECORD]
+        label = _take(v[np.newaxis, :], 0, label, bounds, memory)
+        work = memory[WORK + 1 : RECORD].reshape(-1)
+        advance(inner, loss_kind, set_kind)(
+            loss_params, a, label, False, knobs, memory, set_params, work
+        )
+        release(set_kind)(memory, noise[row], steps[row], set_params, work)
+        return True
+
+    return observe_one

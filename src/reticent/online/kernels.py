@@ -1,9 +1,10 @@
-"""The compiled loop of the learners: one record after another, dispatching on whole numbers.
+"""The compiled loop of the learners: one record after another.
 
 Each turn of the loop is the frame of [bandit], section 3 (NOISYOCO): see the loss, add what was seen
 to a private running total, turn the noisy total into the next decision. The noise does not depend on
-the data, so it is drawn before the loop and comes in as an array. Considered: passing the loss,
-the set and the rule as compiled functions, which Numba cannot cache between processes.
+the data, so it is drawn before the loop and comes in as an array. The loop is compiled for the rule,
+the set and the loss that are asked for, which whole numbers name. Considered: passing them as compiled
+functions, which Numba cannot cache between processes.
 
 The one thing a reader would get wrong: what becomes of a decision is read off the noisy total and earlier
 decisions only, so it needs no accounting; ``total`` itself never leaves the loop.
@@ -16,8 +17,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from reticent._compile import compiled, specialised
 from reticent.losses.kernels import LINEAR, LOGISTIC, dphi, phi
 from reticent.noise import door
 from reticent.sets.kernels import L2BALL, local_linear_minimizer_inplace, project_inplace
@@ -25,7 +26,7 @@ from reticent.sets.kernels import L2BALL, local_linear_minimizer_inplace, projec
 # Rules: how a noisy total becomes a decision.
 PROJECTION = 0
 LOCAL_LINEAR = 1
-LOCAL_LINEAR_PUBLISHED = 2
+LOCAL_LINEAR_FIXED = 2
 
 # Rows of ``memory``.
 DECISION = 0
@@ -53,16 +54,13 @@ RHO = 11
 RADIUS = 12  # the last two of the published constants
 SHARE = 13
 FEATURE_NORM = 14
-RULE = 15  # whole numbers, so that one record needs few arguments
-SET_KIND = 16
-LOSS_KIND = 17
-ONE = 18
-KNOBS = 19  # the parameters of the set come after them
+ONE = 15
+KNOBS = 16  # the parameters of the set come after them
 
 NO_GAPS = np.zeros(0, np.uint8)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def dot(a, x):  # type: ignore[no-untyped-def]
     """Eight sums at a time: one alone would wait for each addition to finish.
 
@@ -91,26 +89,31 @@ def dot(a, x):  # type: ignore[no-untyped-def]
     return ((a0 + a1) + (a2 + a3)) + ((a4 + a5) + (a6 + a7))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def anchor_weight(knobs, t):  # type: ignore[no-untyped-def]
     """Weight of (1/2) ||x - center||^2 after t records."""
     growth = knobs[ANCHOR_GROWTH]
     return knobs[ANCHOR] + (growth * t ** knobs[ANCHOR_POWER] if growth != 0.0 else 0.0)
 
 
-@njit(cache=True, nogil=True)
-def see(loss_kind, loss_params, z, label):  # type: ignore[no-untyped-def]
-    """Loss and slope at once: for the logistic loss one exponential serves both."""
-    if loss_kind == LOGISTIC:
-        m = label * z
-        e = math.exp(-abs(m))
-        if m > 0.0:
-            return math.log1p(e), -label * (e / (1.0 + e))
-        return math.log1p(e) - m, -label * (1.0 / (1.0 + e))
-    return phi(loss_kind, loss_params, z, label), dphi(loss_kind, loss_params, z, label)
+@specialised
+def see(loss_kind):  # type: ignore[no-untyped-def]
+    """``(loss_params, z, label)``: loss and slope at once; for the logistic loss one exponential serves both."""
+
+    @compiled
+    def see_both(loss_params, z, label):  # type: ignore[no-untyped-def]
+        if loss_kind == LOGISTIC:
+            m = label * z
+            e = math.exp(-abs(m))
+            if m > 0.0:
+                return math.log1p(e), -label * (e / (1.0 + e))
+            return math.log1p(e) - m, -label * (1.0 / (1.0 + e))
+        return phi(loss_kind)(loss_params, z, label), dphi(loss_kind)(loss_params, z, label)
+
+    return see_both
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def line_search(slope, square, strength):  # type: ignore[no-untyped-def]
     """The best share of a step in [0, 1] on a parabola, and what it gains."""
     if square <= 0.0:
@@ -119,171 +122,212 @@ def line_search(slope, square, strength):  # type: ignore[no-untyped-def]
     return share, -share * slope - 0.5 * share * share * strength * square
 
 
-@njit(cache=True, nogil=True)
-def local_step(memory, knobs, set_kind, set_params, published):  # type: ignore[no-untyped-def]
-    """`rules.LocalLinearLeader`, or with the published constants."""
-    t = knobs[T]
-    m = knobs[CURVATURE]
-    weight = anchor_weight(knobs, t)
-    strength = m * t + weight
-    x = memory[DECISION]
-    gradient = memory[WORK]
-    toward = memory[WORK + 1]
-    spread = m - knobs[RIDGE]
-    h = 0.0
-    for i in range(x.size):
-        gradient[i] = (
-            memory[NOISY, i]
-            + strength * x[i]
-            - spread * memory[PLAYED, i]
-            - weight * memory[CENTER, i]
-        )
-    if published:
-        radius = knobs[RADIUS] / strength
-    else:
+@specialised
+def local_step(set_kind, fixed):  # type: ignore[no-untyped-def]
+    """``(memory, knobs, set_params)``: `rules.LocalLinearLeader`, or with the published constants."""
+
+    @compiled
+    def take_step(memory, knobs, set_params):  # type: ignore[no-untyped-def]
+        t = knobs[T]
+        m = knobs[CURVATURE]
+        weight = anchor_weight(knobs, t)
+        strength = m * t + weight
+        x = memory[DECISION]
+        gradient = memory[WORK]
+        toward = memory[WORK + 1]
+        spread = m - knobs[RIDGE]
+        h = 0.0
         for i in range(x.size):
-            toward[i] = memory[NOISY, i] - memory[PREVIOUS, i] + knobs[RIDGE] * x[i]
-        moved = math.sqrt(dot(toward, toward))
-        grown = weight - anchor_weight(knobs, t - 1.0)
-        if grown != 0.0:
-            for i in range(x.size):
-                toward[i] = x[i] - memory[CENTER, i]
-            moved += grown * math.sqrt(dot(toward, toward))
-        a = moved / math.sqrt(2.0 * strength)
-        h = (a + math.sqrt(knobs[CERTIFIED] + a * a)) ** 2
-        radius = math.sqrt(2.0 * h / strength)
-    local_linear_minimizer_inplace(set_kind, set_params, x, radius, gradient, toward)
-    for i in range(x.size):
-        toward[i] -= x[i]
-    if published:
-        share = knobs[SHARE]
-    else:
-        share, gain = line_search(dot(gradient, toward), dot(toward, toward), strength)
-        knobs[CERTIFIED] = max(0.0, min((1.0 - 0.25 / knobs[RHO] ** 2) * h, h - gain))
-    for i in range(x.size):
-        x[i] += share * toward[i]
-
-
-@njit(cache=True, nogil=True)
-def project(set_kind, set_params, x, room):  # type: ignore[no-untyped-def]
-    """The projection; the norm of a point in a ball by `dot`, which is quicker than one sum."""
-    if set_kind == L2BALL:
-        square, radius = dot(x, x), set_params[0]
-        if square <= radius * radius * (1.0 - 1e-12):
-            return
-        if 1e-280 < square < 1e280:
-            norm = math.sqrt(square)
-            if norm > radius:
-                for i in range(x.size):
-                    x[i] = x[i] / norm * radius
-            return
-    project_inplace(set_kind, set_params, x, room)
-
-
-@njit(cache=True, nogil=True)
-def play(  # type: ignore[no-untyped-def]
-    A, labels, gaps, loss_kind, loss_params, rule, knobs, set_kind, set_params,
-    total, noise, memory, wait, every, decisions, losses,
-):  # fmt: skip
-    """Play one record after another; decisions are written down every so many records."""
-    x, played, center = memory[DECISION], memory[PLAYED], memory[CENTER]
-    base, noisy, work, spare = memory[BASE], memory[NOISY], memory[WORK], memory[WORK + 1]
-    room = memory[WORK:].reshape(-1)
-    step, per_step = knobs[STEP], knobs[PER_STEP]
-    limit = knobs[LIMIT] * per_step
-    most = door.largest_square(limit) * (1.0 - 4.0 * door.margin(x.size))
-    ridge, curvature = knobs[RIDGE], knobs[CURVATURE]
-    spread = curvature - ridge
-    written = 0
-    for r in range(A.shape[0]):
-        if wait == 0:
-            decisions[written] = x
-            written += 1
-            wait = every
-        wait -= 1
-        knobs[T] += 1.0
-
-        # See the loss, and add what was seen to the exact total.
-        loss = 0.0
-        if gaps.size == 0 or gaps[r] == 0:
-            z, square = door.dot_and_copy(A, r, x, work)
-            if losses.size:
-                loss, slope = see(loss_kind, loss_params, z, labels[r])
-                if ridge != 0.0:
-                    loss += 0.5 * ridge * dot(x, x)
-            else:
-                slope = dphi(loss_kind, loss_params, z, labels[r])
-            scale = slope * per_step
-            if door.passes(square, scale, most):
-                for i in range(x.size):
-                    total[i] += total.dtype.type(work[i] * scale)
-            elif door.admit_product(work, slope, per_step, limit, total, spare) != door.WHOLE:
-                knobs[CLIPPED] += 1.0  # too long, or not finite, as a decision far out can make it
-        if losses.size:
-            losses[r] = loss
-
-        # Turn the noisy total into a decision. (Short loops over few arrays, and no function calls
-        # with arrays: so the compiler makes vector instructions of them.)
-        if rule != PROJECTION:
-            for i in range(x.size):
-                played[i] += x[i]
-                memory[PREVIOUS, i] = noisy[i]
-                noisy[i] = base[i] + step * (total[i] + noise[r, i])
-            local_step(memory, knobs, set_kind, set_params, rule == LOCAL_LINEAR_PUBLISHED)
-            continue
-        weight = anchor_weight(knobs, knobs[T])
-        share = 1.0 / (curvature * knobs[T] + weight)
-        if spread == 0.0:
-            for i in range(x.size):
-                x[i] = (weight * center[i] - (base[i] + step * (total[i] + noise[r, i]))) * share
+            gradient[i] = (
+                memory[NOISY, i]
+                + strength * x[i]
+                - spread * memory[PLAYED, i]
+                - weight * memory[CENTER, i]
+            )
+        if fixed:
+            radius = knobs[RADIUS] / strength
         else:
             for i in range(x.size):
-                played[i] += x[i]
-                x[i] = weight * center[i] + spread * played[i]
-            for i in range(x.size):
-                x[i] = (x[i] - (base[i] + step * (total[i] + noise[r, i]))) * share
-        project(set_kind, set_params, x, room)
-    if rule == PROJECTION and A.shape[0] > 0:
+                toward[i] = memory[NOISY, i] - memory[PREVIOUS, i] + knobs[RIDGE] * x[i]
+            moved = math.sqrt(dot(toward, toward))
+            grown = weight - anchor_weight(knobs, t - 1.0)
+            if grown != 0.0:
+                for i in range(x.size):
+                    toward[i] = x[i] - memory[CENTER, i]
+                moved += grown * math.sqrt(dot(toward, toward))
+            a = moved / math.sqrt(2.0 * strength)
+            h = (a + math.sqrt(knobs[CERTIFIED] + a * a)) ** 2
+            radius = math.sqrt(2.0 * h / strength)
+        local_linear_minimizer_inplace(set_kind)(set_params, x, radius, gradient, toward)
         for i in range(x.size):
-            noisy[i] = base[i] + step * (total[i] + noise[A.shape[0] - 1, i])
+            toward[i] -= x[i]
+        if fixed:
+            share = knobs[SHARE]
+        else:
+            share, gain = line_search(dot(gradient, toward), dot(toward, toward), strength)
+            knobs[CERTIFIED] = max(0.0, min((1.0 - 0.25 / knobs[RHO] ** 2) * h, h - gain))
+        for i in range(x.size):
+            x[i] += share * toward[i]
+
+    return take_step
 
 
-@njit(cache=True, nogil=True)
-def gradient(loss_kind, loss_params, a, label, x):  # type: ignore[no-untyped-def]
-    """What the loop sees of one record: the gradient of the part that depends on it."""
-    slope = dphi(loss_kind, loss_params, dot(a, x), label)
-    out = np.empty(a.size)
-    for i in range(a.size):
-        out[i] = slope * a[i]
-    return out
+@specialised
+def project(set_kind):  # type: ignore[no-untyped-def]
+    """``(set_params, x, room)``: the projection; in a ball the norm by `dot`, which is quicker than one sum."""
+
+    @compiled
+    def project_point(set_params, x, room):  # type: ignore[no-untyped-def]
+        if set_kind == L2BALL:
+            square, radius = dot(x, x), set_params[0]
+            if square <= radius * radius * (1.0 - 1e-12):
+                return
+            if 1e-280 < square < 1e280:
+                norm = math.sqrt(square)
+                if norm > radius:
+                    for i in range(x.size):
+                        x[i] = x[i] / norm * radius
+                return
+        project_inplace(set_kind)(set_params, x, room)
+
+    return project_point
 
 
-@njit(cache=True, nogil=True)
-def _once(a, label, loss_kind, loss_params, knobs, total, noise, row, memory):  # type: ignore[no-untyped-def]
+@specialised
+def play(rule, set_kind, loss_kind):  # type: ignore[no-untyped-def]
+    """The loop: play one record after another; decisions are written down every so many records."""
+    fixed = int(rule == LOCAL_LINEAR_FIXED)
+
+    @compiled
+    def play_records(  # type: ignore[no-untyped-def]
+        A, labels, gaps, loss_params, knobs, set_params, total, noise, memory, wait, every, decisions, losses,
+    ):  # fmt: skip
+        x, played, center = memory[DECISION], memory[PLAYED], memory[CENTER]
+        base, noisy, work, spare = memory[BASE], memory[NOISY], memory[WORK], memory[WORK + 1]
+        room = memory[WORK:].reshape(-1)
+        step, per_step = knobs[STEP], knobs[PER_STEP]
+        limit = knobs[LIMIT] * per_step
+        most = door.largest_square(limit) * (1.0 - 4.0 * door.margin(x.size))
+        ridge, curvature = knobs[RIDGE], knobs[CURVATURE]
+        spread = curvature - ridge
+        written = 0
+        for r in range(A.shape[0]):
+            if wait == 0:
+                for i in range(x.size):  # assigning a row costs two seconds to compile
+                    decisions[written, i] = x[i]
+                written += 1
+                wait = every
+            wait -= 1
+            knobs[T] += 1.0
+
+            # See the loss, and add what was seen to the exact total.
+            loss = 0.0
+            if gaps.size == 0 or gaps[r] == 0:
+                z, square = door.dot_and_copy(A, r, x, work)
+                if losses.size:
+                    loss, slope = see(loss_kind)(loss_params, z, labels[r])
+                    if ridge != 0.0:
+                        loss += 0.5 * ridge * dot(x, x)
+                else:
+                    slope = dphi(loss_kind)(loss_params, z, labels[r])
+                scale = slope * per_step
+                if door.passes(square, scale, most):
+                    for i in range(x.size):
+                        total[i] += total.dtype.type(work[i] * scale)
+                elif door.admit_product(work, slope, per_step, limit, total, spare) != door.WHOLE:
+                    # too long, or not finite, as a decision far out can make it
+                    knobs[CLIPPED] += 1.0
+            if losses.size:
+                losses[r] = loss
+
+            # Turn the noisy total into a decision. (Short loops over few arrays, and no function calls
+            # with arrays: so the compiler makes vector instructions of them.)
+            if rule != PROJECTION:
+                for i in range(x.size):
+                    played[i] += x[i]
+                    memory[PREVIOUS, i] = noisy[i]
+                    noisy[i] = base[i] + step * (total[i] + noise[r, i])
+                local_step(set_kind, fixed)(memory, knobs, set_params)
+                continue
+            weight = anchor_weight(knobs, knobs[T])
+            share = 1.0 / (curvature * knobs[T] + weight)
+            if spread == 0.0:
+                for i in range(x.size):
+                    x[i] = (
+                        weight * center[i] - (base[i] + step * (total[i] + noise[r, i]))
+                    ) * share
+            else:
+                for i in range(x.size):
+                    played[i] += x[i]
+                    x[i] = weight * center[i] + spread * played[i]
+                for i in range(x.size):
+                    x[i] = (x[i] - (base[i] + step * (total[i] + noise[r, i]))) * share
+            project(set_kind)(set_params, x, room)
+        if rule == PROJECTION and A.shape[0] > 0:
+            for i in range(x.size):
+                noisy[i] = base[i] + step * (total[i] + noise[A.shape[0] - 1, i])
+
+    return play_records
+
+
+@specialised
+def gradient(loss_kind):  # type: ignore[no-untyped-def]
+    """``(loss_params, a, label, x)``: the gradient of the part of the loss that depends on the record."""
+
+    @compiled
+    def see_gradient(loss_params, a, label, x):  # type: ignore[no-untyped-def]
+        slope = dphi(loss_kind)(loss_params, dot(a, x), label)
+        out = np.empty(a.size)
+        for i in range(a.size):
+            out[i] = slope * a[i]
+        return out
+
+    return see_gradient
+
+
+@specialised
+def _once(rule, set_kind, loss_kind):  # type: ignore[no-untyped-def]
     """Play one record, and return how many were clipped."""
-    memory[WORK + 1, 0] = label
-    play(
-        a[np.newaxis, :], memory[WORK + 1, :1], NO_GAPS, loss_kind, loss_params, int(knobs[RULE]),
-        knobs, int(knobs[SET_KIND]), knobs[KNOBS:], total, noise[row : row + 1], memory, 1, 1,
-        memory[:0], memory[0, :0],
-    )  # fmt: skip
-    clipped = int(knobs[CLIPPED])
-    knobs[CLIPPED] = 0.0
-    return clipped
+
+    @compiled
+    def play_one(a, label, loss_params, knobs, total, noise, row, memory):  # type: ignore[no-untyped-def]
+        memory[WORK + 1, 0] = label
+        play(rule, set_kind, loss_kind)(
+            a[np.newaxis, :], memory[WORK + 1, :1], NO_GAPS, loss_params, knobs, knobs[KNOBS:],
+            total, noise[row : row + 1], memory, 1, 1, memory[:0], memory[0, :0],
+        )  # fmt: skip
+        clipped = int(knobs[CLIPPED])
+        knobs[CLIPPED] = 0.0
+        return clipped
+
+    return play_one
 
 
-@njit(cache=True, nogil=True)
-def update(gradient, knobs, total, noise, row, memory):  # type: ignore[no-untyped-def]
-    """One gradient: how many were clipped, or -1, and nothing is changed, if it is not finite."""
-    if not door.finite(gradient):
-        return -1
-    return _once(gradient, 0.0, LINEAR, knobs[ONE:KNOBS], knobs, total, noise, row, memory)
+@specialised
+def update(rule, set_kind):  # type: ignore[no-untyped-def]
+    """``(gradient, ...)``: one gradient; how many were clipped, or -1, and nothing is changed, if it is not finite."""
+
+    @compiled
+    def update_one(gradient, knobs, total, noise, row, memory):  # type: ignore[no-untyped-def]
+        if not door.finite(gradient):
+            return -1
+        return _once(rule, set_kind, LINEAR)(
+            gradient, 0.0, knobs[ONE:KNOBS], knobs, total, noise, row, memory
+        )
+
+    return update_one
 
 
-@njit(cache=True, nogil=True)
-def observe(a, label, loss_params, knobs, total, noise, row, memory):  # type: ignore[no-untyped-def]
-    """One record that is already as it should be; -1, and nothing is changed, if it is not."""
-    if not dot(a, a) <= knobs[FEATURE_NORM] * knobs[FEATURE_NORM] * (1.0 - 1e-12):
-        return -1
-    kind = int(knobs[LOSS_KIND])
-    return _once(a, label, kind, loss_params, knobs, total, noise, row, memory)
+@specialised
+def observe(rule, set_kind, loss_kind):  # type: ignore[no-untyped-def]
+    """``(a, label, ...)``: one record that is already as it should be; -1, and nothing is changed, if it is not."""
+
+    @compiled
+    def observe_one(a, label, loss_params, knobs, total, noise, row, memory):  # type: ignore[no-untyped-def]
+        if not dot(a, a) <= knobs[FEATURE_NORM] * knobs[FEATURE_NORM] * (1.0 - 1e-12):
+            return -1
+        return _once(rule, set_kind, loss_kind)(
+            a, label, loss_params, knobs, total, noise, row, memory
+        )
+
+    return observe_one

@@ -95,6 +95,11 @@ class PerturbedIterates(OnlineLearner):
         noise_precision: str = "lattice",
     ) -> None:
         super().__init__(set, loss, budget)
+        if budget.fade is not None:
+            raise ValueError(
+                f"perturbed iterates have no promise that fades and cannot use fade={budget.fade}; use "
+                "FollowTheRegularizedLeader, or a budget with a window or without"
+            )
         needs_projection(set)
         iterate_calibration.needs_exact_projection(set)
         self.horizon = check_horizon(horizon)
@@ -144,12 +149,13 @@ class PerturbedIterates(OnlineLearner):
         self._knobs[k.ADDED] = self.added_regularizer
         self._knobs[k.SLOPE] = self._constants.slope
         self._knobs[k.SMOOTHNESS] = self.loss.data_smoothness
-        self._loss_kernel = self.loss.kernel
+        loss_kind, self._loss_params = self.loss.kernel
         self._longest = self.loss.feature_norm**2 * (1.0 - 1e-12)
         self._bounds = np.array(records.bounds(self.loss, self.dim))
         kernel = self.set.kernel
         assert kernel is not None  # needs_exact_projection refuses others
-        self._set_kernel = (kernel[0], np.array(kernel[1]))
+        self._kinds = (self._inner, loss_kind, kernel[0])
+        self._set_params = np.array(kernel[1])
 
     def _ready(self) -> int:
         """Check that this object may go on, and return how many records there is noise for."""
@@ -231,10 +237,10 @@ class PerturbedIterates(OnlineLearner):
                         self._check_room(1)
                         self._ready()
                         try:
-                            taken = k.observe(
-                                a, label, self._longest, self._bounds, *self._loss_kernel,
-                                self._inner, self._knobs, *self._set_kernel, self._noise.rows,
-                                self._noise.grid, self._noise.row, self._memory,
+                            taken = k.observe(*self._kinds)(
+                                a, label, self._longest, self._bounds, self._loss_params,
+                                self._knobs, self._set_params, self._noise.rows, self._noise.grid,
+                                self._noise.row, self._memory,
                             )  # fmt: skip
                         finally:
                             self._settle()
@@ -265,10 +271,10 @@ class PerturbedIterates(OnlineLearner):
             some = chunk.rows(done, end)
             noise, grid = self._noise.rows[self._noise.row :], self._noise.grid[self._noise.row :]
             try:
-                k.play(
-                    some.A, some.labels, some.gaps, self._bounds, *self._loss_kernel, self._inner,
-                    self._knobs, *self._set_kernel, noise, grid, self._memory, wait, every,
-                    pages[written:], losses[done:end],
+                k.play(*self._kinds)(
+                    some.A, some.labels, some.gaps, self._bounds, self._loss_params, self._knobs,
+                    self._set_params, noise, grid, self._memory, wait, every, pages[written:],
+                    losses[done:end],
                 )  # fmt: skip
             finally:
                 self._settle()

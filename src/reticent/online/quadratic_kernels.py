@@ -17,8 +17,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from reticent._compile import compiled, specialised
 from reticent.losses.kernels import phi
 from reticent.noise.door import admit, bounded
 from reticent.online.kernels import dot
@@ -41,7 +41,7 @@ KNOBS = 11
 _ROOT = math.sqrt(2.0)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def absorb(row, y, bounds, knobs, total, room):  # type: ignore[no-untyped-def]
     """Add one record to the exact total, in whole steps.
 
@@ -67,7 +67,7 @@ def absorb(row, y, bounds, knobs, total, room):  # type: ignore[no-untyped-def]
     admit(joint, knobs[PER_STEP], knobs[LIMIT] * knobs[PER_STEP], total, work)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def unpack(noisy, weight, M, u):  # type: ignore[no-untyped-def]
     """The matrix and the vector that a noisy total stands for."""
     d = u.size
@@ -83,7 +83,7 @@ def unpack(noisy, weight, M, u):  # type: ignore[no-untyped-def]
         u[i] = noisy[at + i] / weight
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _factor(M):  # type: ignore[no-untyped-def]
     try:
         return True, np.linalg.cholesky(M)
@@ -91,7 +91,7 @@ def _factor(M):  # type: ignore[no-untyped-def]
         return False, M
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def solve(M, u, ridge, definite, x):  # type: ignore[no-untyped-def]
     """x = (M + ridge I)^-1 u, with negative eigenvalues of M cut at 0 unless it is safely definite."""
     d = u.size
@@ -120,7 +120,7 @@ def solve(M, u, ridge, definite, x):  # type: ignore[no-untyped-def]
             x[i] += along * vectors[i, k]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def decide(noisy, knobs, M, u, x):  # type: ignore[no-untyped-def]
     """The leader of a noisy total, not farther out than the leader of any clean one."""
     unpack(noisy, knobs[WEIGHT], M, u)
@@ -132,33 +132,39 @@ def decide(noisy, knobs, M, u, x):  # type: ignore[no-untyped-def]
             x[i] *= knobs[RADIUS] / size
 
 
-@njit(cache=True, nogil=True)
-def play(  # type: ignore[no-untyped-def]
-    A, labels, gaps, bounds, loss_kind, loss_params, knobs, set_kind, set_params, total, noise, base,
-    noisy, x, M, u, work, room, wait, every, decisions, losses,
-):  # fmt: skip
+@specialised
+def play(loss_kind, set_kind):  # type: ignore[no-untyped-def]
     """Play one record after another; set_kind < 0 leaves the projection to the caller."""
-    step = knobs[STEP]
-    refresh = int(knobs[REFRESH])
-    written = 0
-    for r in range(A.shape[0]):
-        if wait == 0:
-            decisions[written] = x
-            written += 1
-            wait = every
-        wait -= 1
-        gap = gaps.size > 0 and gaps[r] != 0
-        if losses.size:
-            losses[r] = 0.0
+
+    @compiled
+    def play_records(  # type: ignore[no-untyped-def]
+        A, labels, gaps, bounds, loss_params, knobs, set_params, total, noise, base, noisy, x, M, u, work, room,
+        wait, every, decisions, losses,
+    ):  # fmt: skip
+        step = knobs[STEP]
+        refresh = int(knobs[REFRESH])
+        written = 0
+        for r in range(A.shape[0]):
+            if wait == 0:
+                for i in range(x.size):
+                    decisions[written, i] = x[i]
+                written += 1
+                wait = every
+            wait -= 1
+            gap = gaps.size > 0 and gaps[r] != 0
+            if losses.size:
+                losses[r] = 0.0
+                if not gap:
+                    losses[r] = phi(loss_kind)(loss_params, dot(A[r], x), labels[r])
+                    losses[r] += 0.5 * knobs[RIDGE] * dot(x, x)
             if not gap:
-                losses[r] = phi(loss_kind, loss_params, dot(A[r], x), labels[r])
-                losses[r] += 0.5 * knobs[RIDGE] * dot(x, x)
-        if not gap:
-            absorb(A[r], labels[r], bounds, knobs, total, room)
-        knobs[T] += 1.0
-        if int(knobs[T]) % refresh == 0:
-            for i in range(noisy.size):
-                noisy[i] = base[i] + step * (total[i] + noise[r, i])
-            decide(noisy, knobs, M, u, x)
-            if set_kind >= 0:
-                project_inplace(set_kind, set_params, x, work)
+                absorb(A[r], labels[r], bounds, knobs, total, room)
+            knobs[T] += 1.0
+            if int(knobs[T]) % refresh == 0:
+                for i in range(noisy.size):
+                    noisy[i] = base[i] + step * (total[i] + noise[r, i])
+                decide(noisy, knobs, M, u, x)
+                if set_kind >= 0:
+                    project_inplace(set_kind)(set_params, x, work)
+
+    return play_records

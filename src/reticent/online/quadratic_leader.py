@@ -215,9 +215,11 @@ class QuadraticLeader(TotalLearner):
         self._bounds = np.array(records.bounds(self.loss, d))
         self._decision = np.array(self.set.project(np.zeros(d)), dtype=np.float64)
         self._target = self._decision.copy()  # before it is projected
-        self._loss_kernel = self.loss.kernel
         kernel = self.set.kernel
-        self._set_kernel = (-1, np.zeros(0)) if kernel is None else (kernel[0], np.array(kernel[1]))
+        set_kind, set_params = (-1, ()) if kernel is None else kernel
+        loss_kind, self._loss_params = self.loss.kernel
+        self._kinds = (loss_kind, set_kind)
+        self._set_params = np.array(set_params, dtype=np.float64)
 
     def _balanced(self, noise: float) -> float:
         """The damping A that balances its pull A r^2/2 with the noise of all decisions.
@@ -262,11 +264,10 @@ class QuadraticLeader(TotalLearner):
         pages: FloatArray,
         losses: FloatArray | None = None,
     ) -> FloatArray:
-        loss_kind, loss_params = self._loss_kernel
         losses = np.empty(len(chunk)) if losses is None else losses
         self._check_finished()
         total, knobs = self.total, self._knobs
-        one_by_one = self._set_kernel[0] < 0
+        one_by_one = self._kinds[1] < 0
         where = self._target if one_by_one else self._decision
         done = written = 0
         while done < len(chunk):
@@ -281,9 +282,9 @@ class QuadraticLeader(TotalLearner):
             # a projection that is not compiled may fail, and then the record must not come again
             self._unfinished = one_by_one
             total._advance(end - done)
-            k.play(
+            k.play(*self._kinds)(
                 chunk.A[done:end], chunk.labels[done:end], chunk.gaps[done:end], self._bounds,
-                loss_kind, loss_params, knobs, *self._set_kernel, total._total,
+                self._loss_params, knobs, self._set_params, total._total,
                 total._block[row:], total._base, self._noisy, where,
                 self._matrix, self._vector, self._work, self._room, wait, every, pages[written:],
                 losses[done:end],

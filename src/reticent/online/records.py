@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from numpy.typing import NDArray
 
 from reticent import _checks
+from reticent._compile import compiled
 from reticent.losses import BestFixed, GeneralizedLinear, Loss, best_fixed
 from reticent.losses.kernels import LINEAR
 from reticent.noise import door
@@ -29,7 +29,7 @@ FloatArray = NDArray[np.float64]
 NO_GAPS = np.zeros(0, np.uint8)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def longest(A):  # type: ignore[no-untyped-def]
     """The largest squared norm of a row; nan if an entry is not finite."""
     most = 0.0

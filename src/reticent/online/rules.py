@@ -174,7 +174,7 @@ class ProjectedLeader(Leader):
         if self.problem.set.kernel is None:
             return self.problem.set.project(point)
         kind, params = self.problem.set.kernel
-        kernels.project(kind, np.array(params), point, np.empty(2 * point.size))
+        kernels.project(kind)(np.array(params), point, np.empty(2 * point.size))
         return point
 
 
@@ -248,7 +248,7 @@ class FixedLocalLinearLeader(LocalLinearLeader):
         step goes ``share`` of the way to the minimiser within ``radius / (mu t + anchor)``.
     """
 
-    kernel = kernels.LOCAL_LINEAR_PUBLISHED
+    kernel = kernels.LOCAL_LINEAR_FIXED
 
     def __init__(
         self, curvature: float, constants: Callable[..., tuple[float, float, float]]

@@ -395,16 +395,16 @@ class _Trial:
         for g in self.directions():
             x = self.points[int(self.rng.integers(len(self.points)))] + g
             out = x.copy()
-            kernels.project_inplace(kind, params, out, np.empty(2 * dim))
+            kernels.project_inplace(kind)(params, out, np.empty(2 * dim))
             pairs = [("projection", out, self.set.project(x))]
             if self.bounded:
                 out = np.empty(dim)
-                kernels.linear_minimizer_inplace(kind, params, g, out)
+                kernels.linear_minimizer_inplace(kind)(params, g, out)
                 pairs.append(("linear minimiser", out, self.set.linear_minimizer(g)))
             if kind in kernels.LOCAL_KINDS:
                 out = np.empty(dim)
                 point = self.points[0]
-                kernels.local_linear_minimizer_inplace(kind, params, point, 0.1, g, out)
+                kernels.local_linear_minimizer_inplace(kind)(params, point, 0.1, g, out)
                 answer = self.set.local_linear_minimizer(point, 0.1, g)
                 pairs.append(("local linear minimiser", out, answer))
             for name, compiled, method in pairs:

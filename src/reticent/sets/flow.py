@@ -17,9 +17,9 @@ from collections.abc import Hashable, Sequence
 from functools import cached_property
 
 import numpy as np
-from numba import njit
 
 from reticent._checks import FloatArray
+from reticent._compile import compiled
 from reticent.sets.base import VERTEX_LIMIT, ConvexSet, frozen, within_limit
 from reticent.sets.decomposition import heaviest_first
 from reticent.sets.hull import chebyshev_ball
@@ -302,7 +302,7 @@ def _cycle(
     return [names[i] for i in loop]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _on_a_path(
     tails: np.ndarray, heads: np.ndarray, order: np.ndarray, nodes: int, source: int, target: int
 ) -> np.ndarray:
@@ -320,7 +320,7 @@ def _on_a_path(
     return live
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _shortest_path(
     order: np.ndarray, tails: np.ndarray, heads: np.ndarray, nodes: int, source: int, target: int,
     g: FloatArray, path: FloatArray,
@@ -339,7 +339,7 @@ def _shortest_path(
         node = tails[came_by[node]]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _peel_paths(
     starts: np.ndarray, outgoing: np.ndarray, heads: np.ndarray, nodes: int, source: int,
     target: int, x: FloatArray,

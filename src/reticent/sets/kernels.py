@@ -1,10 +1,9 @@
-"""Compiled projections and oracles of the simple sets, chosen by an integer, for the learners'
-loops.
+"""Compiled projections and oracles of the simple sets, for the learners' loops.
 
-A set names itself by ``set.kernel == (kind, params)``; a learner passes both to these functions
-inside its own compiled loop, where a Python object could not go. The local oracles are those of
-docs/algorithms/local-linear-oracle.md. Considered: passing kernels as arguments, which Numba
-cannot cache across processes.
+A set names itself by ``set.kernel == (kind, params)``. The kind chooses a kernel while a learner's
+own loop is compiled (see `reticent._compile.specialised`); the params are passed to it. The local
+oracles are those of docs/algorithms/local-linear-oracle.md. Considered: passing kernels as
+arguments, which Numba cannot cache across processes.
 
 The one thing a reader would get wrong: ``params`` of a box are all lower bounds, then all upper
 bounds; those of a product are ``[blocks, (kind, dim, number of params, params...)...]``, and a
@@ -16,9 +15,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from reticent._checks import FloatArray
+from reticent._compile import compiled, specialised
 from reticent.sets.thresholds import simplex_threshold
 
 UNCONSTRAINED = 0
@@ -34,7 +33,7 @@ LOCAL_KINDS = (UNCONSTRAINED, L2BALL, BOX, L1BALL, SIMPLEX)
 # -------------------------------------------------------------------- norms
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _norm(x: FloatArray) -> float:
     total = 0.0
     for i in range(x.size):
@@ -56,7 +55,7 @@ def _norm(x: FloatArray) -> float:
 # -------------------------------------------------------------------- projections
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def project_l2_ball(radius: float, x: FloatArray) -> None:
     norm = _norm(x)
     if norm > radius:
@@ -64,20 +63,20 @@ def project_l2_ball(radius: float, x: FloatArray) -> None:
             x[i] = x[i] / norm * radius
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def project_box(params: FloatArray, x: FloatArray) -> None:
     for i in range(x.size):
         x[i] = min(max(x[i], params[i]), params[x.size + i])
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def project_simplex(mass: float, x: FloatArray, work: FloatArray) -> None:
     shift, threshold = simplex_threshold(x, mass, work)
     for i in range(x.size):
         x[i] = max((x[i] - shift) - threshold, 0.0)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def project_l1_ball(radius: float, x: FloatArray, work: FloatArray) -> None:
     total = 0.0
     for i in range(x.size):
@@ -91,98 +90,128 @@ def project_l1_ball(radius: float, x: FloatArray, work: FloatArray) -> None:
         x[i] = math.copysign(max((abs(x[i]) - shift) - threshold, 0.0), x[i])
 
 
-@njit(cache=True, nogil=True)
-def _project_simple(kind: int, params: FloatArray, x: FloatArray, work: FloatArray) -> None:
-    if kind == L2BALL:
-        project_l2_ball(params[0], x)
-    elif kind == BOX:
-        project_box(params, x)
-    elif kind == L1BALL:
-        project_l1_ball(params[0], x, work)
-    elif kind == SIMPLEX:
-        project_simplex(params[0], x, work)
+@specialised
+def project_inplace(kind):  # type: ignore[no-untyped-def]
+    """``(params, x, work)``: replace x by its projection; ``work`` has at least ``2 * dim`` places."""
+
+    @compiled
+    def project(params: FloatArray, x: FloatArray, work: FloatArray) -> None:
+        if kind == L2BALL:
+            project_l2_ball(params[0], x)
+        elif kind == BOX:
+            project_box(params, x)
+        elif kind == L1BALL:
+            project_l1_ball(params[0], x, work)
+        elif kind == SIMPLEX:
+            project_simplex(params[0], x, work)
+        elif kind == PRODUCT:
+            at = 1
+            start = 0
+            for _ in range(int(params[0])):
+                size = int(params[at + 1])
+                stop = at + 3 + int(params[at + 2])
+                _project_block(SIMPLEX)(
+                    int(params[at]), params[at + 3 : stop], x[start : start + size], work
+                )
+                at = stop
+                start += size
+
+    return project
 
 
-@njit(cache=True, nogil=True)
-def project_inplace(kind: int, params: FloatArray, x: FloatArray, work: FloatArray) -> None:
-    """Replace x by its projection; ``work`` has at least ``2 * dim`` places."""
-    if kind != PRODUCT:
-        _project_simple(kind, params, x, work)
-        return
-    at = 1
-    start = 0
-    for _ in range(int(params[0])):
-        size = int(params[at + 1])
-        stop = at + 3 + int(params[at + 2])
-        _project_simple(int(params[at]), params[at + 3 : stop], x[start : start + size], work)
-        at = stop
-        start += size
+@specialised
+def _project_block(last):  # type: ignore[no-untyped-def]
+    """Project onto a set of a kind up to ``last`` that is known only when it is read."""
+    before = last - 1
+
+    @compiled
+    def project(kind: int, params: FloatArray, x: FloatArray, work: FloatArray) -> None:
+        if kind == last:
+            project_inplace(last)(params, x, work)
+        elif before >= 0:
+            _project_block(before)(kind, params, x, work)
+
+    return project
 
 
 # -------------------------------------------------------------------- linear minimisers
 
 
-@njit(cache=True, nogil=True)
-def _linear_minimizer_simple(kind: int, params: FloatArray, g: FloatArray, out: FloatArray) -> None:
-    dim = g.size
-    if kind == L2BALL:
-        norm = _norm(g)
-        for i in range(dim):
-            out[i] = -params[0] * (g[i] / norm) if norm > 0.0 else 0.0
-    elif kind == BOX:
-        for i in range(dim):
-            out[i] = params[i] if g[i] >= 0.0 else params[dim + i]
-    elif kind == L1BALL:
-        best = 0
-        for i in range(dim):
-            out[i] = 0.0
-            if abs(g[i]) > abs(g[best]):
-                best = i
-        out[best] = -math.copysign(params[0], g[best])
-    elif kind == SIMPLEX:
-        best = 0
-        for i in range(dim):
-            out[i] = 0.0
-            if g[i] < g[best]:
-                best = i
-        out[best] = params[0]
-    else:
-        for i in range(dim):
-            out[i] = math.nan  # the whole space has no minimiser; its set refuses before this
+@specialised
+def linear_minimizer_inplace(kind):  # type: ignore[no-untyped-def]
+    """``(params, g, out)``: write into ``out`` a point of the set that minimises ``<g, point>``."""
+
+    @compiled
+    def minimize(params: FloatArray, g: FloatArray, out: FloatArray) -> None:
+        dim = g.size
+        if kind == L2BALL:
+            norm = _norm(g)
+            for i in range(dim):
+                out[i] = -params[0] * (g[i] / norm) if norm > 0.0 else 0.0
+        elif kind == BOX:
+            for i in range(dim):
+                out[i] = params[i] if g[i] >= 0.0 else params[dim + i]
+        elif kind == L1BALL:
+            best = 0
+            for i in range(dim):
+                out[i] = 0.0
+                if abs(g[i]) > abs(g[best]):
+                    best = i
+            out[best] = -math.copysign(params[0], g[best])
+        elif kind == SIMPLEX:
+            best = 0
+            for i in range(dim):
+                out[i] = 0.0
+                if g[i] < g[best]:
+                    best = i
+            out[best] = params[0]
+        elif kind == PRODUCT:
+            at = 1
+            start = 0
+            for _ in range(int(params[0])):
+                size = int(params[at + 1])
+                stop = at + 3 + int(params[at + 2])
+                _minimize_block(SIMPLEX)(
+                    int(params[at]),
+                    params[at + 3 : stop],
+                    g[start : start + size],
+                    out[start : start + size],
+                )
+                at = stop
+                start += size
+        else:
+            for i in range(dim):
+                out[i] = math.nan  # the whole space has no minimiser; its set refuses before this
+
+    return minimize
 
 
-@njit(cache=True, nogil=True)
-def linear_minimizer_inplace(kind: int, params: FloatArray, g: FloatArray, out: FloatArray) -> None:
-    """Write into ``out`` a point of the set that minimises ``<g, point>``."""
-    if kind != PRODUCT:
-        _linear_minimizer_simple(kind, params, g, out)
-        return
-    at = 1
-    start = 0
-    for _ in range(int(params[0])):
-        size = int(params[at + 1])
-        stop = at + 3 + int(params[at + 2])
-        _linear_minimizer_simple(
-            int(params[at]),
-            params[at + 3 : stop],
-            g[start : start + size],
-            out[start : start + size],
-        )
-        at = stop
-        start += size
+@specialised
+def _minimize_block(last):  # type: ignore[no-untyped-def]
+    """Minimise over a set of a kind up to ``last`` that is known only when it is read."""
+    before = last - 1
+
+    @compiled
+    def minimize(kind: int, params: FloatArray, g: FloatArray, out: FloatArray) -> None:
+        if kind == last:
+            linear_minimizer_inplace(last)(params, g, out)
+        elif before >= 0:
+            _minimize_block(before)(kind, params, g, out)
+
+    return minimize
 
 
 # -------------------------------------------------------------------- local linear minimisers
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def local_whole_space(x: FloatArray, radius: float, g: FloatArray, out: FloatArray) -> None:
     norm = _norm(g)
     for i in range(x.size):
         out[i] = x[i] - radius * (g[i] / norm) if norm > 0.0 else x[i]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def local_l2_ball(
     bound: float, x: FloatArray, radius: float, g: FloatArray, out: FloatArray
 ) -> None:
@@ -216,7 +245,7 @@ def local_l2_ball(
         out[i] = x[i] + along * (x[i] / size) - height * side
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def local_box(
     params: FloatArray, x: FloatArray, radius: float, g: FloatArray, out: FloatArray
 ) -> None:
@@ -258,7 +287,7 @@ def local_box(
             out[i] = min(moved, max(params[dim + i], x[i]))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def local_l1_ball(
     bound: float, x: FloatArray, radius: float, g: FloatArray, out: FloatArray
 ) -> None:
@@ -296,7 +325,7 @@ def local_l1_ball(
     out[best] -= math.copysign(grow, g[best])
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def local_simplex(
     mass: float, x: FloatArray, radius: float, g: FloatArray, out: FloatArray
 ) -> None:
@@ -336,18 +365,26 @@ def local_simplex(
     out[best] += move - left
 
 
-@njit(cache=True, nogil=True)
-def local_linear_minimizer_inplace(
-    kind: int, params: FloatArray, x: FloatArray, radius: float, g: FloatArray, out: FloatArray
-) -> None:
-    """Write into ``out`` the local linear minimiser at x; ``kind`` must be one of `LOCAL_KINDS`."""
-    if kind == L2BALL:
-        local_l2_ball(params[0], x, radius, g, out)
-    elif kind == BOX:
-        local_box(params, x, radius, g, out)
-    elif kind == L1BALL:
-        local_l1_ball(params[0], x, radius, g, out)
-    elif kind == SIMPLEX:
-        local_simplex(params[0], x, radius, g, out)
-    else:
-        local_whole_space(x, radius, g, out)
+@specialised
+def local_linear_minimizer_inplace(kind):  # type: ignore[no-untyped-def]
+    """``(params, x, radius, g, out)``: write the local linear minimiser at x into ``out``.
+
+    The kind must be one of `LOCAL_KINDS`.
+    """
+
+    @compiled
+    def minimize(
+        params: FloatArray, x: FloatArray, radius: float, g: FloatArray, out: FloatArray
+    ) -> None:
+        if kind == L2BALL:
+            local_l2_ball(params[0], x, radius, g, out)
+        elif kind == BOX:
+            local_box(params, x, radius, g, out)
+        elif kind == L1BALL:
+            local_l1_ball(params[0], x, radius, g, out)
+        elif kind == SIMPLEX:
+            local_simplex(params[0], x, radius, g, out)
+        else:
+            local_whole_space(x, radius, g, out)
+
+    return minimize

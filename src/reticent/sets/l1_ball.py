@@ -14,9 +14,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from reticent._checks import FloatArray, integer, number
+from reticent._compile import compiled
 from reticent.sets import kernels
 from reticent.sets.base import VERTEX_LIMIT, ConvexSet, refuse_nonfinite, within_limit
 
@@ -96,7 +96,7 @@ class L1Ball(ConvexSet):
         return f"L1Ball(dim={self.dim}, radius={self.radius:g})"
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def largest_entry(g: FloatArray) -> tuple[int, float]:
     """The first index of the largest ``|g_i|``, and ``sum |g_i|``, in one pass.
 

@@ -35,7 +35,8 @@ class L2Ball(ConvexSet):
 
     def _linear_minimizer(self, g: FloatArray) -> FloatArray:
         out = np.empty(self.dim)
-        kernels.linear_minimizer_inplace(*self.kernel, g, out)
+        kind, params = self.kernel
+        kernels.linear_minimizer_inplace(kind)(params, g, out)
         return out
 
     def _project(self, x: FloatArray) -> FloatArray:

@@ -20,9 +20,9 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from reticent._checks import FloatArray, integer
+from reticent._compile import compiled
 from reticent.sets.base import VERTEX_LIMIT, ConvexSet, frozen, within_limit
 from reticent.sets.flow import number_nodes
 from reticent.sets.hull import chebyshev_ball, zero_sum_basis
@@ -198,7 +198,7 @@ def _count_nodes(nodes: Any, names: dict[Hashable, int]) -> int:
     return count
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _kruskal(
     order: np.ndarray, tails: np.ndarray, heads: np.ndarray, nodes: int, tree: FloatArray
 ) -> int:

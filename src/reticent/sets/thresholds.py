@@ -13,14 +13,14 @@ The one thing a reader would get wrong: both return a pair ``(shift, t)`` and th
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from reticent._checks import FloatArray
+from reticent._compile import compiled
 
 MOST_PASSES = 64
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def simplex_threshold(values: FloatArray, total: float, work: FloatArray) -> tuple[float, float]:
     """Shift and t with ``sum(max(values - shift - t, 0)) == total``, for total > 0.
 
@@ -63,7 +63,7 @@ def simplex_threshold(values: FloatArray, total: float, work: FloatArray) -> tup
     return largest, t
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def capped_threshold(values: FloatArray, cap: float, total: float) -> tuple[float, float]:
     """Shift and t with ``sum(clip(values - shift - t, 0, cap)) == total``, 0 < total < cap * n."""
     largest = values[0]

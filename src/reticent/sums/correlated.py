@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from reticent import _checks
+from reticent._compile import compiled
 from reticent.noise import lattice
 from reticent.privacy import Budget, Guarantee, Release
 from reticent.privacy.ages import Filtered
@@ -56,7 +56,7 @@ _LANES = 16  # coordinates whose memory lies together: with fewer the compiler m
 
 
 # "contract": a product and the sum after it may be rounded once instead of twice.
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def _filter(fresh, memory, gap, weight, slow_gap, slow_weight, whole):  # type: ignore[no-untyped-def]
     """Replace innovations by the noise of the totals, some coordinates at a time.
 

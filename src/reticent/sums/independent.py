@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from reticent._compile import compiled
 from reticent.privacy import Budget, Guarantee
 from reticent.privacy.budget import OLDEST
 from reticent.sums import scales
@@ -22,7 +22,7 @@ from reticent.sums.base import RunningTotal
 from reticent.sums.process import Process
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _accumulate(fresh, last):  # type: ignore[no-untyped-def]
     for t in range(fresh.shape[0]):
         for i in range(fresh.shape[1]):

@@ -8,12 +8,11 @@ the sensitivity that was promised holds to the last bit.
 
 from __future__ import annotations
 
-from numba import njit
-
+from reticent._compile import compiled
 from reticent.noise.door import REFUSED, WHOLE, admit, cut, fill, largest_square
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def add(v, total, block, row, limit, per_step, step, base, out):  # type: ignore[no-untyped-def]
     """One contribution; what became of it is returned, and nothing is changed if it was refused."""
     code = admit(v, per_step, limit * per_step, total, out)
@@ -23,7 +22,7 @@ def add(v, total, block, row, limit, per_step, step, base, out):  # type: ignore
     return code
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def run(rows, limit, per_step, total, noise, step, base, out):  # type: ignore[no-untyped-def]
     """Many contributions; how many were clipped, or refused and so added nothing."""
     clipped = 0

@@ -24,10 +24,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from reticent import _checks
+from reticent._compile import compiled
 from reticent.privacy import Budget, Guarantee, Release, curves
 from reticent.privacy.ages import Stepwise
 from reticent.privacy.prescribed import Calibration, Prescription
@@ -36,7 +36,7 @@ from reticent.sums.base import RunningTotal
 from reticent.sums.process import Process
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _level(t):  # type: ignore[no-untyped-def]
     level = 0
     while t & 1 == 0:
@@ -45,7 +45,7 @@ def _level(t):  # type: ignore[no-untyped-def]
     return level
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _by_level(t, rows, table):  # type: ignore[no-untyped-def]
     out = np.empty(rows)
     for r in range(rows):
@@ -53,7 +53,7 @@ def _by_level(t, rows, table):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _plain(fresh, stack, t):  # type: ignore[no-untyped-def]
     # stack[j]: noise of the last total whose number has j trailing zeros; its last row stays 0
     for r in range(fresh.shape[0]):
@@ -66,7 +66,7 @@ def _plain(fresh, stack, t):  # type: ignore[no-untyped-def]
             stack[level, i] = fresh[r, i]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _honaker_gaussian(fresh, stack, t, keep):  # type: ignore[no-untyped-def]
     # keep[k, j]: weight of the left block of size 2^j in the estimate of the block of size 2^k that
     # ends at t
@@ -91,7 +91,7 @@ def _honaker_gaussian(fresh, stack, t, keep):  # type: ignore[no-untyped-def]
             stack[level, i] = fresh[r, i]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _honaker_nodes(fresh, stack, t, weight, out):  # type: ignore[no-untyped-def]
     # every node that ends at t brings noise of its own, smallest first
     at = 0
@@ -112,7 +112,7 @@ def _honaker_nodes(fresh, stack, t, weight, out):  # type: ignore[no-untyped-def
         at += level + 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _like(value, array):  # type: ignore[no-untyped-def]
     """To the array's own kind of number: the nearest whole step on the lattice, unchanged in floating point."""
     if array.dtype.type(0.5) == array.dtype.type(0):

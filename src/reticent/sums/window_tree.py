@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from reticent._compile import compiled
 from reticent.privacy import Budget, Guarantee
 from reticent.privacy.prescribed import Calibration, Prescription
 from reticent.sums import scales
@@ -32,7 +32,7 @@ from reticent.sums.process import Process
 from reticent.sums.tree import _level, unused
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _mix(fresh, t, window, top, prefix, suffix, whole, out):  # type: ignore[no-untyped-def]
     # prefix[j]: noise of the last prefix (of the filling block) whose length has j trailing zeros
     # suffix[j]: noise of the suffix (of the expiring block) that starts after a position with j

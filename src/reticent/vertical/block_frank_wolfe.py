@@ -157,11 +157,11 @@ class _Run:
         return self.x[self.places[i]]
 
     def block_gradient(self, i: int) -> FloatArray:
-        slopes = kernels.dphi_all(self.kind, self.params, self.z, self.y)
+        slopes = kernels.dphi_all(self.kind)(self.params, self.z, self.y)
         return np.asarray(self.parts[i].T @ slopes) / self.count + self.loss.ridge * self.block(i)
 
     def _value(self, z: FloatArray, square: float) -> float:
-        total = kernels.phi_all(self.kind, self.params, z, self.y).mean()
+        total = kernels.phi_all(self.kind)(self.params, z, self.y).mean()
         return float(total + 0.5 * self.loss.ridge * square)
 
     def value(self) -> float:

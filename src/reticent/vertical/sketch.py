@@ -18,18 +18,18 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from numpy.typing import NDArray
 
 from reticent import _checks
 from reticent._checks import FloatArray
+from reticent._compile import compiled
 from reticent.erm._sums import UNIT, UNITS
 
 SPREAD = 4
 """To how many places a record goes by default."""
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _add(places, signs, column, size, total, lost):  # type: ignore[no-untyped-def]
     """``S column`` by Neumaier's summation: what an addition loses is kept apart."""
     for i in range(column.size):
@@ -48,7 +48,7 @@ def _add(places, signs, column, size, total, lost):  # type: ignore[no-untyped-d
             total[j] = new
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _spread_out(places, signs, sketch, out):  # type: ignore[no-untyped-def]
     """``S' sketch``, one number a record."""
     for i in range(out.size):

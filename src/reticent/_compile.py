@@ -1,0 +1,283 @@
+"""Compile kernels, and cache the result so that no cached kernel outlives a change of the sources.
+
+Numba decides by the file of one function whether a cached kernel is fresh. A kernel contains the kernels that it
+calls, so after a change in another file (a repaired clipping bound, say) the old machine code would go on running.
+Here the name of the cache folder contains a digest of every file that defines kernels, and of what else the machine
+code depends on: a change of any of them makes every cached kernel unreachable.
+
+A cache is code. It is kept only where nobody else could have written: in a folder of mode 0700 that belongs to this
+user, below folders that belong to this user or root and that strangers cannot change. Where there is no such folder,
+kernels are compiled in each process anew, which is slow but works.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import importlib.util
+import os
+import shutil
+import stat
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+import numba
+import numpy as np
+from numba.extending import overload
+
+try:
+    import fcntl
+except ImportError:  # Windows: folders are not locked there, and so never removed
+    fcntl = None  # type: ignore[assignment]
+
+_PACKAGE = Path(__file__).parent
+_settings: Any = numba.config
+_SIZE = 12  # bytes of a digest
+_PATIENCE = 100  # attempts, 10 ms apart, to lock a folder that another process is removing
+
+# Reentrant, because importing a module of kernels while another one is being decorated is legitimate.
+_deciding = threading.RLock()
+_held: list[
+    int
+] = []  # descriptors of the folders in use; closed, and so unlocked, by the end of the process
+
+
+def compiled(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Compile a function that only touches arrays and numbers; it runs without the interpreter's lock.
+
+    A compiled function may use constants and other compiled functions, but only those of files that use this decorator
+    themselves: the digest covers no others. It may close over whole numbers (see :func:`specialised`).
+
+    Parameters
+    ----------
+    function : callable, optional
+        The function to compile. Without it a decorator is returned, so both ``@compiled`` and
+        ``@compiled(fastmath=...)`` work.
+    **options
+        Passed on to :func:`numba.njit`; ``nogil`` and ``cache`` are set here.
+
+    Returns
+    -------
+    callable
+        The function, compiled at its first call with arguments of new types; or the decorator.
+    """
+    if function is None:
+        return lambda decorated: compiled(decorated, **options)
+    chosen = None if _settings.DISABLE_JIT else folder()
+    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    if not all(isinstance(cell, int) for cell in cells):
+        raise TypeError(
+            f"{function.__qualname__} closes over {cells}; only whole numbers can be cached"
+        )
+    if chosen is not None:
+        if cells:  # numba keeps all in one index, which two processes can spoil that write at the same time
+            chosen /= _digest(repr(cells).encode())
+        # Another thread may reload numba's settings meanwhile; what counts is where the cache came to lie.
+        for _ in range(3):
+            with _cache_in(chosen), contextlib.suppress(RuntimeError):
+                cached = numba.njit(nogil=True, cache=True, **options)(function)
+                if chosen in Path(str(cached.stats.cache_path)).parents:
+                    return cached
+    return numba.njit(nogil=True, **options)(function)
+
+
+def specialised(factory: Callable[..., Any]) -> Any:
+    """Make kernels to measure: ``factory(kind, ...)`` returns the kernel for these whole numbers.
+
+    The factory defines a compiled function that closes over its arguments. They are constants to the compiler, so
+    branches for other kinds cost nothing, not even time to compile. Kernels are cached between processes only if they
+    close over nothing but numbers. One that needs another specialised kernel therefore calls its factory in its own
+    body, ``other(kind)(x)``; that call, too, is carried out while compiling.
+
+    Parameters
+    ----------
+    factory : callable
+        Takes whole numbers and returns a function decorated with :func:`compiled`.
+
+    Returns
+    -------
+    callable
+        The factory; each kernel is made once.
+    """
+
+    @cache
+    @functools.wraps(factory)
+    def make(*kinds: int) -> Any:
+        if not all(isinstance(kind, int) for kind in kinds):
+            raise TypeError(f"{factory.__name__} takes whole numbers, got {kinds!r}")
+        return factory(*kinds)
+
+    @overload(make, prefer_literal=True, strict=False)
+    def make_while_compiling(*kinds):  # type: ignore[no-untyped-def]
+        made = make(*(kind.literal_value for kind in kinds))
+        return lambda *kinds: made
+
+    return make
+
+
+@cache
+def folder() -> Path | None:
+    """Where this process caches its kernels, or ``None`` if no folder can be both written and trusted.
+
+    An environment variable ``NUMBA_CACHE_DIR`` names the parent; otherwise it is the ``__pycache__`` of this package,
+    or else the user's cache folder. Folders of the same installation with other sources, which no process uses any
+    more, are removed.
+    """
+    try:
+        sources = _sources()
+    except OSError:  # the package lies in an archive
+        return None
+    name = f"{sources}-{_facts()}"
+    with _deciding:
+        for parent in _parents():
+            home = parent / f"reticent-{_digest(os.fsencode(_PACKAGE))}"
+            try:
+                _make_private(home)
+                chosen = _hold(home / name)
+            except OSError:
+                continue
+            _remove_old(home, sources)
+            return chosen
+    return None
+
+
+def _digest(*parts: bytes) -> str:
+    hasher = hashlib.blake2b(digest_size=_SIZE)
+    for part in parts:
+        hasher.update(len(part).to_bytes(8, "little"))
+        hasher.update(part)
+    return hasher.hexdigest()
+
+
+def _sources() -> str:
+    """A digest of all files of this package that define kernels, which are those that name this module."""
+    parts = []
+    for place, subfolders, files in os.walk(_PACKAGE, onerror=_raise):
+        subfolders[:] = sorted(set(subfolders) - {"__pycache__"})
+        for name in sorted(files):
+            if name.endswith(".py"):
+                content = Path(place, name).read_bytes()
+                if b"reticent._compile" in content:
+                    parts += [os.fsencode(Path(place, name).relative_to(_PACKAGE)), content]
+    return _digest(*parts)
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _facts() -> str:
+    """A digest of what machine code depends on beside the sources, the processor and numba's version."""
+    settings = [
+        f"{name}={value}"
+        for name, value in sorted(os.environ.items())
+        if name.startswith("NUMBA_") and name != "NUMBA_CACHE_DIR"
+    ]
+    versions = [sys.version, numba.__version__, llvmlite.__version__, np.__version__]
+    return _digest(*(fact.encode(errors="surrogateescape") for fact in versions + settings))
+
+
+def _parents() -> Iterator[Path]:
+    """Folders in which a cache may lie, the preferred one first."""
+    if _settings.CACHE_DIR:
+        yield Path(_settings.CACHE_DIR).absolute()
+    yield Path(importlib.util.cache_from_source(__file__)).parent
+    if sys.platform == "win32":
+        user = os.environ.get("LOCALAPPDATA", "")
+    elif sys.platform == "darwin":
+        user = os.path.expanduser("~/Library/Caches")
+    else:
+        user = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    if os.path.isabs(user):
+        yield Path(user)
+
+
+def _make_private(home: Path) -> None:
+    """Make a folder that only this user can read and write; ``OSError`` where that cannot be had."""
+    home.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        home.mkdir(mode=0o700)
+    if hasattr(os, "geteuid"):
+        _check_trust(home)
+    tempfile.TemporaryFile(dir=home).close()
+
+
+def _check_trust(home: Path) -> None:
+    found = home.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        raise PermissionError(f"{home} is not a folder of this user alone")
+    for above in home.resolve().parents:
+        found = above.stat()
+        strangers = found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX
+        if strangers or found.st_uid not in (0, os.geteuid()):
+            raise PermissionError(f"others could replace folders in {above}")
+
+
+def _lock(path: Path, exclusive: bool) -> int:
+    """Open and lock a folder without waiting; ``BlockingIOError`` where another process holds it."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _hold(path: Path) -> Path:
+    """Make a folder and keep it from being removed for as long as this process lives."""
+    for _ in range(_PATIENCE):
+        path.mkdir(mode=0o700, exist_ok=True)
+        if fcntl is None:
+            return path
+        try:
+            descriptor = _lock(path, exclusive=False)
+        except (
+            BlockingIOError,
+            FileNotFoundError,
+        ):  # being removed by a process with other sources
+            time.sleep(0.01)
+            continue
+        except OSError:  # a file system without locks, where nobody removes anything either
+            return path
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), path.stat()):
+                _held.append(descriptor)
+                return path
+        os.close(descriptor)  # it was removed between opening and locking
+    raise TimeoutError(f"{path} is being removed by another process")
+
+
+def _remove_old(home: Path, sources: str) -> None:
+    """Remove the caches of other sources that no living process uses."""
+    if fcntl is None:
+        return
+    for old in home.iterdir():
+        if old.name.startswith(f"{sources}-"):
+            continue
+        with contextlib.suppress(OSError):
+            descriptor = _lock(old, exclusive=True)
+            try:
+                shutil.rmtree(old, ignore_errors=True)
+            finally:
+                os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _cache_in(chosen: Path) -> Iterator[None]:
+    """Functions that are decorated in this block are cached in the given folder."""
+    with _deciding:
+        before = _settings.CACHE_DIR
+        _settings.CACHE_DIR = str(chosen)
+        try:
+            yield
+        finally:
+            _settings.CACHE_DIR = before

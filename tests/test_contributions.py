@@ -8,7 +8,6 @@ the largest doubles, and random magnitudes.
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import math
 from fractions import Fraction
@@ -19,9 +18,10 @@ import scipy.sparse as sp
 
 import reticent
 from reticent import bandit, erm, losses, online, sets, sums
-from reticent.erm import _sums
+from reticent.erm import _oracles, _sums, solver
 from reticent.erm._reading import read
 from reticent.estimators import PrivateScaler, scalers
+from reticent.noise import release
 from reticent.online import iterate_kernels
 from reticent.vertical._columns import Columns
 
@@ -292,54 +292,84 @@ def test_entries_as_frank_wolfe_sees_them(dim):
         assert not np.shares_memory(values, X)
 
 
-# The module in which noise goes on, and the solver.
 SOLVERS = {
-    "gradient descent": (
-        "gradient_descent", lambda *a, **k: erm.gradient_descent(*a, steps=2, **k)),
-    "gradient descent, sampled": (
-        "gradient_descent", lambda *a, **k: erm.gradient_descent(*a, steps=1, sampling=1.0, **k)),
-    "frank-wolfe": (
-        "_oracles", lambda *a, **k: erm.frank_wolfe(*a, steps=1, oracle="gradient", **k)),
-    "averaged iterate": (
-        "averaged_iterate", lambda *a, **k: erm.averaged_iterate(*a, shuffle=False, **k)),
-    "averaged iterate, gradient": (
-        "averaged_iterate",
-        lambda *a, **k: erm.averaged_iterate(*a, shuffle=False, inner="gradient", **k)),
-    "output perturbation": ("output_perturbation", erm.output_perturbation),
-    "localisation": (
-        "localisation",
-        lambda loss, *a, **k: erm.localisation(losses.Logistic(ridge=0.1), *a, **k)),
-    "sufficient statistics": (
-        "sufficient_statistics",
-        lambda loss, *a, **k: erm.sufficient_statistics(losses.Squared(), *a, **k)),
+    "gradient descent": lambda *a, **k: erm.gradient_descent(*a, steps=2, **k),
+    "gradient descent, sampled":
+        lambda *a, **k: erm.gradient_descent(*a, steps=1, sampling=1.0, **k),
+    "frank-wolfe": lambda *a, **k: erm.frank_wolfe(*a, steps=1, oracle="gradient", **k),
+    "averaged iterate": lambda *a, **k: erm.averaged_iterate(*a, shuffle=False, regularizer=10.0, **k),
+    "averaged iterate, gradient":
+        lambda *a, **k: erm.averaged_iterate(*a, shuffle=False, regularizer=10.0, inner="gradient", **k),
+    "output perturbation": erm.output_perturbation,
+    "localisation": lambda loss, *a, **k: erm.localisation(losses.Logistic(ridge=0.1), *a, **k),
+    "sufficient statistics":
+        lambda loss, *a, **k: erm.sufficient_statistics(losses.Squared(), *a, **k),
+    "adassp":
+        lambda loss, *a, **k: erm.sufficient_statistics(losses.Squared(), *a, method="adassp", **k),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("dim", [1, 2, 7, 100])
-@pytest.mark.parametrize("name", SOLVERS)
-def test_solvers(name, dim, monkeypatch):
-    """The first vector that noise goes on, with a record and with zeros in its place."""
-    home, solve = SOLVERS[name]
-    module = importlib.import_module(f"reticent.erm.{home}")
-    honest, seen = module.noisy, []
+@pytest.fixture
+def unnoised(monkeypatch):
+    """The vectors that a solver puts noise on."""
+    honest, seen = release.noisy, []
 
     def spy(vector, *arguments, **more):
         seen.append(np.array(vector))
         return honest(vector, *arguments, **more)
 
-    monkeypatch.setattr(module, "noisy", spy)
+    for module in (solver, _oracles):
+        monkeypatch.setattr(module, "noisy", spy)
+    return seen
+
+
+@pytest.mark.parametrize("dim", [1, 2, 7, 100])
+@pytest.mark.parametrize("name", SOLVERS)
+def test_solvers(name, dim, unnoised):
+    """The first vector that noise goes on, with a record and with zeros in its place."""
     rng = np.random.default_rng(dim)
     others = rng.standard_normal((30, dim))
     y = np.resize([1.0, -1.0], 31)
     for row in rows_for(dim, count=8 if dim < 100 else 4):
         clean = []
         for record in (row, np.zeros(dim)):
-            seen.clear()
+            unnoised.clear()
             X = np.vstack([record, others])
-            fit = solve(losses.Logistic(), sets.L2Ball(dim), X, y, budget=BUDGET, seed=3)
-            clean.append(seen[0])
+            fit = SOLVERS[name](losses.Logistic(), sets.L2Ball(dim), X, y, budget=BUDGET, seed=3)
+            clean.append(unnoised[0])
         moved = fit.guarantee.releases[0].sensitivity
         assert float(np.linalg.norm(clean[0] - clean[1])) <= moved
+
+
+SUMMING = sorted(SOLVERS.keys() - {"output perturbation", "localisation"})
+"""Solvers that add records up; one that minimises needs records that stay as they are."""
+
+
+@pytest.mark.parametrize("worse", [LARGEST, 1e160, 341.0, math.nan, math.inf])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("name", SUMMING)
+def test_records_changed_once_a_solver_has_paid(name, form, worse, unnoised, monkeypatch):
+    """Where nothing has to be clipped a solver reads the caller's memory, which may change."""
+    rng, y = np.random.default_rng(0), np.resize([1.0, -1.0], 31)
+    others = rng.uniform(-0.5, 0.5, (30, 2))
+    honest = solver.charge
+    clean = []
+    for changed in (True, False):
+        # the last one: what an earlier one did to an iterate has shrunk by the end
+        X = form(np.vstack([others, [0.5, 0.5] if changed else [0.0, 0.0]]))
+
+        def charge(*arguments, X=X, changed=changed):
+            honest(*arguments)
+            if changed:
+                (X.data if sp.issparse(X) else X.ravel())[-2:] = worse
+
+        monkeypatch.setattr(solver, "charge", charge)
+        unnoised.clear()
+        fit = SOLVERS[name](losses.Logistic(), sets.L2Ball(2), X, y, budget=BUDGET, seed=3)
+        clean.append(list(unnoised))
+    # each release's first vector: a later one is at a point that depends on the first
+    for with_it, without, item in zip(*clean, fit.guarantee.releases, strict=False):
+        assert float(np.linalg.norm(with_it - without)) <= item.sensitivity
 
 
 @pytest.mark.parametrize("bounds", [(-1.0, 1.0), (0.0, 1e-300), (-8e307, 8e307), (0.0, 1e160)])

@@ -12,7 +12,6 @@ from scipy.stats import kstest
 
 import reticent
 from reticent import erm, losses, sets
-from reticent.erm import _newton
 from reticent.erm._minimise import minimise
 from reticent.erm._perturbation import apart
 from reticent.erm._reading import read
@@ -20,6 +19,7 @@ from reticent.losses import kernels
 from reticent.noise import Source
 from reticent.noise.release import noisy
 from reticent.privacy import ObjectivePerturbation
+from reticent.solve import objective
 
 from .reference import ball, gaussian_delta, gaussian_epsilon, logistic_minimum, records
 
@@ -332,7 +332,7 @@ def test_second_derivatives_that_rounding_spoils_cost_time_only(monkeypatch):
     problem = read(LOSS, None, A, y, GAUSSIAN, noise_precision="lattice")
     b = np.array([3.0, -20.0, 1.0, 0.0])
     want = minimise(problem, b, 2.0, 1e-6)
-    true, spoilt = _newton.weighted_gram, []
+    true, spoilt = objective.weighted_gram, []
 
     def spoil(A, weights, kind=np.float64):
         H = true(A, weights, kind)
@@ -341,7 +341,7 @@ def test_second_derivatives_that_rounding_spoils_cost_time_only(monkeypatch):
             H[0, 0] = -5.0
         return H
 
-    monkeypatch.setattr(_newton, "weighted_gram", spoil)
+    monkeypatch.setattr(objective, "weighted_gram", spoil)
     found = minimise(problem, b, 2.0, 1e-6)
     assert np.float32 in spoilt
     assert np.float64 in spoilt

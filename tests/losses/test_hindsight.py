@@ -237,7 +237,7 @@ def test_custom_losses(where):
     smooth = best_fixed(region, pseudo_huber(lipschitz=1.0, smoothness=1.0), A, y)
     assert smooth.method == "accelerated gradient"
     # The same loss, of which nothing is known but subgradients.
-    unknown = best_fixed(region, pseudo_huber(lipschitz=1.0), A, y, gap=1e-4, time_limit=20)
+    unknown = best_fixed(region, pseudo_huber(lipschitz=1.0), A, y, gap=1e-4, time_limit=300)
     assert unknown.method == "cutting planes"
     for best in (smooth, unknown):
         assert best.converged
@@ -328,3 +328,55 @@ def test_real_records():
     for region in (sets.L2Ball(A.shape[1], 10.0), sets.L1Ball(A.shape[1], 30.0)):
         best = best_fixed(region, losses.Logistic(), A.astype(float), y, time_limit=30)
         assert best.converged
+
+
+def test_a_set_that_is_free_in_some_coordinates():
+    """Not bounded, and not the whole space: what bounds the other coordinates must be kept."""
+    A, y = records(losses.Logistic(), n=200)
+    region = sets.Product([sets.WholeSpace(4), sets.Simplex(DIM - 4)])
+    for loss in (losses.Logistic(ridge=0.05), losses.Hinge(ridge=0.05)):
+        best = best_fixed(region, loss, A, y)
+        x = cp.Variable(DIM)
+        value = cp.sum(plain(loss, A @ x, y)) / len(A) + loss.ridge / 2 * cp.sum_squares(x)
+        problem = cp.Problem(cp.Minimize(value), [x[4:] >= 0, cp.sum(x[4:]) == 1])
+        problem.solve(solver=cp.CLARABEL)
+        assert best.converged
+        assert best.point[4:].min() >= 0.0
+        assert best.point[4:].sum() == pytest.approx(1.0)
+        assert best.value == pytest.approx(problem.value, rel=2e-6)
+    with pytest.raises(ValueError, match="is not bounded and needs a strongly convex loss"):
+        best_fixed(region, losses.Squared(), A, y)
+
+
+def test_regret_against_the_best_fixed_decision():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((200, 3)) * 0.3
+    loss = losses.Quadratic(feature_norm=5.0)
+    best = losses.best_fixed(sets.L2Ball(3, 10.0), loss, A)
+    played = np.array([loss.value(np.ones(3), a) for a in A])
+    # Closed form: the best point is the mean, and the excess is n/2 times the distance to it.
+    expected = 100 * np.sum((np.ones(3) - A.mean(axis=0)) ** 2)
+    assert losses.regret(played, best) == pytest.approx(expected, rel=1e-10)
+    curve = losses.regret_curve(played, best)
+    assert curve[-1] == pytest.approx(expected, rel=1e-10)
+    assert curve[4] == pytest.approx(
+        played[:5].sum() - np.sum((A[:5] - A.mean(axis=0)) ** 2) / 2, rel=1e-9
+    )
+    assert losses.regret(best.losses, best) == 0.0
+    assert best.total == pytest.approx(best.losses.sum())
+    assert losses.regret(played, best.losses) == losses.regret(played, best)
+
+
+def test_running_totals():
+    assert losses.cumulative([1, 2, 3]).tolist() == [1.0, 3.0, 6.0]
+    assert losses.cumulative([]).tolist() == []
+    assert losses.regret([], []) == 0.0
+
+
+def test_bad_losses():
+    with pytest.raises(ValueError, match="best must be a vector of length 2"):
+        losses.regret([1.0, 2.0], [1.0])
+    with pytest.raises(ValueError, match="played must be finite"):
+        losses.regret([np.nan], [1.0])
+    with pytest.raises(ValueError, match="losses"):
+        losses.cumulative([[1.0], [2.0]])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import reticent
-from reticent import sums
+from reticent import bandit, erm, losses, online, sets, sums
 from reticent.privacy import Gaussian, Guarantee, Pure, Release
 from reticent.privacy.ages import Decay, Filtered, Stepwise
 
@@ -207,3 +207,32 @@ def test_costs_by_age_as_data():
         Decay(0.0, (1.0,), ())
     endless = Filtered(Decay(0.0, (1.0,), (0.5,)), 0.3)
     assert endless.mu(math.inf) == pytest.approx(0.3 * math.sqrt(4 / 3))
+
+
+def test_whoever_cannot_fade_refuses_before_anything_is_spent():
+    """A promise at some ages must never be taken for one about all outputs."""
+    X = np.full((4, 2), 0.1)
+    makers = [
+        lambda: bandit.ProjectionFreeBandit(sets.L2Ball(2), budget=FADE, lipschitz=1.0, horizon=64),
+        lambda: online.PerturbedIterates(
+            sets.L2Ball(2),
+            losses.Logistic(ridge=0.1),
+            inner=online.GradientDescent(),
+            budget=FADE,
+            horizon=64,
+        ),
+        lambda: erm.gradient_descent(losses.Linear(), sets.L2Ball(2), X, budget=FADE),
+        lambda: erm.ftrl(losses.Linear(), sets.L2Ball(2), X, budget=FADE),
+    ]
+    for make in makers:
+        with reticent.Ledger(FADE) as ledger, pytest.raises(ValueError, match="fade"):
+            make()
+        assert ledger.entries == ()
+
+
+def test_learners_have_promises_by_age():
+    learner = online.FollowTheRegularizedLeader(
+        sets.L2Ball(2), losses.Logistic(), budget=FADE, seed=0
+    )
+    assert learner.guarantee.meets(FADE)
+    assert learner.guarantee.ages == (8, 40)

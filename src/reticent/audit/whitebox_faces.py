@@ -64,7 +64,12 @@ def _told(plan: vertical.Plan, terms: Terms) -> Run:
     def run(data: Any, source: Source) -> Outcome:
         X, y = data
         party = vertical.Party(
-            "honest", X, ids=range(len(X)), ledger=_Generous(budget), key=bytes(16), labels=y
+            "honest",
+            X,
+            ids=range(len(X)),
+            ledger=_Generous(budget, adaptive=True),
+            key=bytes(16),
+            labels=y,
         )
         _asked(party, plan.request(bytes(16), 1))
         sequence, seen = 2, []
@@ -143,7 +148,7 @@ def _coordinated(budget: Budget, variant: str) -> Run:
     def run(data: Any, source: Source) -> Outcome:
         X, y = data
         parties = {
-            name: vertical.Party(name, X[:, [k]], ids=range(len(X)), ledger=_Generous(budget),
+            name: vertical.Party(name, X[:, [k]], ids=range(len(X)), ledger=_Generous(budget, adaptive=True),
                                  key=bytes(16), labels=y)
             for k, name in enumerate(("a", "b"))
         }  # fmt: skip

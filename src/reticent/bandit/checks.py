@@ -43,11 +43,7 @@ def budget_of(budget: Any, private: Any) -> Budget | None:
         )
     if not isinstance(budget, Budget):
         raise TypeError(f"budget must be a reticent.Budget, got {budget!r}")
-    if budget.window is not None:
-        raise ValueError(
-            f"a bandit protects every record for ever and cannot use window={budget.window}; use a "
-            "budget without a window"
-        )
+    budget.must_be_for_ever("a bandit", "it protects every record for ever")
     return budget
 
 

@@ -1,7 +1,7 @@
 """The summed loss of records in interval arithmetic: the last word where double precision is unsure.
 
-The one thing a reader would get wrong: this is slow, a pass of Python over all records, and almost
-never runs: a sampler asks it only when a decision lies within its own rounding error.
+This is slow, a pass of Python over all records, and almost never runs: a sampler asks it only when a
+decision lies within its own rounding error.
 """
 
 from __future__ import annotations

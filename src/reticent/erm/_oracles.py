@@ -5,8 +5,8 @@ noisy selection, and any linear minimiser on a gradient with noise. Selection is
 mechanism with scores ``-<vertex, gradient>``; sensitivities are derived in
 docs/algorithms/frank-wolfe.md.
 
-The one thing a reader would get wrong: scores are computed in floating point, so each oracle's
-``moved`` includes what rounding can add; the selection itself is exact for the floats it is given.
+Scores are computed in floating point, so each oracle's ``moved`` includes what rounding can add; the
+selection itself is exact for the floats it is given.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 The whole plan was charged when the run began, so going on costs nothing more; going on twice would
 be a second release that nobody charged. See :mod:`reticent.state.lease`.
 
-The one thing a reader would get wrong: a pause fixes the plan (loss, budget, steps, noise, records'
-number), not the records themselves. Handing other records to ``resume`` is allowed by the accounting, since no
-record is in more than the planned number of steps, but rarely what is meant.
+A pause fixes the plan (loss, budget, steps, noise, number of records), not the records themselves.
+Handing other records to ``resume`` is allowed by the accounting, since no record is in more than the
+planned number of steps, but rarely what is meant.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 The ridge minimises a bound on the excess risk over what privacy allows, with the noise that each ridge
 calls for; bounds and proofs: docs/algorithms/objective-perturbation.md.
 
-The one thing a reader would get wrong: nothing here may look at a record. What is chosen is public, and
-so is the tolerance that the minimiser must reach.
+Nothing here may look at a record. What is chosen is public, and so is the tolerance that the minimiser
+must reach.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from scipy.optimize import minimize_scalar
 
-from reticent.erm._objective import Doubt
+from reticent.erm._minimise import doubt_of
 from reticent.erm._problem import Problem, default_radius
 from reticent.losses import CappedLogistic, Logistic, SmoothHinge
 from reticent.noise import lattice
@@ -74,7 +74,7 @@ def apart(problem: Problem, scale: float, ridge: float) -> tuple[float, float]:
     # Half a lattice step in each coordinate is what rounding takes from the linear term.
     steps = lattice.STEPS if problem.noise == "gaussian" else lattice.GAMMA_STEPS
     rounding = 0.5 * math.sqrt(problem.dim) * lattice.step(scale, steps)
-    doubt = Doubt(problem, _spread(problem, scale), ridge)
+    doubt = doubt_of(problem, _spread(problem, scale), ridge)
     tolerance = rounding + doubt.reachable(reach_bound(problem, scale, ridge))
     # Two neighbours' points may be off in opposite directions.
     return tolerance, 2.0 * (tolerance + rounding) / ridge

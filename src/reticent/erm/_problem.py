@@ -6,8 +6,8 @@ gradient that depends on the records is released as a *sum*; a record moves it b
 ``reticent.erm._sums``. The prediction of a record, and so its slope, is a function of that record and
 of public numbers alone, which is why only the final sum's rounding counts.
 
-The one thing a reader would get wrong: slopes are clipped to the bound that the set implies.
-Without that, a decision that rounding has put a hair outside the set would break the promise.
+Slopes are clipped to the bound that the set implies. Without that, a decision that rounding has put a
+hair outside the set would break the promise.
 """
 
 from __future__ import annotations
@@ -214,10 +214,9 @@ class Problem:
         caveats: Iterable[str] = (),
     ) -> Guarantee:
         """The guarantee of these releases; with exact calibration it must meet the budget."""
-        guarantee = Guarantee(
+        guarantee = Guarantee.of(
+            self.budget,
             releases,
-            self.budget.neighbours,
-            self.budget.window,
             seeded=source.seeded,
             lattice=self.precision == "lattice",
             caveats=tuple(caveats),
@@ -275,7 +274,7 @@ class Problem:
 @functools.lru_cache(maxsize=256)
 def _meets(parts: tuple[tuple[curves.Curve, int], ...], budget: Budget) -> bool:
     releases = [Release("check", curve, None, "as stated", count) for curve, count in parts]
-    return Guarantee(releases, budget.neighbours, budget.window).meets(budget)
+    return Guarantee.of(budget, releases).meets(budget)
 
 
 @functools.lru_cache(maxsize=64)

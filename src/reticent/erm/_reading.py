@@ -3,9 +3,8 @@
 A record beyond the stated bounds is scaled down or clipped (Abadi et al., *Deep learning with
 differential privacy*, section 3.1), so that what one of them can move is true whatever comes.
 
-The one thing a reader would get wrong: whatever is refused here is refused before anything is spent or
-drawn, and by public numbers and types as far as possible; an error that names a record is for the
-eyes of whoever holds the records.
+Whatever is refused here is refused before anything is spent or drawn, and by public numbers and types
+as far as possible; an error that names a record is for the eyes of whoever holds the records.
 """
 
 from __future__ import annotations
@@ -45,11 +44,7 @@ def read(
     """Check everything and clip the records; nothing is spent and nothing is drawn."""
     if not isinstance(budget, Budget):
         raise TypeError(f"budget must be a reticent.Budget, got {budget!r}")
-    if budget.window is not None:
-        raise ValueError(
-            f"budget.window must be None for an offline solver, got {budget.window}; there is one "
-            "output, and it is kept for ever"
-        )
+    budget.must_be_for_ever("an offline solver", "there is one output, and it is kept for ever")
     if not isinstance(loss, Loss):
         raise TypeError(
             f"loss must be a reticent.losses.Loss, got {loss!r}; wrap callables in losses.CustomLoss"

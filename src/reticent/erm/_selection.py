@@ -10,8 +10,8 @@ learning in log-linear models with randomly perturbed approximate inference*. A 
 proposed in vain and holds few good candidates is split into them from then on. The proof, and the arithmetic:
 docs/algorithms/frank-wolfe.md.
 
-The one thing a reader would get wrong: envelopes may be chosen as one likes, and change from round
-to round, because each round is fresh; only V >= q must hold, so V is rounded up.
+Envelopes may be chosen as one likes, and change from round to round, because each round is fresh; only
+V >= q must hold, so V is rounded up.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ and a new corner e_j changes H by a multiple of one column of A'A: the rows that
 others (the idea is that of Guyon's sparse perceptrons and of Raff et al., *Scaling up
 differentially private LASSO regularized logistic regression via faster Frank-Wolfe iterations*).
 
-The one thing a reader would get wrong: H is a long sum in floating point. Its rounding, bounded
-here in :func:`rounding`, is part of how far a record moves a score.
+H is a long sum in floating point. Its rounding, bounded here in :func:`rounding`, is part of how far a
+record moves a score.
 """
 
 from __future__ import annotations

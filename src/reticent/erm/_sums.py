@@ -72,7 +72,7 @@ def _slopes(kind):  # type: ignore[no-untyped-def]
             for j in range(dim):
                 part[j] = 0.0
             for i in range(start, min(z.size, start + _BLOCK)):
-                z[i], square = door.dot_and_copy(A, i, x, row)
+                z[i], square = door.dot_and_copy_in_any_order(A, i, x, row)
                 if not square <= limit * limit:
                     door.bounded_row(A, i, 1.0, limit, room, 0)
                     z[i] = door.dot_and_copy(room, 0, x, row)[0]

@@ -4,13 +4,14 @@ Jain, Kothari and Thakurta, *Differentially private online learning*, section 5,
 the factor 1/alpha that its noise had lost and exact sensitivities for the uniform average, the
 average with weights 1, 2, ..., and the last iterate. See docs/algorithms/averaged-iterate.md.
 
-The one thing a reader would get wrong: a blanked record must still take its regularisation step.
-Skipping it would move later iterates by more than the bound; here the ridge belongs to every step.
+A blanked record must still take its regularisation step. Skipping it would move later iterates by more
+than the bound; here the ridge belongs to every step.
 """
 
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,18 +22,17 @@ from reticent import _checks
 from reticent._checks import FloatArray
 from reticent._compile import compiled, specialised
 from reticent.erm._problem import Problem, default_radius, reach
-from reticent.erm._reading import need_lipschitz, read
+from reticent.erm._reading import need_lipschitz
 from reticent.erm._sums import UNIT
 from reticent.erm.fit import Fit
+from reticent.erm.solver import Plan, Run, solve
 from reticent.losses.base import dense_rows
 from reticent.losses.kernels import dphi, implicit_scalar
-from reticent.noise import Source
 from reticent.noise.door import bounded_row, dot_and_copy
-from reticent.noise.release import noisy
-from reticent.privacy import charge, prescribed
+from reticent.privacy import prescribed
 from reticent.sets import L2Ball, WholeSpace
 from reticent.sets.kernels import project_inplace
-from reticent.trace import Callback, Recorder
+from reticent.trace import Callback
 
 NAME = "averaged iterate"
 AVERAGES = ("uniform", "weighted", "last")
@@ -150,9 +150,17 @@ def averaged_iterate(
     >>> float(np.mean(np.sign(X @ fit.point) == y)) > 0.9
     True
     """
-    problem = read(
-        loss, set, X, y, budget, noise_precision=noise_precision, calibration=calibration
-    )
+    return solve(
+        NAME,
+        partial(_plan, set=set, average=average, inner=inner, regularizer=regularizer,
+                shuffle=shuffle, calibration=calibration),
+        loss, set, X, y, budget=budget, seed=seed, noise_precision=noise_precision,
+        calibration=calibration, callback=callback, progress=progress,
+    )  # fmt: skip
+
+
+def _plan(problem: Problem, set: Any, average: str, inner: str, regularizer: float | None,
+          shuffle: bool, calibration: str) -> Plan:  # fmt: skip
     _checks.choice(average, "average", AVERAGES)
     _checks.choice(inner, "inner", INNERS)
     if not problem.is_linear_model:
@@ -191,8 +199,14 @@ def averaged_iterate(
     else:
         scale = problem.noise_scale(moved, problem.level, problem.dim, _largest(problem, alpha))
     release = problem.release(NAME, moved, scale, problem.dim, details=details)
-    source = Source(seed)
-    guarantee = problem.promise([release], source, calibration=calibration, caveats=caveats)
+
+    def step(run: Run, t: int) -> bool:
+        order = np.arange(problem.count)
+        if shuffle:
+            order = np.argsort(run.source.words(problem.count), kind="stable")
+        found = iterate(problem, order, alpha, average, inner)
+        return run.note(t, problem.set.project(problem.shaped(run.noisy(found, scale))))
+
     settings = {
         "average": average,
         "inner": inner,
@@ -200,18 +214,7 @@ def averaged_iterate(
         "noise": release.noise,
         "set": repr(problem.set),
     }
-    recorder = Recorder(NAME, steps=1, settings=settings, callback=callback, progress=progress)
-    recorder.facts["clipped"] = str(problem.clipped)
-    charge(guarantee, NAME)
-    with recorder:
-        order = np.arange(problem.count)
-        if shuffle:
-            order = np.argsort(source.words(problem.count), kind="stable")
-        found = iterate(problem, order, alpha, average, inner)
-        noised = noisy(found, scale, source, noise=problem.noise, precision=problem.precision)
-        point = problem.set.project(problem.shaped(noised))
-        recorder.note(1, point)
-    return Fit(point, guarantee, recorder.close())
+    return Plan(problem=problem, step=step, releases=[release], settings=settings, caveats=caveats)
 
 
 def iterate(problem: Problem, order: Any, alpha: float, average: str, inner: str) -> FloatArray:

@@ -14,6 +14,7 @@ that of the regularised one does; and neither survives a sampler that is merely 
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,15 +23,16 @@ from reticent import _checks
 from reticent._checks import FloatArray
 from reticent.erm._log_concave import Sampler, largest_exponent
 from reticent.erm._problem import Problem, default_radius, label_range, reach
-from reticent.erm._reading import need_lipschitz, read
+from reticent.erm._reading import need_lipschitz
 from reticent.erm._sums import UNIT
 from reticent.erm.fit import Fit
+from reticent.erm.solver import Plan, Run, solve
 from reticent.losses import kernels
 from reticent.noise import Source, select
-from reticent.privacy import BoundedRange, Curve, Gaussian, Guarantee, Release, charge, prescribed
+from reticent.privacy import BoundedRange, Curve, Gaussian, Guarantee, Release, prescribed
 from reticent.privacy import calibration as calibrations
 from reticent.sets import Box, L2Ball
-from reticent.trace import Callback, Recorder
+from reticent.trace import Callback
 
 NAME = "exponential mechanism"
 SAMPLERS = ("auto", "net", "exact", "chain")
@@ -111,9 +113,17 @@ def exponential_mechanism(
     >>> bool(abs(fit.point[0] - 0.4) < 0.2), round(fit.guarantee.pure, 6)
     (True, 1.0)
     """
-    problem = read(
-        loss, set, X, y, budget, noise_precision=noise_precision, calibration=calibration
-    )
+    return solve(
+        NAME,
+        partial(_plan, set=set, version=version, sampler=sampler, net=net,
+                chain_steps=chain_steps, calibration=calibration),
+        loss, set, X, y, budget=budget, seed=seed, noise_precision=noise_precision,
+        calibration=calibration, callback=callback, progress=progress,
+    )  # fmt: skip
+
+
+def _plan(problem: Problem, set: Any, version: str, sampler: str, net: Any, chain_steps: int,
+          calibration: str) -> Plan:  # fmt: skip
     _checks.choice(version, "version", VERSIONS)
     _checks.choice(sampler, "sampler", SAMPLERS)
     chain_steps = _checks.integer(chain_steps, "chain_steps", low=1)
@@ -130,10 +140,24 @@ def exponential_mechanism(
         _check_exact(problem)
     version = _version(problem, version, sampler, calibration)
     k, ridge, release, caveats = _law(problem, version, sampler, points, calibration)
-    source = Source(seed)
-    guarantee = problem.promise([release], source, calibration=calibration, caveats=caveats)
-    if sampler == "chain":
-        guarantee = _chain_guarantee(guarantee, chain_steps)
+
+    def step(run: Run, t: int) -> bool:
+        if sampler == "net":
+            assert points is not None
+            scores = np.array([-_value(problem, x, ridge) for x in points])
+            x = points[select(scores, 1.0 / k, run.source)].copy()
+        elif sampler == "exact":
+            exact = Sampler(problem, k, ridge)
+            x = exact.draw(run.source)
+            run.recorder.facts["proposals"] = exact.rounds
+        else:
+            x = _chain(problem, k, ridge, chain_steps, run.source)
+        return run.note(t, x)
+
+    def near_its_law(source: Source) -> Guarantee:
+        ideal = problem.promise([release], source, calibration=calibration, caveats=caveats)
+        return _chain_guarantee(ideal, chain_steps)
+
     settings = {
         "version": version,
         "sampler": sampler,
@@ -141,22 +165,14 @@ def exponential_mechanism(
         "ridge": ridge,
         "set": repr(problem.set),
     }
-    recorder = Recorder(NAME, steps=1, settings=settings, callback=callback, progress=progress)
-    recorder.facts["clipped"] = str(problem.clipped)
-    charge(guarantee, NAME)
-    with recorder:
-        if sampler == "net":
-            assert points is not None
-            scores = np.array([-_value(problem, x, ridge) for x in points])
-            x = points[select(scores, 1.0 / k, source)].copy()
-        elif sampler == "exact":
-            exact = Sampler(problem, k, ridge)
-            x = exact.draw(source)
-            recorder.facts["proposals"] = exact.rounds
-        else:
-            x = _chain(problem, k, ridge, chain_steps, source)
-        recorder.note(1, x)
-    return Fit(problem.shaped(x), guarantee, recorder.close())
+    return Plan(
+        problem=problem,
+        step=step,
+        releases=[release],
+        settings=settings,
+        caveats=caveats,
+        guarantee=near_its_law if sampler == "chain" else None,
+    )
 
 
 def spread(problem: Problem, points: FloatArray | None = None) -> float:

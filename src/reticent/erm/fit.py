@@ -1,7 +1,7 @@
 """What every solver returns: the private point, what is promised about it, and how it was found.
 
-The one thing a reader would get wrong: the guarantee covers the point and the trace's columns, not
-the trace's diagnostics, which read the records.
+The guarantee covers the point and the trace's columns, not the trace's diagnostics, which read the
+records.
 """
 
 from __future__ import annotations

@@ -5,14 +5,15 @@ Zhang, *Nearly optimal private LASSO*; with the steps 2/(t+1) that converge (a c
 1/e of the initial gap), Gumbel in place of Laplace noise, and the exact composition of bounded-range
 choices. See docs/algorithms/frank-wolfe.md.
 
-The one thing a reader would get wrong: over an l1 ball only the largest *entry* of a record matters,
-so records are clipped entry by entry to ``loss.feature_norm``, not to that Euclidean norm. And with
-few records it searches a smaller ball than it was given, unless it is told ``radius`` or ``steps``.
+Over an l1 ball only the largest *entry* of a record matters, so records are clipped entry by entry to
+``loss.feature_norm``, not to that Euclidean norm. And with few records it searches a smaller ball than
+it was given, unless it is told ``radius`` or ``steps``.
 """
 
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,18 +28,17 @@ from reticent.erm._oracles import (
     VertexOracle,
     corners_of,
 )
-from reticent.erm._pause import Pause, take_up, terms
 from reticent.erm._problem import Problem, label_range
-from reticent.erm._reading import need_lipschitz, read
+from reticent.erm._reading import need_lipschitz
 from reticent.erm._sparse import SquaredGradient, rounding
 from reticent.erm._sums import weighted_rows
 from reticent.erm.fit import Fit
+from reticent.erm.solver import Plan, Run, solve
 from reticent.losses import GeneralizedLinear, Squared
-from reticent.noise import Source
-from reticent.privacy import Budget, Guarantee, charge, prescribed
+from reticent.privacy import Budget, Guarantee, prescribed
 from reticent.sets import L1Ball, WholeSpace
 from reticent.sets.base import VerticesUnavailable
-from reticent.trace import Callback, Recorder
+from reticent.trace import Callback
 
 NAME = "Frank-Wolfe"
 ORACLES = ("auto", "vertices", "gradient")
@@ -123,24 +123,31 @@ def frank_wolfe(
     >>> np.argsort(-np.abs(fit.point))[:2].tolist()
     [3, 70]
     """
-    private = budget is not None
-    by_entries = corners_of(set) and oracle != "gradient" and isinstance(loss, GeneralizedLinear)
     if set is None or isinstance(set, WholeSpace):
         raise ValueError(
             f"{NAME} needs a bounded set such as sets.L1Ball(dim, radius), got {set!r}"
         )
-    problem = read(loss, set, X, y, budget if private else Budget(1.0, 0.5),
-                   noise_precision=noise_precision, calibration=calibration,
-                   by_entries=by_entries)  # fmt: skip
     _checks.choice(oracle, "oracle", ORACLES)
+    by_entries = corners_of(set) and oracle != "gradient" and isinstance(loss, GeneralizedLinear)
+    if budget is None:
+        plan = partial(_without_privacy, steps=steps, radius=radius)
+    else:
+        plan = partial(_plan, steps=steps, radius=radius, oracle=oracle, record_loss=record_loss,
+                       calibration=calibration)  # fmt: skip
+    return solve(
+        NAME, plan, loss, set, X, y, budget=Budget(1.0, 0.5) if budget is None else budget,
+        seed=seed, noise_precision=noise_precision, calibration=calibration, callback=callback,
+        progress=progress, resume=resume, by_entries=by_entries,
+    )  # fmt: skip
+
+
+def _plan(problem: Problem, steps: Any, radius: Any, oracle: str, record_loss: bool,
+          calibration: str) -> Plan:  # fmt: skip
     given = problem.set
     problem = _within(problem, radius)
-    if not private:
-        return _without_privacy(problem, steps, callback, progress)
     need_lipschitz(problem, NAME)
-    wanted = None if steps is None else _checks.integer(steps, "steps", low=1)
+    count = None if steps is None else _checks.integer(steps, "steps", low=1)
     chooser = _oracle(problem, oracle)
-    count = wanted
     if count is None and _can_shrink(problem):
         is_free = radius is None and calibration == "exact"
         count, size = _default(problem, chooser, is_free)
@@ -158,7 +165,7 @@ def frank_wolfe(
     if calibration != "exact":
         corners = chooser if isinstance(chooser, CornerOracle) else None
         formula = prescribed.prescribe(
-            calibration, "frank-wolfe", budget, steps=count, count=problem.count,
+            calibration, "frank-wolfe", problem.budget, steps=count, count=problem.count,
             corners=corners is not None, radius=0.0 if corners is None else corners.size,
             norm=0.0 if corners is None else corners.per_record,
         )  # fmt: skip
@@ -167,11 +174,9 @@ def frank_wolfe(
                 f"calibration={calibration!r} prescribes noise on scores: use an l1 ball or a simplex"
             )
         scale, release = corners.prescribed(count, formula)
-        caveats = formula.doubts(budget.neighbours)
+        caveats = formula.doubts(problem.budget.neighbours)
     else:
         scale, release = chooser.calibrate(count)
-    source = Source(seed)
-    guarantee = problem.promise([release], source, calibration=calibration, caveats=caveats)
     settings = {
         "steps": count,
         "oracle": chooser.name,
@@ -180,21 +185,23 @@ def frank_wolfe(
         "set given": repr(given),
         "incremental gradient": incremental,
     }
-    recorder = Recorder(NAME, steps=count, settings=settings, callback=callback, progress=progress)
-    recorder.facts["clipped"] = str(problem.clipped)
-    plan = {
+    identity = {
         "steps": count, "oracle": chooser.name, "scale": scale, "records": problem.count,
         "dim": problem.dim, "set": repr(problem.set), "incremental": incremental,
-        **terms(problem),
     }  # fmt: skip
-    if resume is None:
-        charge(guarantee, NAME)
-        start = np.array(problem.set.center, dtype=np.float64).ravel()
-        pause = Pause(NAME, plan, 0, {"point": start}, source)
-    else:
-        pause = take_up(resume, NAME, plan)
-    run = _run_incremental if incremental else _run
-    return run(problem, chooser, scale, pause, recorder, guarantee, record_loss)
+    follow: Any = _Incremental if incremental else _Plain
+    moves = follow(problem, chooser, scale, record_loss)
+    return Plan(
+        problem=problem,
+        step=moves.step,
+        releases=[release],
+        settings=settings,
+        steps=count,
+        arrays={"point": np.array(problem.set.center, dtype=np.float64).ravel()},
+        finish=moves.finish,
+        caveats=caveats,
+        identity=identity,
+    )
 
 
 def _oracle(problem: Problem, oracle: str) -> Oracle:
@@ -306,57 +313,64 @@ def _is_incremental(problem: Problem, chooser: Oracle) -> bool:
     )
 
 
-def _run(problem: Problem, chooser: Oracle, scale: float, pause: Pause, recorder: Recorder,
-         guarantee: Guarantee, record_loss: bool) -> Fit:  # fmt: skip
-    x = pause.arrays["point"].copy()
-    ridge = problem.count * problem.loss.ridge
-    step, done = pause.step, False
-    with recorder:
-        while step < recorder.steps and not done:
-            step += 1
-            pause.turn(step)
-            total = problem.gradient_sum(x)
-            seen = {"loss": problem.mean_loss(x)} if record_loss and recorder.wants(step) else {}
-            if isinstance(chooser, GradientOracle):
-                vertex = chooser.answer(total, ridge * x, scale, pause.source)
-            else:
-                vertex = chooser.choose(total + ridge * x, scale, pause.source)
-            size = 2.0 / (step + 1.0)
-            x = x + size * (vertex - x)
-            done = recorder.note(step, x, {"step size": size}, seen)
-    rest = None
-    if step < recorder.steps:
-        rest = Pause(NAME, pause.plan, step, {"point": x}, pause.source, pause.lease)
-    pause.lease.furthest = step
-    return Fit(problem.shaped(x), guarantee, recorder.close(), rest)
+class _Plain:
+    """Steps towards what the oracle answers for the gradient of all records."""
+
+    def __init__(self, problem: Problem, chooser: Oracle, scale: float, record_loss: bool) -> None:
+        self.problem = problem
+        self.chooser = chooser
+        self.scale = scale
+        self.record_loss = record_loss
+
+    def step(self, run: Run, t: int) -> bool:
+        problem, chooser, x = self.problem, self.chooser, run.arrays["point"]
+        ridge = problem.count * problem.loss.ridge
+        total = problem.gradient_sum(x)
+        if isinstance(chooser, GradientOracle):
+            vertex = chooser.answer(total, ridge * x, self.scale, run.source)
+        else:
+            vertex = chooser.choose(total + ridge * x, self.scale, run.source)
+        size = 2.0 / (t + 1.0)
+        return run.note(t, x + size * (vertex - x), {"step size": size}, self.seen(run, t, x))
+
+    def seen(self, run: Run, t: int, x: FloatArray) -> dict[str, float]:
+        wanted = self.record_loss and run.recorder.wants(t)
+        return {"loss": self.problem.mean_loss(x)} if wanted else {}
+
+    def finish(self, run: Run) -> FloatArray:
+        return self.problem.shaped(run.arrays["point"])
 
 
-def _run_incremental(problem: Problem, chooser: Oracle, scale: float, pause: Pause,
-                     recorder: Recorder, guarantee: Guarantee, record_loss: bool) -> Fit:  # fmt: skip
-    assert isinstance(chooser, CornerOracle)
-    gradient = SquaredGradient(problem.A, problem.y, chooser.size, problem.loss.ridge)
-    step, done = pause.step, False
-    if step:
-        _restore(gradient, pause.arrays["weights"], step)
-    with recorder:
-        while step < recorder.steps and not done:
-            step += 1
-            pause.turn(step)
-            place, sign = chooser.corner(gradient.scaled(), scale, pause.source)
-            gradient.add(place, sign)
-            if recorder.wants(step):
-                x = gradient.point()
-                seen = {"loss": problem.mean_loss(x)} if record_loss else {}
-                done = recorder.note(step, x, {"step size": 2.0 / (step + 1.0)}, seen)
-    rest = None
-    x = gradient.point()
-    if step < recorder.steps:
-        weights = np.empty(problem.dim)
+class _Incremental(_Plain):
+    """The same over an l1 ball with a running gradient of sparse records."""
+
+    gradient: SquaredGradient | None = None
+
+    def step(self, run: Run, t: int) -> bool:
+        assert isinstance(self.chooser, CornerOracle)
+        gradient = self.gradient or self._begin(run, t - 1)
+        place, sign = self.chooser.corner(gradient.scaled(), self.scale, run.source)
+        gradient.add(place, sign)
+        if not run.recorder.wants(t):
+            return False
+        x = gradient.point()
+        return run.note(t, x, {"step size": 2.0 / (t + 1.0)}, self.seen(run, t, x))
+
+    def _begin(self, run: Run, taken: int) -> SquaredGradient:
+        assert isinstance(self.chooser, CornerOracle)
+        problem = self.problem
+        self.gradient = SquaredGradient(problem.A, problem.y, self.chooser.size, problem.loss.ridge)
+        if taken:
+            _restore(self.gradient, run.arrays["weights"], taken)
+        return self.gradient
+
+    def finish(self, run: Run) -> FloatArray:
+        gradient = self.gradient
+        assert gradient is not None
+        weights = np.empty(self.problem.dim)
         weights[gradient.order] = gradient.weights
-        arrays = {"point": x, "weights": weights}
-        rest = Pause(NAME, pause.plan, step, arrays, pause.source, pause.lease)
-    pause.lease.furthest = step
-    return Fit(problem.shaped(x), guarantee, recorder.close(), rest)
+        run.arrays.update(point=gradient.point(), weights=weights)
+        return super().finish(run)
 
 
 def _restore(gradient: SquaredGradient, weights: FloatArray, step: int) -> None:
@@ -366,23 +380,25 @@ def _restore(gradient: SquaredGradient, weights: FloatArray, step: int) -> None:
     gradient.steps = step
 
 
-def _without_privacy(
-    problem: Problem, steps: Any, callback: Callback | None, progress: bool
-) -> Fit:
+def _without_privacy(problem: Problem, steps: Any, radius: Any) -> Plan:
     """Algorithm 5, with the duality gap of each step among the diagnostics."""
+    problem = _within(problem, radius)
     count = 1000 if steps is None else _checks.integer(steps, "steps", low=1)
-    guarantee = Guarantee.none("budget=None was asked for")
-    settings = {"steps": count, "oracle": "exact", "set": repr(problem.set)}
-    recorder = Recorder(NAME, steps=count, settings=settings, callback=callback, progress=progress)
-    recorder.facts["clipped"] = str(problem.clipped)
-    x = np.array(problem.set.center, dtype=np.float64).ravel()
-    with recorder:
-        for step in range(1, count + 1):
-            g = problem.gradient_sum(x) / problem.count + problem.loss.ridge * x
-            vertex = np.asarray(problem.set.linear_minimizer(problem.shaped(g))).ravel()
-            gap = float(g @ (x - vertex))
-            size = 2.0 / (step + 1.0)
-            x = x + size * (vertex - x)
-            if recorder.note(step, x, {"step size": size}, {"gap": gap}):
-                break
-    return Fit(problem.shaped(x), guarantee, recorder.close())
+
+    def step(run: Run, t: int) -> bool:
+        x = run.arrays["point"]
+        g = problem.gradient_sum(x) / problem.count + problem.loss.ridge * x
+        vertex = np.asarray(problem.set.linear_minimizer(problem.shaped(g))).ravel()
+        size = 2.0 / (t + 1.0)
+        gap = float(g @ (x - vertex))
+        return run.note(t, x + size * (vertex - x), {"step size": size}, {"gap": gap})
+
+    return Plan(
+        problem=problem,
+        step=step,
+        settings={"steps": count, "oracle": "exact", "set": repr(problem.set)},
+        steps=count,
+        arrays={"point": np.array(problem.set.center, dtype=np.float64).ravel()},
+        guarantee=lambda source: Guarantee.none("budget=None was asked for"),
+        is_paid=True,
+    )

@@ -6,31 +6,34 @@ are drawn with replacement is excess empirical risk. The learner is
 by resampling, and what a record that comes several times costs is counted exactly. See
 docs/algorithms/gradient-descent.md.
 
-The one thing a reader would get wrong: a record that comes k times does not cost k times as much.
-What it moves in the noise's own coordinates is the norm of a sum of shifted columns, and these
-overlap less the further its visits are apart. Only the noise is for all visits together: every
-single gradient is clipped to the bound of one, whatever the set's projection does.
+A record that comes k times does not cost k times as much. What it moves in the noise's own coordinates
+is the norm of a sum of shifted columns, and these overlap less the further its visits are apart. Only
+the noise is for all visits together: every single gradient is clipped to the bound of one, whatever the
+set's projection does.
 """
 
 from __future__ import annotations
 
-import functools
 import math
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from reticent import _checks, sums
+from reticent._checks import FloatArray
 from reticent.erm._problem import Problem, default_radius, reach
-from reticent.erm._reading import need_lipschitz, need_projection, read
+from reticent.erm._reading import need_lipschitz, need_projection
 from reticent.erm.fit import Fit
+from reticent.erm.solver import Plan, Run, solve
 from reticent.noise import Source, lattice
 from reticent.online import FollowTheRegularizedLeader
-from reticent.privacy import Guarantee, Release
+from reticent.privacy import Guarantee
 from reticent.sets import L2Ball
 from reticent.sums import RunningTotal
 from reticent.sums.toeplitz_search import toeplitz
-from reticent.trace import Callback, Recorder
+from reticent.trace import Callback
 
 NAME = "FTRL"
 ORDERS = ("passes", "resample", "given")
@@ -110,9 +113,17 @@ def ftrl(
     >>> float(np.mean(np.sign(X @ fit.point) == y)) > 0.9
     True
     """
-    problem = read(
-        loss, set, X, y, budget, noise_precision=noise_precision, calibration=calibration
-    )
+    return solve(
+        NAME,
+        partial(_plan, set=set, passes=passes, order=order, regularizer=regularizer,
+                average=average, record_loss=record_loss, seed=seed, calibration=calibration),
+        loss, set, X, y, budget=budget, seed=seed, noise_precision=noise_precision,
+        calibration=calibration, callback=callback, progress=progress,
+    )  # fmt: skip
+
+
+def _plan(problem: Problem, set: Any, passes: int, order: str, regularizer: Any, average: str,
+          record_loss: bool, seed: int | None, calibration: str) -> Plan:  # fmt: skip
     passes = _checks.integer(passes, "passes", low=1)
     _checks.choice(order, "order", ORDERS)
     _checks.choice(average, "average", AVERAGES)
@@ -132,51 +143,84 @@ def ftrl(
             f"calibration={calibration!r} prescribes noise for one pass; it needs passes=1 and "
             "order='passes' or 'given'"
         )
-    source = Source(seed)
-    visits = _visits(problem.count, passes, order, source)
-    steps = len(visits)
-    overlap = overlap_of(visits, problem.count, steps, problem.budget.delta > 0.0)
-    most = int(np.bincount(visits, minlength=problem.count).max())
-    room = _room(problem, overlap, steps)
-    norm = problem.norm * (1.0 + room)
-    widened = overlap * (1.0 + _MARGIN) if most > 1 else 1.0
-    weight = given or _regularizer(problem, norm * widened, steps)
-    recorder = Recorder(NAME, steps=steps, callback=callback, progress=progress)
-    learner = FollowTheRegularizedLeader(
-        problem.set, problem.loss, budget=problem.budget, horizon=steps, lipschitz=norm,
-        regularizer=weight, seed=int(source.words(1)[0] >> np.uint64(1)) if seed is not None else None,
-        noise_precision=noise_precision, calibration=calibration,
-        total=_revisited(widened, problem.noise) if most > 1 else "auto",
-    )  # fmt: skip
-    _check_room(learner, problem, room, overlap, most)
-    guarantee = _guarantee(learner, most, overlap)
-    recorder.settings.update(
-        {
-            "steps": steps,
-            "order": order,
-            "regularizer": weight,
-            "visits of one record count as": overlap,
-            "average": average,
-            "noise": guarantee.releases[0].noise,
-            "set": repr(problem.set),
-        }
+    pupil = _Pupil(problem, passes, order, given, average, record_loss, seed, calibration)
+    settings = {
+        "steps": len(pupil.visits),
+        "order": order,
+        "regularizer": pupil.weight,
+        "visits of one record count as": pupil.overlap,
+        "average": average,
+        "set": repr(problem.set),
+    }
+    return Plan(
+        problem=problem,
+        step=pupil.step,
+        settings=settings,
+        steps=len(pupil.visits),
+        stride=_CHUNK,
+        arrays={"mean": np.zeros(problem.dim)},
+        finish=pupil.finish,
+        guarantee=pupil.begin,
+        is_paid=True,
     )
-    recorder.facts["clipped"] = str(problem.clipped)
-    mean, done, lost = np.zeros(problem.dim), 0, 0.0
-    with recorder:
-        while done < steps:
-            rows = visits[done : done + _CHUNK]
-            play = learner.run(problem.A[rows], problem.y[rows], keep=len(rows), keep_records=False)
-            mean += (play.decisions.reshape(len(rows), -1).sum(axis=0) - len(rows) * mean) / (
-                done + len(rows)
-            )
-            done += len(rows)
-            lost += play.total_loss
-            seen = {"loss": lost / done} if record_loss else {}
-            if recorder.note(done, mean, {}, seen):
-                break
-    x = np.array(learner.decision).ravel() if average == "last" else mean
-    return Fit(problem.shaped(x), guarantee, recorder.close())
+
+
+class _Pupil:
+    """A learner to be, and the order in which it will see the records.
+
+    The learner promises and charges when it is built, which is what ``begin`` does.
+    """
+
+    learner: FollowTheRegularizedLeader
+
+    def __init__(self, problem: Problem, passes: int, order: str, given: float | None, average: str,
+                 record_loss: bool, seed: int | None, calibration: str) -> None:  # fmt: skip
+        self.problem = problem
+        self.average = average
+        self.record_loss = record_loss
+        self.seeded = seed is not None
+        self.calibration = calibration
+        # The order reads no record, so nothing has to be charged for it.
+        self.source = Source(seed)
+        self.visits = _visits(problem.count, passes, order, self.source)
+        steps = len(self.visits)
+        self.overlap = overlap_of(self.visits, problem.count, steps, problem.budget.delta > 0.0)
+        self.most = int(np.bincount(self.visits, minlength=problem.count).max())
+        self.room = _room(problem, self.overlap, steps)
+        self.norm = problem.norm * (1.0 + self.room)
+        self.widened = self.overlap * (1.0 + _MARGIN) if self.most > 1 else 1.0
+        self.weight = given or _regularizer(problem, self.norm * self.widened, steps)
+        self.done, self.lost = 0, 0.0
+
+    def begin(self, source: Source) -> Guarantee:
+        problem = self.problem
+        own = int(self.source.words(1)[0] >> np.uint64(1)) if self.seeded else None
+        self.learner = FollowTheRegularizedLeader(
+            problem.set, problem.loss, budget=problem.budget, horizon=len(self.visits),
+            lipschitz=self.norm, regularizer=self.weight, seed=own,
+            noise_precision=problem.precision, calibration=self.calibration,
+            total=_revisited(self.widened, problem.noise) if self.most > 1 else "auto",
+        )  # fmt: skip
+        _check_room(self.learner, problem, self.room, self.overlap, self.most)
+        return _guarantee(self.learner, self.most, self.overlap)
+
+    def step(self, run: Run, t: int) -> bool:
+        problem, mean = self.problem, run.arrays["mean"]
+        rows = self.visits[self.done : t]
+        play = self.learner.run(
+            problem.A[rows], problem.y[rows], keep=len(rows), keep_records=False
+        )
+        mean += (play.decisions.reshape(len(rows), -1).sum(axis=0) - len(rows) * mean) / t
+        self.done = t
+        self.lost += play.total_loss
+        return run.note(t, mean, {}, {"loss": self.lost / t} if self.record_loss else {})
+
+    def finish(self, run: Run) -> FloatArray:
+        run.recorder.settings["noise"] = self.learner.guarantee.releases[0].noise
+        last = self.average == "last"
+        return self.problem.shaped(
+            np.array(self.learner.decision).ravel() if last else run.arrays["mean"]
+        )
 
 
 def _visits(count: int, passes: int, order: str, source: Source) -> Any:
@@ -243,8 +287,8 @@ class RevisitedTree(_Revisited, sums.Tree):
 def _revisited(overlap: float, noise: str) -> Any:
     """What makes the total, of the kind that the learner would choose."""
     if noise == "gaussian":
-        return functools.partial(RevisitedCorrelated, overlap=overlap)
-    return functools.partial(RevisitedTree, overlap=overlap, noise="gamma")
+        return partial(RevisitedCorrelated, overlap=overlap)
+    return partial(RevisitedTree, overlap=overlap, noise="gamma")
 
 
 def _regularizer(problem: Problem, norm: float, steps: int) -> float:
@@ -316,10 +360,6 @@ def _guarantee(learner: FollowTheRegularizedLeader, most: int, overlap: float) -
     line = (
         f"a record comes up to {most} times, which counts as {overlap:.4g} of its gradient's norm"
     )
-    releases = [
-        Release(r.mechanism, r.curve, r.sensitivity, r.noise, r.count, (*r.details, line))
-        for r in made.releases
-    ]
-    return Guarantee(
-        releases, made.neighbours, made.window, made.seeded, made.lattice, made.caveats
-    )
+    # Without ages: a record that comes several times has several, and what is returned has none.
+    releases = tuple(replace(r, details=(*r.details, line), ages=None) for r in made.releases)
+    return replace(made, releases=releases)

@@ -6,31 +6,32 @@ al., *Deep learning with differential privacy*; the step 2/(alpha (t+1)) and wei
 t for strongly convex losses of Lacoste-Julien, Schmidt and Bach, *A simpler approach to obtaining
 an O(1/t) convergence rate*. See docs/algorithms/gradient-descent.md.
 
-The one thing a reader would get wrong: more steps do not cost privacy here, they cost noise. All T
-steps together spend the budget, each with sqrt(T) times the noise that one alone would need.
+More steps do not cost privacy here, they cost noise. All T steps together spend the budget, each with
+sqrt(T) times the noise that one alone would need.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from reticent import _checks
 from reticent._checks import FloatArray
-from reticent.erm._pause import Pause, take_up, terms
 from reticent.erm._problem import Problem, default_radius, reach
-from reticent.erm._reading import need_lipschitz, need_projection, read
+from reticent.erm._reading import need_lipschitz, need_projection
 from reticent.erm.fit import Fit
+from reticent.erm.solver import Plan, Run, solve
 from reticent.noise import Source
-from reticent.noise.release import noisy, widened
-from reticent.privacy import Release, charge, prescribed
+from reticent.noise.release import widened
+from reticent.privacy import Release, prescribed
 from reticent.privacy import calibration as calibrations
 from reticent.privacy.subsampled import SubsampledGaussian
 from reticent.sets import L2Ball
-from reticent.trace import Callback, Recorder
+from reticent.trace import Callback
 
 NAME = "gradient descent"
 AVERAGES = ("auto", "uniform", "weighted", "last")
@@ -39,7 +40,7 @@ MOST_STEPS = 1000
 
 
 @dataclass(frozen=True)
-class Plan:
+class StepRule:
     """How many steps, of what size, and why."""
 
     steps: int
@@ -152,12 +153,24 @@ def gradient_descent(
     >>> float(np.mean(np.sign(X @ fit.point) == y)) > 0.95
     True
     """
-    problem = read(
-        loss, set, X, y, budget, noise_precision=noise_precision, calibration=calibration,
+    return solve(
+        NAME,
+        partial(
+            _plan, set=set, steps=steps, step_size=step_size, average=average, sampling=sampling,
+            start=start, record_loss=record_loss, calibration=calibration,
+        ),
+        loss, set, X, y, budget=budget, seed=seed, noise_precision=noise_precision,
+        calibration=calibration, callback=callback, progress=progress, resume=resume,
         weights=weights, weight_bound=weight_bound,
     )  # fmt: skip
-    if weights is not None and not problem.is_linear_model:
-        raise ValueError(f"weights need a generalised linear loss, got {loss!r}; leave them out")
+
+
+def _plan(problem: Problem, set: Any, steps: Any, step_size: Any, average: str, sampling: Any,
+          start: Any, record_loss: bool, calibration: str) -> Plan:  # fmt: skip
+    if problem.weights is not None and not problem.is_linear_model:
+        raise ValueError(
+            f"weights need a generalised linear loss, got {problem.loss!r}; leave them out"
+        )
     _checks.choice(average, "average", AVERAGES)
     if set is None:
         problem = problem.with_set(L2Ball(problem.dim, default_radius(problem, NAME)))
@@ -165,67 +178,64 @@ def gradient_descent(
     need_projection(problem, NAME)
     rate = _rate(sampling, problem)
     x = _start(problem, start)
-    plan = _plan(problem, steps, step_size, rate)
-    scale, release, caveats = _noise(problem, plan.steps, rate, calibration)
-    source = Source(seed)
-    guarantee = problem.promise([release], source, calibration=calibration, caveats=caveats)
+    rule = step_rule(problem, steps, step_size, rate)
+    average = "weighted" if average == "auto" else average
+    return descent(problem, x, rule, rate, average, record_loss, calibration)
+
+
+def descent(
+    problem: Problem,
+    start: FloatArray,
+    rule: StepRule,
+    rate: float | None = None,
+    average: str = "weighted",
+    record_loss: bool = False,
+    calibration: str = "exact",
+) -> Plan:
+    """The plan of a descent by this rule."""
+    scale, release, caveats = _noise(problem, rule.steps, rate, calibration)
+    count = problem.count if rate is None else problem.count * rate
+    ridge, curvature = problem.loss.ridge, problem.loss.strong_convexity
+
+    def step(run: Run, t: int) -> bool:
+        x, mean = run.arrays["point"], run.arrays["mean"]
+        rows = None if rate is None else _sample(run.source, problem.count, rate)
+        answer = run.noisy(problem.gradient_sum(x, rows), scale)
+        seen = {"loss": problem.mean_loss(x)} if record_loss and run.recorder.wants(t) else {}
+        gradient = answer / count + ridge * x
+        size = rule.size(t, curvature)
+        new = problem.set.project(problem.shaped(x - size * gradient)).ravel()
+        # which of the two is averaged is what the analysis of each rule asks for
+        kept = new if rule.averages_after else x
+        mean += (kept - mean) * ((2.0 / (t + 1.0)) if average == "weighted" else 1.0 / t)
+        values = {"step size": size, "noisy gradient norm": float(np.linalg.norm(gradient))}
+        return run.note(t, new, values, seen)
+
     settings = {
-        "steps": plan.steps,
-        "rule": plan.rule,
-        "step size": plan.step_size,
-        "average": "weighted" if average == "auto" else average,
+        "steps": rule.steps,
+        "rule": rule.rule,
+        "step size": rule.step_size,
+        "average": average,
         "noise": release.noise,
         "set": repr(problem.set),
-        "predicted excess risk": plan.bound,
+        "predicted excess risk": rule.bound,
     }
-    recorder = Recorder(NAME, steps=plan.steps, settings=settings, callback=callback,
-                        progress=progress)  # fmt: skip
-    recorder.facts["clipped"] = str(problem.clipped)
     identity = {
-        "steps": plan.steps, "step size": plan.step_size, "rule": plan.rule, "scale": scale,
+        "steps": rule.steps, "step size": rule.step_size, "rule": rule.rule, "scale": scale,
         "records": problem.count, "dim": problem.dim, "sampling": rate,
-        "average": settings["average"], "set": repr(problem.set), **terms(problem),
+        "average": average, "set": repr(problem.set),
     }  # fmt: skip
-    if resume is None:
-        charge(guarantee, NAME)
-        pause = Pause(NAME, identity, 0, {"point": x, "mean": np.zeros(problem.dim)}, source)
-    else:
-        pause = take_up(resume, NAME, identity)
-    return _run(problem, plan, rate, scale, pause, recorder, guarantee, record_loss)
-
-
-def _run(problem: Problem, plan: Plan, rate: float | None, scale: float, pause: Pause,
-         recorder: Recorder, guarantee: Any, record_loss: bool) -> Fit:  # fmt: skip
-    x, mean = pause.arrays["point"].copy(), pause.arrays["mean"].copy()
-    count = problem.count if rate is None else problem.count * rate
-    ridge = problem.loss.ridge
-    curvature = problem.loss.strong_convexity
-    weighted = recorder.settings["average"] == "weighted"
-    done, step = False, pause.step
-    with recorder:
-        while step < plan.steps and not done:
-            step += 1
-            pause.turn(step)
-            rows = None if rate is None else _sample(pause.source, problem.count, rate)
-            total = problem.gradient_sum(x, rows)
-            answer = noisy(total, scale, pause.source, noise=problem.noise,
-                           precision=problem.precision)  # fmt: skip
-            seen = {"loss": problem.mean_loss(x)} if record_loss and recorder.wants(step) else {}
-            gradient = answer / count + ridge * x
-            size = plan.size(step, curvature)
-            before = x
-            x = problem.set.project(problem.shaped(x - size * gradient)).ravel()
-            # which of the two is averaged is what the analysis of each rule asks for
-            kept = x if plan.averages_after else before
-            mean += (kept - mean) * ((2.0 / (step + 1.0)) if weighted else 1.0 / step)
-            values = {"step size": size, "noisy gradient norm": float(np.linalg.norm(gradient))}
-            done = recorder.note(step, x, values, seen)
-    point = x if recorder.settings["average"] == "last" else mean
-    rest = None
-    if step < plan.steps:
-        rest = Pause(NAME, pause.plan, step, {"point": x, "mean": mean}, pause.source, pause.lease)
-    pause.lease.furthest = step
-    return Fit(problem.shaped(point), guarantee, recorder.close(), rest)
+    return Plan(
+        problem=problem,
+        step=step,
+        releases=[release],
+        settings=settings,
+        steps=rule.steps,
+        arrays={"point": start, "mean": np.zeros(problem.dim)},
+        finish=lambda run: problem.shaped(run.arrays["point" if average == "last" else "mean"]),
+        caveats=caveats,
+        identity=identity,
+    )
 
 
 def _rate(sampling: Any, problem: Problem) -> float | None:
@@ -254,7 +264,9 @@ def _start(problem: Problem, start: Any) -> FloatArray:
     return x
 
 
-def _plan(problem: Problem, steps: Any, step_size: Any, rate: float | None) -> Plan:
+def step_rule(
+    problem: Problem, steps: Any, step_size: Any = None, rate: float | None = None
+) -> StepRule:
     """The least number of steps whose bound is within 5 % of the best, and its step size."""
     wanted = None if steps is None else _checks.integer(steps, "steps", low=1)
     given = (
@@ -264,7 +276,7 @@ def _plan(problem: Problem, steps: Any, step_size: Any, rate: float | None) -> P
     )
     tries = [wanted] if wanted else np.unique(np.geomspace(1, MOST_STEPS, 60).astype(int)).tolist()
     if given is not None:
-        return Plan(wanted or MOST_STEPS, "given", given, math.nan)
+        return StepRule(wanted or MOST_STEPS, "given", given, math.nan)
     radius = reach(problem.set)
     if not math.isfinite(radius):
         radius = default_radius(problem, NAME)
@@ -273,7 +285,7 @@ def _plan(problem: Problem, steps: Any, step_size: Any, rate: float | None) -> P
     return next(plan for plan in plans if plan.bound <= 1.05 * best)
 
 
-def _bound(problem: Problem, steps: int, radius: float, rate: float | None) -> Plan:
+def _bound(problem: Problem, steps: int, radius: float, rate: float | None) -> StepRule:
     # L bounds gradients of the mean loss, v the noise's second moment, M is smoothness, m strong
     # convexity, D the distance to the best decision; see docs/algorithms/gradient-descent.md.
     n, D = problem.count, radius
@@ -284,10 +296,10 @@ def _bound(problem: Problem, steps: int, radius: float, rate: float | None) -> P
         v += problem.norm**2 * (1.0 - rate) / (rate * n)
     M, m = problem.smoothness, problem.loss.strong_convexity
     size = D / math.sqrt(steps * (L * L + v))
-    plans = [Plan(steps, "convex", size, D * math.sqrt((L * L + v) / steps))]
+    plans = [StepRule(steps, "convex", size, D * math.sqrt((L * L + v) / steps))]
     if math.isfinite(M):
         size = min(0.5 / M, D / math.sqrt(2.0 * v * steps)) if M > 0.0 else D / math.sqrt(v * steps)
-        plans.append(Plan(steps, "smooth", size, D * D / (2.0 * size * steps) + size * v))
+        plans.append(StepRule(steps, "smooth", size, D * D / (2.0 * size * steps) + size * v))
     if m > 0.0:
         cap = 0.5 / M if math.isfinite(M) else math.inf
         bound = 2.0 * (L * L + v) / (m * (steps + 1.0))
@@ -295,7 +307,7 @@ def _bound(problem: Problem, steps: int, radius: float, rate: float | None) -> P
             warm = 4.0 * M / m
             rest = (4.0 * M * warm * D * D + 8.0 * M * v / m**2) / (steps * (steps + 1.0))
             bound = min(bound, rest + 4.0 * v / (m * (steps + 1.0)))
-        plans.append(Plan(steps, "strongly convex", cap, bound))
+        plans.append(StepRule(steps, "strongly convex", cap, bound))
     return min(plans, key=lambda plan: plan.bound)
 
 

@@ -5,14 +5,15 @@ error bounds*, section 5: a part of the budget buys a rough minimiser by output 
 rest a second solver on the small ball around it, whose error is proportional to its radius. Here the
 second stage is noisy gradient descent. See docs/algorithms/objective-perturbation.md.
 
-The one thing a reader would get wrong: the ball holds the minimiser only with high probability.
-That is a matter of accuracy; privacy does not depend on it.
+The ball holds the minimiser only with high probability. That is a matter of accuracy; privacy does not
+depend on it.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,19 +21,16 @@ from scipy.special import gammaincinv
 
 from reticent import _checks
 from reticent._checks import FloatArray
-from reticent.erm._minimise import minimise
-from reticent.erm._pause import Pause
 from reticent.erm._problem import Problem, default_radius
-from reticent.erm._reading import need_lipschitz, need_projection, read
+from reticent.erm._reading import need_lipschitz, need_projection
 from reticent.erm.fit import Fit
-from reticent.erm.gradient_descent import _noise, _plan, _run
-from reticent.erm.output_perturbation import check_smooth, largest, reachable, sensitivity
-from reticent.noise import Source
-from reticent.noise.release import noisy
-from reticent.privacy import Gaussian, Pure, Release, charge
+from reticent.erm.gradient_descent import descent, step_rule
+from reticent.erm.output_perturbation import check_smooth, rough_minimiser
+from reticent.erm.solver import Plan, Run, solve
+from reticent.privacy import Gaussian, Pure, Release
 from reticent.sets import L2Ball
 from reticent.sets.base import ConvexSet
-from reticent.trace import Callback, Recorder
+from reticent.trace import Callback
 
 NAME = "localisation"
 
@@ -96,8 +94,18 @@ def localisation(
     >>> float(np.mean(np.sign(X @ fit.point) == y)) > 0.9
     True
     """
-    problem = read(loss, set, X, y, budget, noise_precision=noise_precision)
     _checks.choice(calibration, "calibration", ("exact",))
+    return solve(
+        NAME,
+        partial(_plan, set=set, first_share=first_share, failure=failure, steps=steps,
+                record_loss=record_loss),
+        loss, set, X, y, budget=budget, seed=seed, noise_precision=noise_precision,
+        calibration=calibration, callback=callback, progress=progress,
+    )  # fmt: skip
+
+
+def _plan(problem: Problem, set: Any, first_share: Any, failure: Any, steps: Any,
+          record_loss: bool) -> Plan:  # fmt: skip
     share = _checks.number(
         first_share, "first_share", low=0.0, high=1.0, open_low=True, open_high=True
     )
@@ -117,44 +125,27 @@ def localisation(
     gaussian = problem.noise == "gaussian"
     shares = (math.sqrt(share), math.sqrt(1.0 - share)) if gaussian else (share, 1.0 - share)
     first, second = (replace(problem, share=part * (1.0 - 1e-12)) for part in shares)
-
     ridge = problem.count * problem.loss.ridge
-    tolerance = reachable(first, ridge)
-    moved = sensitivity(first, ridge, tolerance)
-    scale = first.noise_scale(moved, first.level, problem.dim, largest(first, ridge))
-    curve = Gaussian(second.level) if gaussian else Pure(second.level)
-    source = Source(seed)
-    guarantee = problem.promise(
-        [
-            first.release("regularised minimiser", moved, scale, problem.dim),
-            Release("noisy sums of gradients near it", curve, None,
-                    "Gaussian" if gaussian else "Gamma"),
-        ],
-        source,
-    )  # fmt: skip
-    radius = _radius(problem, scale, failure) + tolerance / ridge
-    Recorder(NAME, steps=1, callback=callback)  # refuses a bad callback before anything is spent
-    charge(guarantee, NAME)
+    rough = rough_minimiser(first, ridge)
+    radius = _radius(problem, rough.scale, failure) + rough.tolerance / ridge
 
-    found = minimise(first, np.zeros(problem.dim), ridge, tolerance)
-    rough = noisy(found.point, scale, source, noise=problem.noise, precision=problem.precision)
-    center = np.array(problem.set.project(problem.shaped(rough))).ravel()
-    near = second.with_set(Near(problem.set, center, radius))
-    plan = _plan(near, steps, None, None)
-    noise, release, _ = _noise(near, plan.steps, None, "exact")
-    recorder = Recorder(
-        NAME, steps=plan.steps, callback=callback, progress=progress,
-        settings={
-            "first noise": f"{scale:.6g}", "radius": radius, "steps": plan.steps,
-            "step size": plan.step_size, "noise": release.noise, "average": "weighted",
+    def search_near(run: Run) -> Plan:
+        center = np.array(rough.draw(run)).ravel()
+        near = second.with_set(Near(problem.set, center, radius))
+        rule = step_rule(near, steps)
+        plan = descent(near, center, rule, record_loss=record_loss)
+        settings = {
+            "first noise": f"{rough.scale:.6g}", "radius": radius, "steps": rule.steps,
+            "step size": rule.step_size, "noise": plan.settings["noise"], "average": "weighted",
             "set": repr(problem.set),
-        },
-    )  # fmt: skip
-    recorder.facts["clipped"] = str(problem.clipped)
-    pause = Pause(NAME, {}, 0, {"point": center, "mean": np.zeros(problem.dim)}, source)
-    fit = _run(near, plan, None, noise, pause, recorder, guarantee, record_loss)
-    # A stopped run cannot be taken up again: its ball would have to travel with it.
-    return Fit(problem.shaped(fit.point.ravel()), guarantee, fit.trace)
+        }  # fmt: skip
+        # A stopped run cannot be taken up again: its ball would have to travel with it.
+        return replace(plan, settings=settings, identity=None)
+
+    curve = Gaussian(second.level) if gaussian else Pure(second.level)
+    words = "Gaussian" if gaussian else "Gamma"
+    near_it = Release("noisy sums of gradients near it", curve, None, words)
+    return Plan(problem=problem, releases=[rough.release, near_it], then=search_near)
 
 
 def _radius(problem: Problem, scale: float, failure: float) -> float:

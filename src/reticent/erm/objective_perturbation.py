@@ -10,13 +10,13 @@ exact: the run stops at a certified distance, noise for that distance is added a
 optimization*). Proofs, and the choice of the
 ridge: docs/algorithms/objective-perturbation.md.
 
-The one thing a reader would get wrong: the random linear term is not released, so it need not lie
-on a lattice for its own sake; but the proof needs it to be a real number, and its rounding is part
-of the distance that the noise at the end covers.
+The random linear term is not released, so it need not lie on a lattice for its own sake; but the proof
+needs it to be a real number, and its rounding is part of the distance that the noise at the end covers.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,17 +34,13 @@ from reticent.erm._perturbation import (
     reach_bound,
 )
 from reticent.erm._problem import Problem, default_radius
-from reticent.erm._reading import need_lipschitz, need_projection, read
+from reticent.erm._reading import need_lipschitz, need_projection
 from reticent.erm.fit import Fit
 from reticent.erm.output_perturbation import check_smooth
+from reticent.erm.solver import Plan, Run, solve
 from reticent.losses import records
-from reticent.noise import Source
-from reticent.noise.release import noisy
-from reticent.privacy import (
-    charge,
-)
 from reticent.sets import L2Ball
-from reticent.trace import Callback, Recorder
+from reticent.trace import Callback
 
 
 def objective_perturbation(
@@ -114,17 +110,25 @@ def objective_perturbation(
     (1.0, True)
     """
     columns, several = _columns(y)
-    problem = read(
-        loss, set, X, columns[0], budget, noise_precision=noise_precision, calibration=calibration,
-        weights=weights, weight_bound=weight_bound,
+    return solve(
+        NAME,
+        partial(_plan, set=set, columns=columns, several=several, regularizer=regularizer,
+                calibration=calibration),
+        loss, set, X, columns[0], budget=budget, seed=seed, noise_precision=noise_precision,
+        calibration=calibration, callback=callback, progress=progress, weights=weights,
+        weight_bound=weight_bound,
     )  # fmt: skip
+
+
+def _plan(problem: Problem, set: Any, columns: list[Any], several: bool,
+          regularizer: float | None, calibration: str) -> Plan:  # fmt: skip
     targets = [problem.y, *(_labels(problem, column) for column in columns[1:])]
     _check_loss(problem)
     count = len(targets)
     if several and not (is_margin(problem.loss) and calibration == "exact"):
         raise ValueError(
             f"y of shape (n, {count}) needs a loss of a margin such as losses.Logistic and "
-            f"calibration='exact', got {loss!r} and {calibration!r}; fit one column at a time"
+            f"calibration='exact', got {problem.loss!r} and {calibration!r}; fit one column at a time"
         )
     if set is None and not is_margin(problem.loss):
         problem = problem.with_set(L2Ball(problem.dim, default_radius(problem, NAME)))
@@ -140,33 +144,34 @@ def objective_perturbation(
     size = 2.0 * reach_bound(problem, setting.scale, setting.ridge)
     level = part(problem, count) * setting.share * problem.level
     cover = problem.noise_scale(distance, level, problem.dim, size)
-    releases = [
-        setting.release,
-        problem.release("distance to the exact minimiser", distance, cover, problem.dim, count),
-    ]
-    source = Source(seed)
-    guarantee = problem.promise(releases, source, calibration=calibration, caveats=setting.caveats)
+    rest = problem.release("distance to the exact minimiser", distance, cover, problem.dim, count)
+    points: list[FloatArray] = []
+    taken: list[int] = []
+
+    def step(run: Run, k: int) -> None:
+        b = run.noisy(np.zeros(problem.dim), setting.scale)
+        found = minimise(problem.with_labels(targets[k - 1]), b, setting.ridge, tolerance)
+        points.append(problem.set.project(problem.shaped(run.noisy(found.point, cover))))
+        taken.append(found.steps)
+        run.recorder.facts["Newton steps"] = sum(taken)
+        # What is half done is of no use: no callback stops it.
+        run.note(k, points[-1])
+
     settings = {
         "regularizer": setting.ridge - problem.count * problem.loss.ridge,
         "noise": setting.release.noise,
-        "noise on the minimiser": releases[1].noise,
+        "noise on the minimiser": rest.noise,
         "set": repr(problem.set),
     }
-    recorder = Recorder(NAME, steps=count, settings=settings, callback=callback, progress=progress)
-    recorder.facts["clipped"] = str(problem.clipped)
-    charge(guarantee, NAME)
-    points, steps = [], 0
-    with recorder:
-        for k, labels in enumerate(targets, 1):
-            b = noisy(np.zeros(problem.dim), setting.scale, source, noise=problem.noise,
-                      precision=problem.precision)  # fmt: skip
-            found = minimise(problem.with_labels(labels), b, setting.ridge, tolerance)
-            x = noisy(found.point, cover, source, noise=problem.noise, precision=problem.precision)
-            points.append(problem.set.project(problem.shaped(x)))
-            steps += found.steps
-            recorder.note(k, points[-1])
-        recorder.facts["Newton steps"] = steps
-    return Fit(np.array(points) if several else points[0], guarantee, recorder.close())
+    return Plan(
+        problem=problem,
+        step=step,
+        releases=[setting.release, rest],
+        settings=settings,
+        steps=count,
+        finish=lambda run: np.array(points) if several else points[0],
+        caveats=setting.caveats,
+    )
 
 
 def _columns(y: Any) -> tuple[list[Any], bool]:

@@ -5,30 +5,31 @@ Chaudhuri, Monteleoni and Sarwate, *Differentially private empirical risk minimi
 ``L / ridge`` (it is blanked) or ``2 L / ridge`` (it is replaced), on any convex set; how inexact the
 minimiser is, certified, is added twice. See docs/algorithms/objective-perturbation.md.
 
-The one thing a reader would get wrong: the noise shrinks with the ridge, and the bias grows with
-it; the default balances the two by theory and is usually far worse than objective perturbation,
-which is here as the plain baseline and as the first stage of :func:`reticent.erm.localisation`.
+The noise shrinks with the ridge and the bias grows with it; the default balances the two by theory and is
+usually far worse than objective perturbation. It is here as the plain baseline, and as the first stage of
+:func:`reticent.erm.localisation`.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
 from reticent import _checks
-from reticent.erm._minimise import minimise
-from reticent.erm._objective import Doubt
+from reticent._checks import FloatArray
+from reticent.erm._minimise import doubt_of, minimise
 from reticent.erm._problem import Problem, default_radius
-from reticent.erm._reading import need_lipschitz, need_projection, read
+from reticent.erm._reading import need_lipschitz, need_projection
 from reticent.erm.fit import Fit
-from reticent.noise import Source
-from reticent.noise.release import noisy
-from reticent.privacy import charge
+from reticent.erm.solver import Plan, Run, solve
+from reticent.privacy import Release
 from reticent.sets import L2Ball
-from reticent.trace import Callback, Recorder
+from reticent.trace import Callback
 
 NAME = "output perturbation"
 
@@ -81,38 +82,61 @@ def output_perturbation(
     >>> float(np.mean(np.sign(X @ fit.point) == y)) > 0.9
     True
     """
-    problem = read(loss, set, X, y, budget, noise_precision=noise_precision)
     _checks.choice(calibration, "calibration", ("exact",))
+    return solve(
+        NAME, partial(_plan, set=set, regularizer=regularizer), loss, set, X, y, budget=budget,
+        seed=seed, noise_precision=noise_precision, calibration=calibration, callback=callback,
+        progress=progress,
+    )  # fmt: skip
+
+
+def _plan(problem: Problem, set: Any, regularizer: float | None) -> Plan:
     check_smooth(problem, NAME)
     if set is None:
         problem = problem.with_set(L2Ball(problem.dim, default_radius(problem, NAME)))
     need_lipschitz(problem, NAME)
     need_projection(problem, NAME)
     ridge = ridge_for(problem, regularizer)
+    rough = rough_minimiser(problem, ridge, (f"ridge {ridge:.6g} of the summed loss",))
+
+    def step(run: Run, t: int) -> bool:
+        return run.note(t, rough.draw(run))
+
+    settings = {
+        "regularizer": ridge - problem.count * problem.loss.ridge,
+        "noise": rough.release.noise,
+        "set": repr(problem.set),
+    }
+    return Plan(problem=problem, step=step, releases=[rough.release], settings=settings)
+
+
+@dataclass(frozen=True)
+class RoughMinimiser:
+    """The minimiser of the summed loss with a ridge, and the noise that makes it private."""
+
+    problem: Problem
+    ridge: float
+    tolerance: float
+    scale: float
+    release: Release
+
+    def draw(self, run: Run) -> FloatArray:
+        """A point of the set."""
+        problem = self.problem
+        found = minimise(problem, np.zeros(problem.dim), self.ridge, self.tolerance)
+        run.recorder.facts["Newton steps"] = found.steps
+        return problem.set.project(problem.shaped(run.noisy(found.point, self.scale)))
+
+
+def rough_minimiser(
+    problem: Problem, ridge: float, details: tuple[str, ...] = ()
+) -> RoughMinimiser:
+    """How it is released, with the problem's share of the budget."""
     tolerance = reachable(problem, ridge)
     moved = sensitivity(problem, ridge, tolerance)
     scale = problem.noise_scale(moved, problem.level, problem.dim, largest(problem, ridge))
-    release = problem.release(
-        "regularised minimiser", moved, scale, problem.dim,
-        details=(f"ridge {ridge:.6g} of the summed loss",),
-    )  # fmt: skip
-    source = Source(seed)
-    guarantee = problem.promise([release], source)
-    settings = {
-        "regularizer": ridge - problem.count * problem.loss.ridge,
-        "noise": release.noise,
-        "set": repr(problem.set),
-    }
-    recorder = Recorder(NAME, steps=1, settings=settings, callback=callback, progress=progress)
-    recorder.facts["clipped"] = str(problem.clipped)
-    charge(guarantee, NAME)
-    with recorder:
-        found = minimise(problem, np.zeros(problem.dim), ridge, tolerance)
-        x = noisy(found.point, scale, source, noise=problem.noise, precision=problem.precision)
-        point = problem.set.project(problem.shaped(x))
-        recorder.facts["Newton steps"] = found.steps
-        recorder.note(1, point)
-    return Fit(point, guarantee, recorder.close())
+    release = problem.release("regularised minimiser", moved, scale, problem.dim, details=details)
+    return RoughMinimiser(problem, ridge, tolerance, scale, release)
 
 
 def check_smooth(problem: Problem, solver: str) -> None:
@@ -150,7 +174,7 @@ def reachable(problem: Problem, ridge: float) -> float:
     radius = float(problem.set.norm_bound)
     if not math.isfinite(radius):
         radius = 100.0 * default_radius(problem, NAME)
-    return Doubt(problem, 0.0, ridge).reachable(radius) + 1e-12 * problem.norm
+    return doubt_of(problem, 0.0, ridge).reachable(radius) + 1e-12 * problem.norm
 
 
 def ridge_for(problem: Problem, regularizer: Any) -> float:

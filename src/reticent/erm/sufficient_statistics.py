@@ -8,13 +8,13 @@ the noise on the matrix is symmetric, no privacy is spent on its smallest eigenv
 minimises Stein's unbiased estimate of the excess risk, which needs the released numbers and the
 noise levels only. See docs/algorithms/sufficient-statistics.md.
 
-The one thing a reader would get wrong: everything after the release, the choice of the ridge
-included, is post-processing and costs nothing.
+Everything after the release, the choice of the ridge included, is post-processing and costs nothing.
 """
 
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,15 +23,16 @@ import scipy.linalg
 from reticent import _checks
 from reticent._checks import FloatArray
 from reticent.erm._problem import Problem, label_range
-from reticent.erm._reading import read
 from reticent.erm._sums import UNIT, UNITS, gram
 from reticent.erm.fit import Fit
+from reticent.erm.solver import Plan, Run, solve
 from reticent.losses import Squared
-from reticent.noise import Source
-from reticent.noise.release import noisy
-from reticent.privacy import Gaussian, Release, charge, prescribed
+from reticent.privacy import Gaussian, Release, prescribed
 from reticent.sets import L2Ball, WholeSpace
-from reticent.trace import Callback, Recorder
+from reticent.solve.accelerated import accelerated, settled
+from reticent.solve.ball import in_eigenbasis
+from reticent.solve.region import Region
+from reticent.trace import Callback
 
 NAME = "sufficient statistics"
 METHODS = ("joint", "adassp")
@@ -103,25 +104,31 @@ def sufficient_statistics(
     >>> bool(np.linalg.norm(fit.point - [1.0, -0.5, 0.2]) < 0.1)
     True
     """
-    problem = read(
-        loss, set, X, y, budget, noise_precision=noise_precision, calibration=calibration
-    )
+    return solve(
+        NAME,
+        partial(_plan, method=method, regularizer=regularizer, calibration=calibration),
+        loss, set, X, y, budget=budget, seed=seed, noise_precision=noise_precision,
+        calibration=calibration, callback=callback, progress=progress,
+    )  # fmt: skip
+
+
+def _plan(problem: Problem, method: str, regularizer: float | None, calibration: str) -> Plan:
     _checks.choice(method, "method", METHODS)
-    if not isinstance(loss, Squared):
+    if not isinstance(problem.loss, Squared):
         raise TypeError(
-            f"{NAME} solves least squares and needs losses.Squared, got {loss!r}; use "
+            f"{NAME} solves least squares and needs losses.Squared, got {problem.loss!r}; use "
             "erm.objective_perturbation for other losses"
         )
     given = None if regularizer is None else _checks.number(regularizer, "regularizer", low=0.0)
     if not getattr(problem.set, "can_project", True):
         raise ValueError(f"{NAME} needs a set with a projection, and {problem.set!r} has none")
     if method == "adassp":
-        return _adassp(problem, given, calibration, seed, callback, progress)
+        return _adassp(problem, given, calibration)
     if calibration != "exact":
         raise ValueError(
             f"calibration={calibration!r} is for method='adassp', got method={method!r}"
         )
-    return _joint(problem, given, seed, callback, progress)
+    return _joint(problem, given)
 
 
 # One release of both.
@@ -166,8 +173,7 @@ def joint_sensitivity(F: float, Y: float, matrix: float, vector: float, replace:
     return math.sqrt(2.0 * first * (1.0 - c * c) + 2.0 * second * (1.0 + c))
 
 
-def _joint(problem: Problem, given: float | None, seed: int | None, callback: Callback | None,
-           progress: bool) -> Fit:  # fmt: skip
+def _joint(problem: Problem, given: float | None) -> Plan:
     F, Y = _bounds(problem)
     p, n = problem.dim, problem.count
     matrix, vector = _weights(problem)
@@ -181,30 +187,20 @@ def _joint(problem: Problem, given: float | None, seed: int | None, callback: Ca
         "A'A and A'y together", moved, scale, size,
         details=(f"A'A was divided by {matrix:.6g}, A'y by {vector:.6g}",),
     )  # fmt: skip
-    source = Source(seed)
-    guarantee = problem.promise([release], source)
-    settings: dict[str, object] = {
-        "method": "joint",
-        "noise": release.noise,
-        "set": repr(problem.set),
-    }
-    recorder = Recorder(NAME, steps=1, settings=settings, callback=callback, progress=progress)
-    recorder.facts["clipped"] = str(problem.clipped)
-    charge(guarantee, NAME)
-    with recorder:
+
+    def step(run: Run, t: int) -> bool:
         V, u = gram(problem.A, problem.y, problem.row_limit)
-        stacked = np.concatenate([_fold(V) / matrix, u / vector])
-        seen = noisy(stacked, scale, source, noise=problem.noise, precision=problem.precision)
+        seen = run.noisy(np.concatenate([_fold(V) / matrix, u / vector]), scale)
         V, u = _unfold(seen[:-p], p) * matrix, seen[-p:] * vector
         spread = scale * (math.sqrt(size + 1.0) if problem.noise == "gamma" else 1.0)
         ridge = given
         if ridge is None:
             ridge = best_ridge(V, u, spread * matrix, spread * vector, n * problem.loss.ridge)
-        settings["regularizer"] = ridge
-        point = _solve(problem, V, u, ridge + n * problem.loss.ridge)
-        recorder.settings.update(settings)
-        recorder.note(1, point)
-    return Fit(point, guarantee, recorder.close())
+        run.recorder.settings["regularizer"] = ridge
+        return run.note(t, _solve(problem, V, u, ridge + n * problem.loss.ridge))
+
+    settings = {"method": "joint", "noise": release.noise, "set": repr(problem.set)}
+    return Plan(problem=problem, step=step, releases=[release], settings=settings)
 
 
 def _fold(V: FloatArray) -> FloatArray:
@@ -253,29 +249,19 @@ def _solve(problem: Problem, V: FloatArray, u: FloatArray, ridge: float) -> Floa
     if isinstance(problem.set, WholeSpace):
         return problem.shaped(vectors @ (c / values))
     if isinstance(problem.set, L2Ball):
-        from reticent.erm._proximal import multiplier
-
-        s = c / values
-        if np.linalg.norm(s) > problem.set.radius:
-            shift = multiplier(lambda t: c / (values + t), c, values[0], problem.set.radius)
-            s = c / (values + shift)
+        s = in_eigenbasis(values, c, problem.set.radius)
         return problem.set.project(problem.shaped(vectors @ s))
-    x = np.array(problem.set.project(problem.shaped(vectors @ (c / values)))).ravel()
-    H, top = (vectors * values) @ vectors.T, float(values[-1])
-    momentum, old = x.copy(), x
-    for k in range(1, 5000):
-        x = problem.set.project(problem.shaped(momentum - (H @ momentum - u) / top)).ravel()
-        if float(np.linalg.norm(x - old)) <= 1e-12 * (1.0 + float(np.linalg.norm(x))):
-            break
-        momentum, old = x + (k - 1.0) / (k + 2.0) * (x - old), x
-    return problem.shaped(x)
+    project = Region(problem.set, problem.dim).project
+    assert project is not None
+    H, start = (vectors * values) @ vectors.T, project(vectors @ (c / values))
+    way = accelerated(lambda x: H @ x - u, project, start, float(values[-1]))
+    return problem.shaped(settled(way, start, 5000, 1e-12))
 
 
 # AdaSSP.
 
 
-def _adassp(problem: Problem, given: float | None, calibration: str, seed: int | None,
-            callback: Callback | None, progress: bool) -> Fit:  # fmt: skip
+def _adassp(problem: Problem, given: float | None, calibration: str) -> Plan:
     if problem.budget.delta == 0.0:
         raise ValueError("method='adassp' needs delta > 0, got a budget with delta = 0")
     if given is not None:
@@ -309,20 +295,15 @@ def _adassp(problem: Problem, given: float | None, calibration: str, seed: int |
         problem.release(name, m, scale, s)
         for name, m, scale, s in zip(names, moved, scales, sizes, strict=True)
     ]
-    source = Source(seed)
     if calibration != "exact":
         caveats = formula.doubts(problem.budget.neighbours, _truth(problem, releases))
-    guarantee = problem.promise(releases, source, calibration=calibration, caveats=caveats)
-    settings: dict[str, object] = {"method": "adassp", "set": repr(problem.set)}
-    recorder = Recorder(NAME, steps=1, settings=settings, callback=callback, progress=progress)
-    recorder.facts["clipped"] = str(problem.clipped)
-    charge(guarantee, NAME)
-    with recorder:
+
+    def step(run: Run, t: int) -> bool:
         V, u = gram(problem.A, problem.y, problem.row_limit)
         rows, columns = np.triu_indices(p)
         smallest = scipy.linalg.eigvalsh(V, subset_by_index=[0, 0])
         seen = [
-            noisy(vector, scale, source, precision=problem.precision)
+            run.noisy(vector, scale)
             for vector, scale in zip((smallest, V[rows, columns], u), scales, strict=True)
         ]
         low = max(0.0, float(seen[0][0]) - math.sqrt(logarithm) * scales[0])
@@ -330,10 +311,11 @@ def _adassp(problem: Problem, given: float | None, calibration: str, seed: int |
         V = np.zeros((p, p))
         V[rows, columns] = seen[1]
         V[columns, rows] = seen[1]
-        point = _solve(problem, V, seen[2], ridge + n * problem.loss.ridge)
-        recorder.settings["regularizer"] = ridge
-        recorder.note(1, point)
-    return Fit(point, guarantee, recorder.close())
+        run.recorder.settings["regularizer"] = ridge
+        return run.note(t, _solve(problem, V, seen[2], ridge + n * problem.loss.ridge))
+
+    settings = {"method": "adassp", "set": repr(problem.set)}
+    return Plan(problem=problem, step=step, releases=releases, settings=settings, caveats=caveats)
 
 
 def _truth(problem: Problem, releases: list[Release]) -> float:

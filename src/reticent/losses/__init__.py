@@ -2,7 +2,6 @@
 
 from reticent.losses.base import ClipCounts, Loss
 from reticent.losses.checking import CheckReport, check
-from reticent.losses.comparator import cumulative, regret, regret_curve
 from reticent.losses.custom import CustomLoss
 from reticent.losses.generalized_linear import GeneralizedLinear
 from reticent.losses.glm import (
@@ -15,7 +14,14 @@ from reticent.losses.glm import (
     SmoothHinge,
     Squared,
 )
-from reticent.losses.hindsight import BestFixed, GapWarning, best_fixed
+from reticent.losses.hindsight import (
+    BestFixed,
+    GapWarning,
+    best_fixed,
+    cumulative,
+    regret,
+    regret_curve,
+)
 from reticent.losses.linear import Linear
 from reticent.losses.quadratic import Quadratic
 

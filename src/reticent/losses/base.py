@@ -3,10 +3,10 @@
 A loss is a convex function of a decision x for one record (a, y). Curvature is Frank-Wolfe's, in the
 sense of Jaggi 2013 ("Revisiting Frank-Wolfe", equation 3).
 
-The one thing a reader would get wrong: a constant that does not exist is ``math.inf`` (the
-smoothness of a hinge, the Lipschitz constant of a squared loss on the whole space), never a guess;
-and the constant that calibrates noise is ``data_lipschitz``, which leaves the ridge out, because the
-ridge is the same for every record and cancels between neighbouring data sets.
+A constant that does not exist is ``math.inf`` (the smoothness of a hinge, the Lipschitz constant of a
+squared loss on the whole space), never a guess; and the constant that calibrates noise is
+``data_lipschitz``, which leaves the ridge out, because the ridge is the same for every record and
+cancels between neighbouring data sets.
 """
 
 from __future__ import annotations

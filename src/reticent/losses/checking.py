@@ -4,8 +4,8 @@ The inequalities are those of Nesterov 2004 ("Introductory lectures on convex op
 2.1). The gradient test needs no smoothness: for a convex f and any small h,
 2<g(x - h), h> <= f(x + h) - f(x - h) <= 2<g(x + h), h>, at kinks as well.
 
-The one thing a reader would get wrong: passing is evidence, not proof. A Lipschitz constant is
-tried at the sampled points only; give ``set`` and records that reach the corners you play in.
+Passing is evidence, not proof. A Lipschitz constant is tried at the sampled points only; give ``set``
+and records that reach the corners you play in.
 """
 
 from __future__ import annotations

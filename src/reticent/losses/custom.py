@@ -3,8 +3,8 @@
 The constants are the user's word; `reticent.losses.check` tries them on samples (Nesterov 2004, section
 2.1, lists the inequalities it uses).
 
-The one thing a reader would get wrong: a claimed ``lipschitz`` constant calibrates noise, and a
-false one is a false promise of privacy. A learner still clips the gradients of a custom loss to it.
+A claimed ``lipschitz`` constant calibrates noise, and a false one is a false promise of privacy. A
+learner still clips the gradients of a custom loss to it.
 """
 
 from __future__ import annotations

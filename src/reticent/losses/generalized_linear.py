@@ -5,8 +5,8 @@ F p-Lipschitz and F^2 q-smooth, and its Hessian has rank one: the facts on which
 perturbation, objective perturbation and implicit steps rest (Chaudhuri, Monteleoni and Sarwate 2011;
 Kulis and Bartlett 2010).
 
-The one thing a reader would get wrong: ``value`` and ``gradient`` compute what they are given; it is
-``prepare`` that clips records to the stated bounds, and without it the constants are only claims.
+``value`` and ``gradient`` compute what they are given; it is ``prepare`` that clips records to the
+stated bounds, and without it the constants are only claims.
 """
 
 from __future__ import annotations

@@ -5,9 +5,8 @@ Chaudhuri, Monteleoni and Sarwate 2011; the others are Huber's (1964), the pinba
 Bassett (1978), and half the Poisson deviance, continued by its tangent beyond a largest linear
 predictor, or it would have no Lipschitz constant. docs/losses.md has a table of all constants.
 
-The one thing a reader would get wrong: bounds given a set are for decisions in the set, and often
-much smaller (0.73 instead of 1 for a logistic loss in the unit ball); use them only where
-gradients are taken there and nowhere else.
+Bounds given a set are for decisions in the set, and often much smaller (0.73 instead of 1 for a
+logistic loss in the unit ball); use them only where gradients are taken there and nowhere else.
 """
 
 from __future__ import annotations

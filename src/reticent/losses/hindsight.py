@@ -2,12 +2,13 @@
 
 For every x and s of the set, f(s) >= f(x) + <grad f(x), s - x>, so the linear minimiser bounds how far
 x is from the best (Jaggi 2013, section 2). What is returned carries such a certificate, whichever
-method found it: the Gram matrix and one quadratic programme for squared, linear and distance losses,
-projected Newton for smooth ones, smoothing with a dual bound for those with kinks, accelerated
+method of :mod:`reticent.solve` found it: the Gram matrix and one quadratic programme for squared, linear
+and distance losses, proximal Newton for smooth ones, a central path for those with kinks, accelerated
 gradients or cutting planes for a loss of the user's own.
 
-The one thing a reader would get wrong: the comparator is computed on the records as they were clipped
-for the learner, and it is not private.
+The comparator is computed on the records as they were clipped for the learner. It and the regret against
+it (Zinkevich 2003) are read off private data: diagnostics for whoever holds the data, and no guarantee
+covers publishing them.
 """
 
 from __future__ import annotations
@@ -17,23 +18,23 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from reticent import _checks
 from reticent.losses import kernels
-from reticent.losses._barrier import central_path
-from reticent.losses._bundle import bundle
-from reticent.losses._corrective import corrective
-from reticent.losses._first_order import accelerated
-from reticent.losses._newton import Search, newton
-from reticent.losses._objective import Objective
-from reticent.losses._quadratic_program import QuadraticSolver
-from reticent.losses._region import Region
 from reticent.losses.base import ClipCounts, FloatArray, Loss
 from reticent.losses.generalized_linear import GeneralizedLinear
 from reticent.losses.glm import Squared
+from reticent.solve.barrier import Kinked, central_path
+from reticent.solve.bundle import bundle
+from reticent.solve.corrective import minimize_by_vertices
+from reticent.solve.newton import minimize_by_newton
+from reticent.solve.objective import MeanTerms, Objective
+from reticent.solve.quadratic import QuadraticSolver
+from reticent.solve.region import Region
+from reticent.solve.search import Search, descend
 
 _MATRIX_COLUMNS = 2000
 _MATRIX_WORK = 2e12
@@ -145,11 +146,11 @@ def best_fixed(
     search = Search(gap, limit, steps, progress)
     A, y, clipped = loss.prepare(A, y)
     region = Region(set, A.shape[1])
-    gram_certifies = isinstance(loss, Squared) and A.shape[1] <= _MATRIX_COLUMNS
+    gram_certifies = region.free and isinstance(loss, Squared) and region.dim <= _MATRIX_COLUMNS
     if not region.bounded and loss.strong_convexity == 0.0 and not gram_certifies:
         raise ValueError(
-            f"set=None needs a loss with a certificate on the whole space, and {loss!r} is not "
-            "strongly convex; give the loss a ridge, or a set that bounds the decisions"
+            f"set={set!r} is not bounded and needs a strongly convex loss for a certificate, which "
+            f"{loss!r} is not; give the loss a ridge, or a set that bounds the decisions"
         )
     x = region.start if start is None else _checks.vector(np.ravel(start), "start", region.dim)
     if start is not None and not region.contains(x):
@@ -196,32 +197,67 @@ def _least_scale(region: Region, loss: Loss, first: float) -> float:
 
 def _solve(loss: Loss, A: Any, y: Any, region: Region, search: Search, x: FloatArray) -> str:
     if not isinstance(loss, GeneralizedLinear):
-        value, gradient = _means(loss, A, y)
+
+        def value(s: FloatArray) -> float:
+            return loss.mean_value(s, A, y)
+
+        def gradient(s: FloatArray) -> FloatArray:
+            return loss.mean_gradient(s, A, y)
+
         if math.isfinite(loss.smoothness):
-            accelerated(value, gradient, region, search, x, loss.smoothness, loss.strong_convexity)
+            descend(value, gradient, region, search, x, loss.smoothness, loss.strong_convexity)
             return "accelerated gradient"
         bundle(value, gradient, region, search, x, loss.strong_convexity)
         return "cutting planes"
 
     kind, params = loss.kernel
-    objective = Objective(kind, params, A, y, loss.ridge)
-    kinked = kind in (kernels.HINGE, kernels.QUANTILE)
+    is_quadratic = kind in (kernels.SQUARED, kernels.LINEAR)
     count, dim = A.shape
-    if dim <= _MATRIX_COLUMNS and count * dim * dim <= _MATRIX_WORK:
-        solver: Callable[..., FloatArray] = partial(newton, quadratics=QuadraticSolver(region))
-        name = "quadratic programme" if objective.is_quadratic else "projected Newton"
+    fits = dim <= _MATRIX_COLUMNS and count * dim * dim <= _MATRIX_WORK
+    if fits and (region.free or region.bounded):
+        # Barriers come one after another on the same set: what one solve finds helps the next.
+        quadratics = None if region.free else QuadraticSolver(region)
+        solver: Callable[..., FloatArray] = partial(minimize_by_newton, quadratics=quadratics)
+        name = "quadratic programme" if is_quadratic else "projected Newton"
     elif region.bounded and (region.project is None or region.few_vertices):
-        solver, name = corrective, "corrective Frank-Wolfe"
+        solver, name = minimize_by_vertices, "corrective Frank-Wolfe"
     else:
-        solver, name = _accelerated_on, "accelerated gradient"
-    if kinked:
-        central_path(objective, region, search, x, loss.ridge, solver)
+        solver, name = _minimize_by_gradients, "accelerated gradient"
+    if kind in (kernels.HINGE, kernels.QUANTILE):
+        hinge = kind == kernels.HINGE
+        kinked = (
+            Kinked(A, -y, np.ones(count), 0.0)
+            if hinge
+            else Kinked(A, np.ones(count), -y, params[0])
+        )
+        central_path(kinked, region, search, x, loss.ridge, solver)
         return f"central path, {name}"
+    mean = _Mean(A, y, kind, params)
+    objective = Objective(mean, loss.ridge, is_mean=True, is_quadratic=is_quadratic)
     strong = loss.ridge
-    if not region.bounded and strong == 0.0:
+    if region.free and strong == 0.0:
         strong = _least_curvature(objective)
     solver(objective, region, search, x, strong)
     return name
+
+
+@dataclass
+class _Mean(MeanTerms):
+    """The mean loss of prepared records, in terms of their linear predictors."""
+
+    y: FloatArray
+    kind: int
+    params: FloatArray
+    per_record: ClassVar[tuple[str, ...]] = ("y",)
+
+    def total_value(self, z: FloatArray) -> float:
+        return kernels.phi_mean(self.kind)(self.params, z, self.y)
+
+    def slopes(self, z: FloatArray) -> FloatArray:
+        return kernels.dphi_all(self.kind)(self.params, z, self.y) / len(z)
+
+    def bends(self, z: FloatArray) -> FloatArray:
+        return kernels.d2phi_all(self.kind)(self.params, z, self.y) / len(z)
 
 
 def _least_curvature(objective: Objective) -> float:
@@ -236,31 +272,56 @@ def _least_curvature(objective: Objective) -> float:
     return float(eigenvalues[0] - 1e-13 * eigenvalues[-1])
 
 
-def _accelerated_on(
+def _minimize_by_gradients(
     objective: Objective,
     region: Region,
     search: Search,
     x: FloatArray,
-    ridge: float,
+    strong_convexity: float,
     enough: Callable[[FloatArray, FloatArray, FloatArray], bool] | None = None,
 ) -> FloatArray:
     def value(s: FloatArray) -> float:
         return objective.value(s, objective.predictors(s))
 
     def gradient(s: FloatArray) -> FloatArray:
-        return objective.gradient(s, objective.predictors(s))
+        return objective.predictors_and_gradient(s)[1]
 
     def done(s: FloatArray, g: FloatArray) -> bool:
         return enough is not None and enough(s, objective.predictors(s), g)
 
-    return accelerated(value, gradient, region, search, x, 1.0, ridge, done)
+    return descend(value, gradient, region, search, x, 1.0, strong_convexity, done)
 
 
-def _means(loss: Loss, A: Any, y: Any) -> Any:
-    def value(x: FloatArray) -> float:
-        return loss.mean_value(x, A, y)
+def cumulative(losses: Any) -> FloatArray:
+    """The running total of the losses.
 
-    def gradient(x: FloatArray) -> FloatArray:
-        return loss.mean_gradient(x, A, y)
+    Examples
+    --------
+    >>> cumulative([1.0, 0.5, 0.25]).tolist()
+    [1.0, 1.5, 1.75]
+    """
+    played = _checks.real_array(losses, "losses")
+    return np.cumsum(_checks.vector(played, "losses", played.size))
 
-    return value, gradient
+
+def regret(played: Any, best: BestFixed | Any) -> float:
+    """The total loss of what was played less that of the comparator.
+
+    Parameters
+    ----------
+    played : array
+        The loss of each round.
+    best : BestFixed or array
+        From `best_fixed`, or the losses of any other comparator, one for each round. The true
+        regret may exceed the one against a `BestFixed` by at most its total gap.
+    """
+    curve = regret_curve(played, best)
+    return float(curve[-1]) if len(curve) else 0.0
+
+
+def regret_curve(played: Any, best: BestFixed | Any) -> FloatArray:
+    """The running regret against the comparator that is best over all rounds."""
+    losses = _checks.real_array(played, "played")
+    losses = _checks.vector(losses, "played", losses.size)
+    against = best.losses if isinstance(best, BestFixed) else best
+    return np.cumsum(losses - _checks.vector(against, "best", losses.size))

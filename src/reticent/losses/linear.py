@@ -2,8 +2,8 @@
 
 They are the generalised linear family with phi(z, y) = z + y, so that every compiled loop runs them too.
 
-The one thing a reader would get wrong: there is no label. What stands in its place for the kernels is
-an offset, which ``prepare`` fills in and which any y given by the caller is not.
+There is no label. What stands in its place for the kernels is an offset, which ``prepare`` fills in and
+which any y given by the caller is not.
 """
 
 from __future__ import annotations

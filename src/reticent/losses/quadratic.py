@@ -4,8 +4,8 @@ Expanded it is (scale/2) ||x||^2 - scale <a, x> + (scale/2) ||a||^2: a ridge, a 
 So it is a generalised linear loss with phi(z, y) = -scale z + y, whose ridge is the scale, and
 the part that depends on the record is scale ||a||-Lipschitz whatever the set.
 
-The one thing a reader would get wrong: ``feature_norm`` bounds the centers, and the Lipschitz
-constant that privacy needs is scale * feature_norm, not scale * (largest distance to a center).
+``feature_norm`` bounds the centers, and the Lipschitz constant that privacy needs is scale *
+feature_norm, not scale * (largest distance to a center).
 """
 
 from __future__ import annotations

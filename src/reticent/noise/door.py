@@ -149,6 +149,19 @@ def dot_and_copy(rows, r, x, out):  # type: ignore[no-untyped-def]
     return product, (b0 + b1) + (b2 + b3)
 
 
+@compiled(fastmath={"reassoc", "contract"})
+def dot_and_copy_in_any_order(rows, r, x, out):  # type: ignore[no-untyped-def]
+    """`dot_and_copy` for sums whose error bounds hold for any order of the additions, fused or not."""
+    product = 0.0
+    square = 0.0
+    for i in range(x.size):
+        w = rows[r, i]
+        out[i] = w
+        product += w * x[i]
+        square += w * w
+    return product, square
+
+
 @compiled
 def cut(rows, r, scale, limit, out, q):  # type: ignore[no-untyped-def]
     """What `fill` cannot pass, cut to the limit: too long, not finite, or beyond a double on the way."""
@@ -334,6 +347,7 @@ __all__ = [
     "count_beyond",
     "cut",
     "dot_and_copy",
+    "dot_and_copy_in_any_order",
     "fill",
     "finite",
     "largest_square",

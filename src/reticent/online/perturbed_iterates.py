@@ -95,6 +95,11 @@ class PerturbedIterates(OnlineLearner):
         noise_precision: str = "lattice",
     ) -> None:
         super().__init__(set, loss, budget)
+        if budget.fade is not None:
+            raise ValueError(
+                f"perturbed iterates have no promise that fades and cannot use fade={budget.fade}; use "
+                "FollowTheRegularizedLeader, or a budget with a window or without"
+            )
         needs_projection(set)
         iterate_calibration.needs_exact_projection(set)
         self.horizon = check_horizon(horizon)

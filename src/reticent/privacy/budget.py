@@ -227,6 +227,14 @@ class Budget:
         norm = number(norm, "norm", low=0.0)
         return norm if self.neighbours == "zero-out" else 2.0 * norm
 
+    def must_be_for_ever(self, what: str, why: str) -> None:
+        """Refuse a window or a promise that fades, where neither has a meaning."""
+        for name in ("window", "fade"):
+            if getattr(self, name) is not None:
+                raise ValueError(
+                    f"budget.{name} must be None for {what}, got {getattr(self, name)}: {why}"
+                )
+
     def with_(self, **changes: object) -> Budget:
         """The same budget with some fields changed."""
         kept = {field.name: getattr(self, field.name) for field in fields(self)}

@@ -8,15 +8,18 @@ vertices of the mixture to the best vertex; ``rho = mass_per_radius * diameter``
 docs/algorithms/local-linear-oracle.md for the lemma behind it. Considered: a linear program for
 the mixture, which needs all vertices at once.
 
-The one thing a reader would get wrong: the weight that has to be moved is bounded for *any*
-mixture that gives x, so the mixture need not be remembered from step to step.
+The weight that has to be moved is bounded for *any* mixture that gives x, so the mixture need not be
+remembered from step to step.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reticent._checks import FloatArray
 
@@ -50,34 +53,61 @@ def nearest_mixture(
         if known or progress <= 1e-15 * distance * max(convex.diameter, distance):
             break
         vertices = np.vstack([vertices, candidate])
-        weights = np.append(weights, 0.0)
-        weights, vertices = _nearest_in_corral(weights, vertices, x)
+        keep, weights = minor_cycle(
+            np.append(weights, 0.0),
+            np.ones(len(vertices), dtype=bool),
+            partial(_nearest_of, vertices, x),
+        )
+        weights, vertices = weights[keep], vertices[keep]
     return weights, vertices, False
 
 
-def _nearest_in_corral(
-    weights: FloatArray, vertices: FloatArray, x: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Wolfe's minor cycle: go to the hull's nearest point, dropping what turns negative."""
+def minor_cycle(
+    weights: FloatArray, keep: NDArray[np.bool_], affine: Callable[[NDArray[np.intp]], FloatArray]
+) -> tuple[NDArray[np.bool_], FloatArray]:
+    """Wolfe's minor cycle: go to the least point of a hull, dropping the vertices that it does not need.
+
+    Parameters
+    ----------
+    weights : array
+        Of the vertices, at the point to start from.
+    keep : array of bool
+        Which vertices are in play; those that turn negative are dropped from it.
+    affine : callable
+        The weights, negative ones too, of the least point of the affine hull of some vertices, which
+        are given by their indices.
+
+    Returns
+    -------
+    keep, weights
+        The vertices that are left, and the weights of all.
+    """
     while True:
-        base = vertices[0] - x
-        others = (vertices[1:] - vertices[0]).T
-        share = np.linalg.lstsq(others, -base, rcond=1e-14)[0]
-        target = np.concatenate([[1.0 - share.sum()], share])
-        falling = target <= 1e-14
-        if not falling.any():
-            return target / target.sum(), vertices
-        decline = weights[falling] - target[falling]
-        ratios = np.where(decline > 0.0, weights[falling] / np.maximum(decline, 1e-300), 0.0)
-        step = min(1.0, float(ratios.min()))
-        weights = weights + step * (target - weights)
-        first_out = np.flatnonzero(falling)[ratios.argmin()]
-        keep = weights > 1e-15
-        keep[first_out] = False
-        weights, vertices = weights[keep], vertices[keep]
-        weights /= weights.sum()
-        if len(weights) == 1:
-            return weights, vertices
+        active = np.flatnonzero(keep)
+        target = np.zeros(len(weights))
+        target[active] = affine(active)
+        falling = active[target[active] <= 0.0]
+        if len(falling) == 0:
+            weights = target
+            break
+        ratios = weights[falling] / np.maximum(weights[falling] - target[falling], 1e-300)
+        share = float(np.min(ratios))
+        weights = np.maximum(0.0, weights + share * (target - weights))
+        dropped = falling[ratios <= share * (1.0 + 1e-12)]
+        weights[dropped] = 0.0
+        keep[dropped] = False
+        if np.count_nonzero(keep) == 1:
+            weights = keep.astype(np.float64)
+            break
+    return keep, weights / weights.sum()
+
+
+def _nearest_of(vertices: FloatArray, x: FloatArray, active: NDArray[np.intp]) -> FloatArray:
+    """Weights of the point of the active vertices' affine hull that is nearest to x."""
+    vertices = vertices[active]
+    others = (vertices[1:] - vertices[0]).T
+    share = np.linalg.lstsq(others, x - vertices[0], rcond=1e-14)[0]
+    return np.concatenate([[1.0 - share.sum()], share])
 
 
 def decompose(convex: ConvexSet, x: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -25,6 +25,7 @@ from reticent.losses import records
 from reticent.noise import Source, release
 from reticent.privacy import Budget, Guarantee, Release, charge, curves
 from reticent.sets import L1Ball
+from reticent.solve.accelerated import accelerated, settled
 from reticent.trace import Recorder
 from reticent.vertical.plan import Plan, Terms, sketch_moved
 from reticent.vertical.sketch import SPREAD
@@ -133,15 +134,9 @@ def _least_squares(A: FloatArray, y: FloatArray, radius: float) -> FloatArray:
     ball = L1Ball(A.shape[1], radius)
     small = A @ A.T if A.shape[0] < A.shape[1] else A.T @ A
     top = eigh(small, eigvals_only=True, subset_by_index=[len(small) - 1, len(small) - 1])
-    step = 1.0 / max(float(top[0]), 1e-300)
-    x = np.zeros(A.shape[1])
-    ahead, pace = x, 1.0
-    for _ in range(DESCENT):
-        new = ball.project(ahead - step * (A.T @ (A @ ahead - y)))
-        faster = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * pace**2))
-        ahead = new + (pace - 1.0) / faster * (new - x)
-        x, pace = new, faster
-    return x
+    start = np.zeros(A.shape[1])
+    way = accelerated(lambda x: A.T @ (A @ x - y), ball.project, start, max(float(top[0]), 1e-300))
+    return settled(way, start, DESCENT)
 
 
 def distributed_frank_wolfe(

@@ -158,8 +158,7 @@ class Coordinator:
                 "budget.delta must be above 0, for sketches carry Gaussian noise; say "
                 f"Budget({budget.epsilon:g}, 1e-6)"
             )
-        if budget.window is not None:
-            raise ValueError(f"budget.window must be None for a fit, got {budget.window}")
+        budget.must_be_for_ever("a fit", "there is one model, and it is kept for ever")
         _checks.choice(loss, "loss", LOSSES)
         _checks.choice(variant, "variant", VARIANTS)
         _checks.choice(own, "own", OWN)

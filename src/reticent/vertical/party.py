@@ -142,8 +142,7 @@ class Party:
                 "the next run by the answers of the last one, which a planned ledger does not cover"
             )
         budget = ledger if isinstance(ledger, Budget) else ledger.budget
-        if budget.window is not None:
-            raise ValueError(f"the ledger's window must be None for a fit, got {budget.window}")
+        budget.must_be_for_ever("a party's ledger", "its answers are kept for ever")
         self.name = name
         self._labels: FloatArray | None = None
         if labels is not None:

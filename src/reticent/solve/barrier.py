@@ -1,31 +1,31 @@
-"""The best fixed decision of a loss with kinks: a central path, certified by duality.
+"""Losses with kinks: a central path, certified by duality.
 
 The hinge is max over u in [0, 1] of u (1 - y z), the pinball loss max of (u - level) (z - y). With
 mu (log u + log(1 - u)) added inside the maximum they become smooth and self-concordant, and Newton's
 method follows mu down in a number of steps that hardly depends on the data (Nesterov and
 Nemirovskii 1994, chapter 3). The maximisers u are feasible for the dual of the loss with kinks: its
-mean is at least mean u_i (1 - y_i <a_i, x>), a linear function of x which the linear minimiser bounds
-from below over the set.
-
-The one thing a reader would get wrong: the gap reported is that of the loss with kinks, not of its
-smoothing.
+mean is at least mean (u_i - level) r_i(x), a linear function of x, whose least value on the set is a
+bound. The gap reported is that of the loss with kinks, not of its smoothing.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
+from reticent._checks import FloatArray
 from reticent._compile import compiled
-from reticent.losses import kernels
-from reticent.losses._newton import Search
-from reticent.losses._objective import Objective
-from reticent.losses._region import Region
-from reticent.losses.base import FloatArray
+from reticent.solve.certificate import least_of_tangent
+from reticent.solve.objective import MeanTerms, Objective
+from reticent.solve.region import Region
+from reticent.solve.search import Search
 
 _FALL = 0.1
+"""What mu falls to with each turn, of what it was."""
 
 
 @compiled
@@ -63,53 +63,68 @@ def _share_slopes(r: FloatArray, mu: float) -> FloatArray:
     return out
 
 
-class BarrierObjective(Objective):
-    """A hinge or pinball objective with its kinks rounded off by a barrier of weight mu."""
+@dataclass
+class Kinked(MeanTerms):
+    """The mean of max(0, r) - level r over the records, r = offset + sign z; smooth if mu is above 0.
 
-    def __init__(self, kinked: Objective, mu: float) -> None:
-        super().__init__(kinked.kind, kinked.params, kinked.A, kinked.y, kinked.R)
-        self.mu = mu
+    Parameters
+    ----------
+    A : array or CSR matrix
+        The records.
+    sign : array
+        The slope of each record's residual in its predictor.
+    offset : array
+        Its residual at 0.
+    level : float
+        In [0, 1].
+    mu : float
+        The weight of the barrier that rounds the kinks off.
+    """
 
-    @property
-    def thins(self) -> bool:
-        # Further down the path its own last point is the better start.
-        return self.mu == 1.0
+    sign: FloatArray
+    offset: FloatArray
+    level: float
+    mu: float = 0.0
+    per_record: ClassVar[tuple[str, ...]] = ("sign", "offset")
 
-    def _residuals(self, z: FloatArray) -> FloatArray:
-        return 1.0 - self.y * z if self.kind == kernels.HINGE else z - self.y
+    def residuals(self, z: FloatArray) -> FloatArray:
+        return self.offset + self.sign * z
 
-    def _mean(self, z: FloatArray) -> float:
-        r = self._residuals(z)
-        mean = _mean_maximum(r, self.mu)
-        return mean if self.kind == kernels.HINGE else mean - self.params[0] * float(np.mean(r))
+    def total_value(self, z: FloatArray) -> float:
+        r = self.residuals(z)
+        mean = _mean_maximum(r, self.mu) if self.mu else float(np.mean(np.maximum(r, 0.0)))
+        return mean - self.level * float(np.mean(r)) if self.level else mean
+
+    def tilts(self, z: FloatArray) -> FloatArray:
+        """The point of the dual: u - level for each record."""
+        return _shares(self.residuals(z), self.mu) - self.level
 
     def slopes(self, z: FloatArray) -> FloatArray:
-        u = _shares(self._residuals(z), self.mu)
-        return -self.y * u if self.kind == kernels.HINGE else u - self.params[0]
+        return self.sign * self.tilts(z) / len(z)
 
     def bends(self, z: FloatArray) -> FloatArray:
-        return _share_slopes(self._residuals(z), self.mu)
+        return self.sign**2 * _share_slopes(self.residuals(z), self.mu) / len(z)
 
 
 def central_path(
-    objective: Objective,
+    kinked: Kinked,
     region: Region,
     search: Search,
     start: FloatArray,
     ridge: float,
     solver: Callable[..., FloatArray],
-) -> FloatArray:
-    """Minimise until the search is satisfied or its limits are spent; the best point."""
+) -> None:
+    """Minimise until the search is satisfied or its limits are spent."""
+    objective = Objective(kinked, ridge, is_mean=True)
     x = start
     mu = 1.0
     while mu > 1e-14:
-        smooth = BarrierObjective(objective, mu)
+        # Further down the path its own last point is a better start than a part of the records.
+        smooth = Objective(replace(kinked, mu=mu), ridge, is_mean=True, thins=mu == 1.0)
 
-        def enough(
-            x: FloatArray, z: FloatArray, g: FloatArray, smooth: BarrierObjective = smooth
-        ) -> bool:
+        def enough(x: FloatArray, z: FloatArray, g: FloatArray, smooth: Objective = smooth) -> bool:
             value = objective.value(x, z)
-            lower, central = dual_bounds(smooth, region, x, z, g, ridge)
+            lower, central = dual_bounds(smooth, region, x, z, g)
             search.record(x, value, lower)
             # On the path itself value - central is left; near it, going on is worth more.
             return search.reached or central - lower <= value - central
@@ -121,35 +136,16 @@ def central_path(
             break
         # Each record's share of the gap is at most mu, so there is no need to go far beyond it.
         mu = max(_FALL * mu, min(0.5 * mu, 0.5 * search.gap * abs(search.value)))
-    assert search.point is not None
-    return search.point
 
 
 def dual_bounds(
-    smooth: BarrierObjective,
-    region: Region,
-    x: FloatArray,
-    z: FloatArray,
-    g: FloatArray,
-    ridge: float,
+    smooth: Objective, region: Region, x: FloatArray, z: FloatArray, g: FloatArray
 ) -> tuple[float, float]:
     """A lower bound of the loss with kinks over the region, and the dual's linear function at x.
 
     z and g are the predictors and the gradient of the smoothed loss at x.
     """
-    slopes = smooth.slopes(z)
-    offset = -float(slopes @ smooth.y) / smooth.count
-    half = 0.5 * ridge * float(x @ x)
-    central = offset + float(slopes @ z) / smooth.count + half
-    bounds = [-math.inf]
-    if region.bounded:
-        # The ridge lies above its tangent at x.
-        bounds.append(offset + float(g @ region.minimize(g)) - half)
-    if ridge > 0.0:
-        data = g - ridge * x
-        if not region.bounded:
-            bounds.append(offset - float(data @ data) / (2.0 * ridge))
-        elif region.project is not None:
-            s = region.project(-data / ridge)
-            bounds.append(offset + float(data @ s) + 0.5 * ridge * float(s @ s))
-    return max(bounds), central
+    terms, ridge = smooth.terms, smooth.least_curvature
+    assert isinstance(terms, Kinked)
+    central = float(terms.tilts(z) @ terms.residuals(z)) / len(z) + 0.5 * ridge * float(x @ x)
+    return central + least_of_tangent(region, x, g, ridge), central

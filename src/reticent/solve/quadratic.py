@@ -1,36 +1,36 @@
 """Minimise (1/2) s'Hs + q's over a set, to a certified gap: the step inside every hindsight solver.
 
-Where the set can be projected on, accelerated projected gradient with restarts (O'Donoghue and
-Candes 2015) is joined by Newton steps on the fixed point s = project(s - t (Hs + q)), whose derivative
-is read off the projection by finite differences: for a polyhedron the projection is piecewise linear
-and the derivative exact. Where it cannot, vertices are collected and the minimum over their hull is
-found by an active set (Wolfe 1976, "Finding the nearest point in a polytope", for a general quadratic).
-In a Euclidean ball one scalar equation does it (More and Sorensen 1983).
+Where the set can be projected on, accelerated projected gradients are joined by Newton steps on the
+fixed point s = project(s - t (Hs + q)), whose derivative is read off the projection by finite
+differences: for a polyhedron the projection is piecewise linear and the derivative exact. Where it
+cannot, vertices are collected and the minimum over their hull is found by an active set (Wolfe 1976,
+"Finding the nearest point in a polytope", for a general quadratic).
 
-The one thing a reader would get wrong: gradient steps alone do not reach a certificate of 1e-6 on
-real data, where H has a condition number of a million; the Newton steps are what does.
+Gradient steps alone do not reach a certificate of 1e-6 on real data, where H has a condition number of a
+million; the Newton steps are what does.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
-from collections.abc import Callable
 
 import numpy as np
 import scipy.linalg as sla
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
-from reticent.losses._region import Region
-from reticent.losses.base import FloatArray
+from reticent._checks import FloatArray
+from reticent.sets.decomposition import minor_cycle
+from reticent.solve.accelerated import accelerated
+from reticent.solve.ball import in_ball
+from reticent.solve.certificate import duality_gap
+from reticent.solve.region import Projection, Region
 
 _FISTA_STEPS = 100
 _NEWTON_STEPS = 20
 _ROUNDS = 30
 _VERTEX_STEPS = 2000
-
-Projection = Callable[[FloatArray], FloatArray]
 
 
 class Hull:
@@ -51,7 +51,7 @@ class QuadraticSolver:
     def __init__(self, region: Region, hull: Hull | None = None) -> None:
         self.region = region
         self.hull = hull
-        self.vertices_first = region.project is None
+        self.vertices_first = region.project is None or hull is not None
 
     def minimize(
         self,
@@ -65,22 +65,10 @@ class QuadraticSolver:
 
         The deadline is a reading of ``time.perf_counter``.
         """
+        exact = self._exact(H, q)
+        if exact is not None:
+            return exact
         region = self.region
-        if not region.bounded:
-            return _solve(H, -q)
-        if not H.any():
-            return region.minimize(q)
-        scale = float(H[0, 0])
-        if region.project is not None and np.array_equal(H, scale * np.eye(len(q))):
-            return region.project(-q / scale)
-        if region.ball_radius is not None:
-            return _in_ball(H, q, region.ball_radius)
-        if region.project is not None:
-            # Where the least point of all lies inside, no better one is to be found.
-            free = _solve(H, -q)
-            inside = region.project(free)
-            if np.linalg.norm(inside - free) <= 1e-13 * np.linalg.norm(free):
-                return inside
         best, best_gap = start, math.inf
         for by_vertices in (self.vertices_first, not self.vertices_first):
             if by_vertices:
@@ -97,33 +85,44 @@ class QuadraticSolver:
                 break
         return best
 
+    def _exact(self, H: FloatArray, q: FloatArray) -> FloatArray | None:
+        """The minimum where a formula gives it."""
+        region = self.region
+        if not H.any():
+            return region.minimize(q)
+        if region.project is None:
+            return None
+        scale = float(H[0, 0])
+        if np.array_equal(H, scale * np.eye(len(q))):
+            return region.project(-q / scale)
+        if region.ball_radius is not None:
+            return in_ball(H, q, region.ball_radius)
+        # Where the least point of all lies inside, no better one is to be found.
+        free = _solve(H, -q)
+        inside = region.project(free)
+        if np.linalg.norm(inside - free) <= 1e-13 * np.linalg.norm(free):
+            return inside
+        return None
+
+
+def projector(region: Region) -> Projection:
+    """The set's projection, or one made of its linear minimiser."""
+    if region.project is not None:
+        return region.project
+    quadratics = QuadraticSolver(region)
+    identity = np.eye(region.dim)
+
+    def project(x: FloatArray) -> FloatArray:
+        return quadratics.minimize(identity, -x, x, 1e-14 * (1.0 + float(x @ x)))
+
+    return project
+
 
 def _solve(H: FloatArray, b: FloatArray) -> FloatArray:
     try:
         return sla.cho_solve(sla.cho_factor(H), b)
     except sla.LinAlgError:
         return np.asarray(np.linalg.lstsq(H, b, rcond=None)[0], dtype=np.float64)
-
-
-def _in_ball(H: FloatArray, q: FloatArray, radius: float) -> FloatArray:
-    """The least point of a Euclidean ball: (H + nu I) s = -q, with nu > 0 only on the sphere."""
-    eigenvalues, U = np.linalg.eigh(H)
-    eigenvalues = np.maximum(eigenvalues, 0.0)
-    p = -(U.T @ q)
-
-    def excess(log_nu: float) -> float:
-        return float(np.linalg.norm(p / (eigenvalues + math.exp(log_nu)))) / radius - 1.0
-
-    # With nu at ||q|| / radius the point is inside whatever H is.
-    high = math.log(max(float(np.linalg.norm(p)), 1e-300) / radius) + 1e-9
-    low = high - 80.0
-    if excess(low) <= 0.0:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            s = np.where(eigenvalues > 1e-15 * eigenvalues[-1], p / eigenvalues, 0.0)
-    else:
-        s = p / (eigenvalues + math.exp(brentq(excess, low, high, xtol=1e-15, rtol=1e-15)))
-    s = U @ s
-    return np.asarray(s * min(1.0, radius / max(float(np.linalg.norm(s)), 1e-300)))
 
 
 def _by_projection(
@@ -141,44 +140,27 @@ def _by_projection(
     typical = len(q) / float(np.trace(H))
     steps = (typical, 1.0 / top, 10.0 * typical)
     best = project(start)
-    best_value, best_gap = _value(H, q, best), region.gap(best, H @ best + q)
+    best_value, best_gap = _value(H, q, best), duality_gap(region, best, H @ best + q, 0.0)
     idle = 0
     for round_ in range(_ROUNDS):
         if best_gap <= tolerance or idle == len(steps) or time.perf_counter() > deadline:
             break
         before = best_gap
-        s = _fista(project, H, q, best, top)
-        value, gap = _value(H, q, s), region.gap(s, H @ s + q)
+        way = accelerated(lambda v: H @ v + q, project, best, top)
+        s = next(itertools.islice(way, _FISTA_STEPS - 1, None))
+        value, gap = _value(H, q, s), duality_gap(region, s, H @ s + q, 0.0)
         if value <= best_value or gap < best_gap:
             best, best_value, best_gap = s, value, gap
         for _ in range(_NEWTON_STEPS):
             if best_gap <= tolerance:
                 break
             s = _fixed_point_newton(project, H, q, best, steps[round_ % len(steps)])
-            value, gap = _value(H, q, s), region.gap(s, H @ s + q)
+            value, gap = _value(H, q, s), duality_gap(region, s, H @ s + q, 0.0)
             if gap > 0.9 * best_gap and value > best_value - 1e-3 * best_gap:
                 break
             best, best_value, best_gap = s, value, gap
         idle = idle + 1 if best_gap > 0.5 * before else 0
     return best, best_gap
-
-
-def _fista(
-    project: Projection, H: FloatArray, q: FloatArray, start: FloatArray, top: float
-) -> FloatArray:
-    s = start
-    v = start
-    momentum = 1.0
-    for _ in range(_FISTA_STEPS):
-        new = project(v - (H @ v + q) / top)
-        if float((v - new) @ (new - s)) > 0.0:
-            # The momentum points uphill: forget it.
-            v, momentum = s, 1.0
-            new = project(v - (H @ v + q) / top)
-        following = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * momentum * momentum))
-        v = new + (momentum - 1.0) / following * (new - s)
-        s, momentum = new, following
-    return s
 
 
 def _fixed_point_newton(
@@ -242,28 +224,10 @@ def _by_vertices(
 def _least_weights(
     K: FloatArray, p: FloatArray, weights: FloatArray, keep: NDArray[np.bool_]
 ) -> tuple[NDArray[np.bool_], FloatArray]:
-    """Weights of the least point of a hull, dropping vertices that it does not need.
-
-    K and p are the quadratic in terms of the weights, keep says which vertices are in play.
-    """
-    while True:
-        active = np.flatnonzero(keep)
-        target = np.zeros(len(weights))
-        target[active] = _affine_minimum(K[np.ix_(active, active)], p[active])
-        falling = active[target[active] <= 0.0]
-        if len(falling) == 0:
-            weights = target
-            break
-        ratios = weights[falling] / np.maximum(weights[falling] - target[falling], 1e-300)
-        share = float(np.min(ratios))
-        weights = np.maximum(0.0, weights + share * (target - weights))
-        dropped = falling[ratios <= share * (1.0 + 1e-12)]
-        weights[dropped] = 0.0
-        keep[dropped] = False
-        if np.count_nonzero(keep) == 1:
-            weights = keep.astype(np.float64)
-            break
-    return keep, weights / weights.sum()
+    """Weights of the least point of a hull; K and p are the quadratic in terms of the weights."""
+    return minor_cycle(
+        weights, keep, lambda active: _affine_minimum(K[np.ix_(active, active)], p[active])
+    )
 
 
 def _affine_minimum(K: FloatArray, p: FloatArray) -> FloatArray:

@@ -1,0 +1,234 @@
+"""How every offline solver runs: read, plan, promise, charge, run.
+
+A solver supplies a plan, which says from public numbers what will be released and how a step is taken.
+Noise is drawn through a :class:`Run`, and :func:`solve` makes one only once the whole plan is charged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from reticent._checks import FloatArray
+from reticent.erm._pause import Pause, take_up, terms
+from reticent.erm._problem import Problem
+from reticent.erm._reading import read
+from reticent.erm.fit import Fit
+from reticent.noise import Source
+from reticent.noise.release import noisy
+from reticent.privacy import Guarantee, Release, charge
+from reticent.trace import Callback, Recorder
+
+
+@dataclass
+class Run:
+    """A plan that has been paid for, while it runs.
+
+    Attributes
+    ----------
+    problem : Problem
+        What is solved.
+    source : Source
+        Where noise comes from.
+    recorder : Recorder
+        Writes the run down.
+    arrays : dict
+        What a stopped run needs to go on; ``"point"`` is what was noted last.
+    """
+
+    problem: Problem
+    source: Source
+    recorder: Recorder
+    arrays: dict[str, np.ndarray]
+
+    def noisy(self, vector: FloatArray, scale: float) -> FloatArray:
+        """The vector with noise of the kind that the budget allows."""
+        problem = self.problem
+        return noisy(vector, scale, self.source, noise=problem.noise, precision=problem.precision)
+
+    def note(self, step: int, point: FloatArray, *numbers: Mapping[str, float]) -> bool:
+        """Write one step down; True if the callback asks to stop.
+
+        The numbers are those that the guarantee covers, then those that read the records.
+        """
+        self.arrays["point"] = point
+        return self.recorder.note(step, point, *numbers)
+
+
+def _last_point(run: Run) -> FloatArray:
+    return run.problem.shaped(run.arrays["point"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a solver has decided before it reads a record closely; all of it is public.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is solved, on the set that was chosen for it.
+    step : callable
+        ``step(run, t)`` takes the steps up to number t and notes the last; True stops the run.
+    releases : iterable of Release
+        What all steps together release.
+    settings : mapping
+        What the trace says the solver ran with.
+    steps : int
+        How many steps there are.
+    stride : int
+        How many of them one call of ``step`` takes.
+    arrays : mapping
+        What a run begins with.
+    finish : callable
+        ``finish(run)`` is the point that is returned; by default the one that was noted last.
+    caveats : tuple of str
+        What the guarantee must warn of.
+    identity : mapping, optional
+        What a run must have in common with the one that it continues; without it none can.
+    then : callable, optional
+        ``then(run)`` is the plan of a second stage, for which this one's releases have paid. It may
+        depend on what it draws.
+    guarantee : callable, optional
+        ``guarantee(source)`` in place of the promise of the releases.
+    is_paid : bool
+        Whether that guarantee needs no charge: a learner pays for itself when it is built, and what is
+        not private costs nothing.
+    """
+
+    problem: Problem
+    step: Callable[[Run, int], bool | None] | None = None
+    releases: Iterable[Release] = ()
+    settings: Mapping[str, object] = field(default_factory=dict)
+    steps: int = 1
+    stride: int = 1
+    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
+    finish: Callable[[Run], FloatArray] = _last_point
+    caveats: tuple[str, ...] = ()
+    identity: Mapping[str, Any] | None = None
+    then: Callable[[Run], Plan] | None = None
+    guarantee: Callable[[Source], Guarantee] | None = None
+    is_paid: bool = False
+
+    def __post_init__(self) -> None:
+        if self.is_paid and self.guarantee is None:
+            raise ValueError("is_paid is for a plan with a guarantee of its own; leave it out")
+
+    def promise(self, source: Source, calibration: str) -> Guarantee:
+        if self.guarantee is not None:
+            return self.guarantee(source)
+        return self.problem.promise(
+            self.releases, source, calibration=calibration, caveats=self.caveats
+        )
+
+    def recorder(self, solver: str, callback: Callback | None, progress: bool) -> Recorder:
+        made = Recorder(
+            solver, steps=self.steps, settings=self.settings, callback=callback, progress=progress
+        )
+        made.facts["clipped"] = str(self.problem.clipped)
+        return made
+
+
+def solve(
+    solver: str,
+    planned: Callable[[Problem], Plan],
+    loss: Any,
+    set: Any,
+    X: Any,
+    y: Any,
+    *,
+    budget: Any,
+    seed: int | None = None,
+    noise_precision: str = "lattice",
+    calibration: str = "exact",
+    callback: Callback | None = None,
+    progress: bool = False,
+    resume: Any = None,
+    **reading: Any,
+) -> Fit:
+    """Read the records, plan, promise, charge, and only then run.
+
+    Parameters
+    ----------
+    solver : str
+        Its name, for ledgers and traces.
+    planned : callable
+        The plan for a problem; it refuses what the solver cannot do.
+    loss : Loss
+        What is minimised.
+    set : set or None
+        Where; None is the whole space, in place of which a plan may choose a set.
+    X : array or CSR matrix
+        The records; they are clipped to the loss's bounds.
+    y : array or None
+        Their labels.
+    budget : Budget
+        What all releases together may cost.
+    noise_precision : {"lattice", "float"}
+        "float" is for simulations.
+    calibration : str
+        With ``"exact"`` a guarantee that does not meet the budget is refused; other names are those
+        of prescribed noise (`reticent.privacy.prescribed`).
+    **reading
+        Further arguments of :func:`reticent.erm._reading.read`: weights, and how records are clipped.
+    seed : int, optional
+        Of the noise; None is a cryptographic generator.
+    callback : callable, optional
+        Sees every step that is noted, and may stop the run.
+    progress : bool
+        Whether to show a progress line.
+    resume : Fit or dict, optional
+        A run of the same plan that was stopped: it was charged when it began.
+
+    Returns
+    -------
+    Fit
+    """
+    problem = read(
+        loss, set, X, y, budget, noise_precision=noise_precision, calibration=calibration, **reading
+    )
+    plan = planned(problem)
+    # What is bad about the callback or the run to continue is found here: nothing is spent yet.
+    recorder = plan.recorder(solver, callback, progress)
+    if resume is not None and plan.identity is None:
+        raise ValueError(f"this {solver} cannot continue another run; leave resume out")
+    source = Source(seed)
+    guarantee = plan.promise(source, calibration)
+    identity = {} if plan.identity is None else {**plan.identity, **terms(plan.problem)}
+    if resume is None:
+        if not plan.is_paid:
+            charge(guarantee, solver)
+        pause = Pause(solver, identity, 0, dict(plan.arrays), source)
+    else:
+        pause = take_up(resume, solver, identity)
+    run = Run(
+        plan.problem, pause.source, recorder, {name: a.copy() for name, a in pause.arrays.items()}
+    )
+    if plan.then is not None:
+        plan = plan.then(run)
+        run = Run(
+            plan.problem, source, plan.recorder(solver, callback, progress), dict(plan.arrays)
+        )
+    step = _take_steps(plan, run, pause)
+    point = plan.finish(run)
+    rest = None
+    if plan.identity is not None and step < plan.steps:
+        rest = Pause(solver, identity, step, run.arrays, pause.source, pause.lease)
+    pause.lease.furthest = step
+    return Fit(point, guarantee, run.recorder.close(), rest)
+
+
+def _take_steps(plan: Plan, run: Run, pause: Pause) -> int:
+    """From where the pause stands; the number of the last one."""
+    assert plan.step is not None
+    step = pause.step
+    stop: bool | None = False
+    with run.recorder:
+        while step < plan.steps and not stop:
+            step = min(step + plan.stride, plan.steps)
+            if plan.identity is not None:  # a run that is saved must not hold what it has drawn
+                pause.turn(step)
+            stop = plan.step(run, step)
+    return step

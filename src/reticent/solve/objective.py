@@ -1,0 +1,202 @@
+"""The objective of every solver that reads records: losses of linear predictors, and a quadratic.
+
+    f(x) = sum_i w_i phi_i(<a_i, x>) + (1/2) x'Rx + <b, x>
+
+The predictors z = Ax are kept by the solvers, so that a line search costs a pass over n numbers rather
+than over the data.
+"""
+
+from __future__ import annotations
+
+import math
+from copy import copy
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+import scipy.sparse as sp
+
+from reticent._checks import FloatArray
+from reticent._compile import compiled
+
+_BLOCK = 4096
+
+
+class Terms(Protocol):
+    """Losses of linear predictors, one per record, as a sum or as a mean.
+
+    Slopes and second derivatives are per record, weights included; in a mean each is divided by the
+    number of records.
+    """
+
+    @property
+    def A(self) -> Any:
+        """The records, one row each: dense or CSR."""
+
+    def predictors(self, x: FloatArray) -> FloatArray: ...
+    def total_value(self, z: FloatArray) -> float: ...
+    def slopes(self, z: FloatArray) -> FloatArray: ...
+    def bends(self, z: FloatArray) -> FloatArray: ...
+    def predictors_and_sum(self, x: FloatArray) -> tuple[FloatArray, FloatArray]: ...
+    def thinned(self, every: int) -> Any: ...
+
+
+@dataclass
+class MeanTerms:
+    """What every mean of losses of linear predictors does in the same way.
+
+    Parameters
+    ----------
+    A : array or CSR matrix
+        The records, one row each.
+    """
+
+    A: Any
+    per_record: ClassVar[tuple[str, ...]] = ()
+    """The attributes, beside A, that hold one entry per record."""
+
+    def predictors(self, x: FloatArray) -> FloatArray:
+        return np.ascontiguousarray(self.A @ x)
+
+    def slopes(self, z: FloatArray) -> FloatArray:
+        raise NotImplementedError
+
+    def predictors_and_sum(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        z = self.predictors(x)
+        return z, self.A.T @ self.slopes(z)
+
+    def thinned(self, every: int) -> Self:
+        part, A = copy(self), self.A[::every]
+        part.A = A if sp.issparse(A) else np.ascontiguousarray(A)
+        for name in self.per_record:
+            setattr(part, name, getattr(self, name)[::every].copy())
+        return part
+
+
+@dataclass(eq=False)
+class Objective:
+    """f and its derivatives.
+
+    Parameters
+    ----------
+    terms : Terms
+        The part that depends on the records.
+    ridge : float or array
+        R: a number stands for that multiple of the identity.
+    linear : array, optional
+        b; by default 0.
+    is_mean : bool
+        Whether the terms are a mean rather than a sum; then fewer records are still a mean.
+    is_quadratic : bool
+        Whether second derivatives are the same everywhere; they are then computed once.
+    smoothness : float
+        A bound on the second derivatives, if one is known.
+    thins : bool
+        Whether a part of the records is a good start.
+    """
+
+    terms: Terms
+    ridge: float | FloatArray
+    linear: FloatArray | None = None
+    _: KW_ONLY
+    is_mean: bool = False
+    is_quadratic: bool = False
+    smoothness: float = math.inf
+    thins: bool = True
+    _constant: FloatArray | None = field(default=None, init=False)
+
+    @property
+    def count(self) -> int:
+        return int(self.terms.A.shape[0])
+
+    @property
+    def dim(self) -> int:
+        return int(self.terms.A.shape[1])
+
+    @property
+    def least_curvature(self) -> float:
+        """The strong convexity that the quadratic term alone gives; 0 where R is a matrix."""
+        return self.ridge if isinstance(self.ridge, float) else 0.0
+
+    def predictors(self, x: FloatArray) -> FloatArray:
+        return self.terms.predictors(x)
+
+    def value(self, x: FloatArray, z: FloatArray) -> float:
+        result = self.terms.total_value(z) + 0.5 * self._bilinear(x, x)
+        return result if self.linear is None else result + float(self.linear @ x)
+
+    def predictors_and_gradient(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        z, total = self.terms.predictors_and_sum(x)
+        g = total + (self.ridge * x if np.ndim(self.ridge) == 0 else self.ridge @ x)  # type: ignore[operator]
+        return z, g if self.linear is None else g + self.linear
+
+    def slope(self, x: FloatArray, z: FloatArray, d: FloatArray, dz: FloatArray) -> float:
+        """The derivative at x in the direction d, whose predictors are dz."""
+        found = self.terms.slopes(z) @ dz + self._bilinear(x, d)
+        return float(found if self.linear is None else found + self.linear @ d)
+
+    def _bilinear(self, x: FloatArray, d: FloatArray) -> float:
+        if np.ndim(self.ridge) == 0:
+            return self.ridge * float(x @ d)  # type: ignore[return-value]
+        return float(x @ (self.ridge @ d))  # type: ignore[operator]
+
+    def hessian(self, z: FloatArray, kind: Any = np.float64) -> FloatArray:
+        """Second derivatives; their part from the records may be summed in single precision."""
+        if self._constant is not None:
+            return self._constant.copy()
+        H = weighted_gram(self.terms.A, self.terms.bends(z), kind)
+        if np.ndim(self.ridge) == 0:
+            H[np.diag_indices_from(H)] += self.ridge
+        else:
+            H += self.ridge
+        if self.is_quadratic:
+            self._constant = H.copy()
+        return H
+
+    def thinned(self, every: int) -> Objective:
+        """The objective of every so-many-th record: to begin a run with, never to end it."""
+        part = copy(self)
+        part.terms = self.terms.thinned(every)
+        if not self.is_mean:
+            share = part.count / self.count
+            part.ridge = share * self.ridge
+            part.linear = None if self.linear is None else share * self.linear
+        return part
+
+    def in_terms_of(self, columns: FloatArray, ridge: FloatArray) -> Objective:
+        """The same losses of other decisions: predictors by columns, quadratic term by a matrix."""
+        part = copy(self)
+        part.terms = copy(self.terms)
+        part.terms.A = columns  # type: ignore[misc]
+        part.ridge = ridge
+        part._constant = None
+        return part
+
+
+def weighted_gram(A: Any, weights: FloatArray, kind: Any = np.float64) -> FloatArray:
+    """A' diag(weights) A for non-negative weights; products in single precision take half the time."""
+    dim = A.shape[1]
+    live = weights > 0.0
+    share = np.count_nonzero(live)
+    if share == 0:
+        return np.zeros((dim, dim))
+    if share < 0.5 * len(weights):
+        A, weights = A[np.flatnonzero(live)], weights[live]
+    if sp.issparse(A):
+        return np.asarray((A.T @ sp.diags_array(weights) @ A).toarray())
+    total = np.zeros((dim, dim))
+    # Blocks stay in the cache; scaling the whole matrix at once would copy it through memory.
+    block = np.empty((min(_BLOCK, len(weights)), dim), dtype=kind)
+    for start in range(0, len(weights), _BLOCK):
+        part = block[: len(weights) - start]
+        _scale(A, weights, start, part)
+        total += part.T @ part
+    return total
+
+
+@compiled
+def _scale(A, weights, start, out):  # type: ignore[no-untyped-def]
+    for i in range(out.shape[0]):
+        root = math.sqrt(weights[start + i])
+        for j in range(out.shape[1]):
+            out[i, j] = root * A[start + i, j]

@@ -37,15 +37,22 @@ def iterates(**more: Any) -> Any:
 
 
 def interrupted(monkeypatch: pytest.MonkeyPatch, where: Any, name: str, act: Any) -> None:
-    """Do something whose compiled call finishes, and is interrupted as it returns."""
+    """Do something whose compiled call finishes, and is interrupted as it returns.
+
+    A module has factories of kernels; a learner keeps the kernel of its single steps.
+    """
     real = getattr(where, name)
 
-    def call(*arguments: Any) -> Any:
-        real(*arguments)
-        raise KeyboardInterrupt
+    def finishing(kernel: Any) -> Any:
+        def call(*arguments: Any) -> None:
+            kernel(*arguments)
+            raise KeyboardInterrupt
 
+        return call
+
+    kept = isinstance(where, online.OnlineLearner)
     with monkeypatch.context() as patch:
-        patch.setattr(where, name, call)
+        patch.setattr(where, name, finishing(real) if kept else lambda *k: finishing(real(*k)))
         with pytest.raises(KeyboardInterrupt):
             act()
 
@@ -61,8 +68,12 @@ def test_what_was_played_is_counted(
     calm, learner = build(), build()
     start = learner.state()
     if alone:
-        name = "play" if where is quadratic_kernels else "observe"
-        interrupted(monkeypatch, where, name, lambda: learner.observe((A[0], Y[0])))
+        place, name = {
+            kernels: (learner, "_observe_kernel"),
+            quadratic_kernels: (quadratic_kernels, "play"),
+            iterate_kernels: (iterate_kernels, "observe"),
+        }[where]
+        interrupted(monkeypatch, place, name, lambda: learner.observe((A[0], Y[0])))
         calm.run(A[:1], Y[:1])
     else:
         interrupted(monkeypatch, where, "play", lambda: learner.run(A, Y))

@@ -80,7 +80,7 @@ def linear_term(vector):
 
 
 def objective_noise(monkeypatch):
-    quieter(monkeypatch, module("erm.objective_perturbation"), 1.5, linear_term)
+    quieter(monkeypatch, module("erm.solver"), 1.5, linear_term)
 
 
 def rows_not_clipped(monkeypatch):
@@ -94,7 +94,7 @@ def determinant_dropped(monkeypatch):
 
 
 def final_noise_dropped(monkeypatch):
-    where = module("erm.objective_perturbation")
+    where = module("erm.solver")
     honest = where.noisy
 
     def noisy(vector, *rest, **more):
@@ -104,7 +104,7 @@ def final_noise_dropped(monkeypatch):
 
 
 def one_term_for_all_classes(monkeypatch):
-    where = module("erm.objective_perturbation")
+    where = module("erm.solver")
     honest, kept = where.noisy, []
 
     def noisy(vector, scale, source, **more):
@@ -158,22 +158,24 @@ def replacement_not_doubled(monkeypatch):
 
 
 def statistics_noise(monkeypatch):
-    quieter(monkeypatch, module("erm.sufficient_statistics"), 2.0)
+    quieter(monkeypatch, module("erm.solver"), 2.0)
 
 
 def second_stage_noise(monkeypatch):
-    where = module("erm.localisation")
-    honest = where._noise
+    where = module("erm.solver")
+    honest, kept = where.noisy, []
 
-    def noise(*arguments):
-        scale, *rest = honest(*arguments)
-        return scale / 2.0, *rest
+    def noisy(vector, scale, source, **more):
+        if not kept or kept[-1] is not source:  # the first stage of a run
+            kept.append(source)
+            return honest(vector, scale, source, **more)
+        return honest(vector, scale / 2.0, source, **more)
 
-    monkeypatch.setattr(where, "_noise", noise)
+    monkeypatch.setattr(where, "noisy", noisy)
 
 
 def descent_noise(monkeypatch):
-    quieter(monkeypatch, module("erm.gradient_descent"), 1.5)
+    quieter(monkeypatch, module("erm.solver"), 1.5)
 
 
 def sampling_at_twice_the_rate(monkeypatch):
@@ -234,7 +236,7 @@ def sampler_noise(monkeypatch):
 
 def statistics_computed_from_the_data(monkeypatch):
     """The noise depends on how many records are not zero."""
-    where = module("erm.output_perturbation")
+    where = module("erm.solver")
     honest = where.noisy
 
     def noisy(vector, scale, source, **more):
@@ -245,7 +247,7 @@ def statistics_computed_from_the_data(monkeypatch):
 
 def point_released_as_it_is(monkeypatch):
     """The projection after the noise looks at the clean point."""
-    where = module("erm.output_perturbation")
+    where = module("erm.solver")
     honest = where.noisy
 
     def noisy(vector, scale, source, **more):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -33,14 +34,18 @@ def quadratic(**more: Any) -> Any:
 
 
 def interrupt(patch: pytest.MonkeyPatch, where: Any, name: str) -> None:
-    """Its compiled call finishes, and is interrupted as it returns."""
+    """Its compiled call finishes, and is interrupted as it returns; a module has factories of kernels."""
     real = getattr(where, name)
 
-    def call(*arguments: Any) -> Any:
-        real(*arguments)
-        raise KeyboardInterrupt
+    def finishing(kernel: Any) -> Any:
+        def call(*arguments: Any) -> None:
+            kernel(*arguments)
+            raise KeyboardInterrupt
 
-    patch.setattr(where, name, call)
+        return call
+
+    factory = isinstance(where, ModuleType)
+    patch.setattr(where, name, (lambda *k: finishing(real(*k))) if factory else finishing(real))
 
 
 @pytest.mark.parametrize(
@@ -48,7 +53,7 @@ def interrupt(patch: pytest.MonkeyPatch, where: Any, name: str) -> None:
     [
         (logistic, frame.k, "play"),
         (linear, frame.k, "play"),
-        (several, frame.k, "update"),
+        (several, None, "_update_kernel"),
         (quadratic, quadratic_leader.k, "play"),
     ],
 )
@@ -58,7 +63,7 @@ def test_the_same_records_cannot_be_learnt_again(
     model = build().partial_fit(X[:20], Y[:20])
     before = (model.coef_.copy(), model.n_samples_seen_)
     with monkeypatch.context() as patch:
-        interrupt(patch, where, name)
+        interrupt(patch, where or model._stream._learner, name)
         with pytest.raises(KeyboardInterrupt):
             model.partial_fit(X[20:], Y[20:])
     # what was published is what it was, but the records are in the stream

@@ -124,11 +124,11 @@ def test_mu_is_that_of_the_worst_record_in_a_window(precision, neighbours, monke
 
 
 @pytest.mark.parametrize("precision", ["lattice", "float"])
-def test_epochs_cost_no_privacy(precision, monkeypatch):
-    monkeypatch.setattr(base, "_FIRST_EPOCH", 4)
+def test_no_horizon_against_the_matrix(precision, monkeypatch):
     total = sums.Correlated(60, None, budget=GAUSSIAN, noise_precision=precision)
     matrix = reference.as_matrix(total, 60, monkeypatch)
-    assert total.guarantee.gdp == pytest.approx(reference.worst_mu(matrix), rel=1e-6)
+    assert total.guarantee.at(60).gdp == pytest.approx(reference.worst_mu(matrix), rel=1e-6)
+    assert total.guarantee.gdp > total.guarantee.at(60).gdp
     errors = [total.error(t) for t in range(1, 61)]
     assert np.allclose(errors, np.linalg.norm(matrix, axis=1), rtol=1e-6)
 

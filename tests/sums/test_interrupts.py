@@ -65,13 +65,13 @@ def test_a_refused_contribution_leaves_the_noise_for_the_next() -> None:
 def test_a_longer_epoch_never_gets_the_noise_of_a_shorter_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    calm = sums.Correlated(1, budget=BUDGET, seed=0)
-    other = sums.Correlated(1, budget=BUDGET, seed=0)
+    calm = sums.Tree(1, None, budget=BUDGET, seed=0)
+    other = sums.Tree(1, None, budget=BUDGET, seed=0)
     rows = np.full((base._FIRST_EPOCH, 1), 0.5)
     np.testing.assert_array_equal(calm.run(rows), other.run(rows))
     scale = calm._noise.scale
     with monkeypatch.context() as patch:
-        cut_short(patch, sums.Correlated, "_process", first=True)
+        cut_short(patch, sums.Tree, "_process", first=True)
         with pytest.raises(KeyboardInterrupt):
             other.add(rows[0])
     np.testing.assert_array_equal(calm.add(rows[0]), other.add(rows[0]))

@@ -208,6 +208,12 @@ def balanced(problem: Problem, m: float) -> float:
     is best without any strong convexity is always enough.
     """
     L, s = problem.lipschitz, problem.noise
+    if problem.horizon is None and problem.error(2**10) < 0.9 * s:
+        # Protected for ever without a horizon: the noise grows for ever and is large from the first
+        # decision on, relative to what it becomes. The factor is that of doubling epochs, with
+        # which the balance was found to be right; with less, a stream that starts from an earlier
+        # release loses much of it in its first steps.
+        s *= 2.4
     # The best decision of losses with a ridge m around the center is no farther from it than L/m.
     R = min(problem.reach, L / m)
     bend = min(problem.smoothness, L / R) + m * problem.dim

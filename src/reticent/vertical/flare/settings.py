@@ -59,7 +59,7 @@ class Settings:
     Examples
     --------
     >>> Settings(data="/srv/north.csv", id_column="patient", epsilon=1.0, delta=1e-6).budget
-    Budget(epsilon=1.0, delta=1e-06, neighbours='zero-out', window=None)
+    Budget(epsilon=1.0, delta=1e-06, neighbours='zero-out', window=None, fade=None)
     """
 
     data: str

@@ -180,10 +180,10 @@ class PrivateScaler(_Scaler, Charged):
         V = np.clip((X - center) / half, -1.0, 1.0)
         source = Source(Face._seed(self))  # type: ignore[arg-type]
         noise = "gaussian" if budget.delta > 0.0 else "gamma"
-        # A record adds v and v^2, each of norm at most sqrt(p); of two that replace each other the
-        # squares differ by sqrt(p) at most, for they are all in [0, 1].
-        first, second = budget.sensitivity(1.0), 1.0
-        moved = math.sqrt(columns) * math.hypot(first, second)
+        # In each feature a record adds v and v^2, with v in [-1, 1]: (1, 1) at most. Of two that replace each other
+        # the difference is at most 2 long, as for 1 and -1 (docs/estimators.md).
+        each = math.sqrt(2.0) if budget.neighbours == "zero-out" else 2.0
+        moved = each * math.sqrt(columns)
         moved *= 1.0 + 4.0 * UNITS * UNIT * count
         size, level = 2 * columns, budget.mu if noise == "gaussian" else budget.epsilon
         lattice = self.noise_precision == "lattice"

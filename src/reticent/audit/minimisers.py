@@ -6,8 +6,8 @@ densities (:mod:`reticent.audit.densities`), the determinant of the Hessian incl
 numeric integration at every epsilon.
 
 Three more things are checked by the response of the output to each draw: that as many independent linear terms were
-drawn as there are coordinates (else two classes share one), that noise of its own covers the minimiser before it leaves,
-and that this noise can match both worlds' outputs to the last bit.
+drawn as there are coordinates (else two classes share one), that noise of its own covers the minimiser before it
+leaves, and that this noise can match both worlds' outputs to the last bit.
 """
 
 from __future__ import annotations
@@ -204,9 +204,7 @@ def _on_the_line(
     return law
 
 
-def _in_the_plane(
-    grid: FloatArray, mine: FloatArray, other: FloatArray
-) -> Callable[[float], Law]:
+def _in_the_plane(grid: FloatArray, mine: FloatArray, other: FloatArray) -> Callable[[float], Law]:
     """The law of one point of the plane, with noise divided by a factor."""
     fine = np.linspace(-6.0, 6.0, 121)
     match = densities.carried_in_the_plane(grid, fine, mine, other)

@@ -30,7 +30,7 @@ from scipy.linalg import block_diag, qr
 from scipy.optimize import linprog
 
 from reticent.audit import densities
-from reticent.audit.finding import as_curve
+from reticent.audit.finding import POWER, as_curve
 from reticent.audit.hooks import Choice, Draw, Tape, listening
 from reticent.noise import Source
 from reticent.privacy import BoundedRange, Curve, Gaussian, Guarantee, Pure, compose
@@ -39,8 +39,6 @@ FloatArray = NDArray[np.float64]
 
 TOLERANCE = 1e-9
 """A claim is refuted where the computed value exceeds it by more than this share."""
-POWER = 0.5
-"""A line that reaches less of its claim says so in place of 'holds'."""
 
 _STEP = 2.0**-8  # by how many scales a draw is moved to measure its response
 _ITERATIONS = 60
@@ -550,9 +548,7 @@ def judge(
         )
     share = _share(loss, curve, delta)
     holds = share <= 1.0 + loss.tolerance
-    return Exact(
-        name, claimed, loss.curve.epsilon(delta), delta, share, holds, how, claim=curve
-    )
+    return Exact(name, claimed, loss.curve.epsilon(delta), delta, share, holds, how, claim=curve)
 
 
 def _share(loss: Loss, claim: Curve, delta: float) -> float:

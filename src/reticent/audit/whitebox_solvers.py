@@ -320,7 +320,7 @@ def _density(neighbours: str) -> Exact:
             share = value / claimed
             how = f"a record {row:g} among 59 of 1"
             # the logarithms of a density are in proportion to its exponent, but for what normalises it
-            fault = least_fault(lambda r, p=p, q=q, c=claimed: _ratio(r * p, r * q) > c * (1.0 + 1e-7))
+            fault = least_fault(partial(_exceeds, p, q, claimed))
             yield Exact("density", claimed, value, 0.0, share, share <= 1.0 + 1e-7, how,
                         fault=fault)  # fmt: skip
 
@@ -331,6 +331,10 @@ def _ratio(p: FloatArray, q: FloatArray) -> float:
     """The largest logarithm of a ratio of two densities on a grid, given up to a constant each."""
     p, q = (x - logsumexp(x) for x in (p, q))
     return float(np.max(np.abs(p - q)))
+
+
+def _exceeds(p: FloatArray, q: FloatArray, claimed: float, factor: float) -> bool:
+    return _ratio(factor * p, factor * q) > claimed * (1.0 + 1e-7)
 
 
 def selections() -> Iterator[Case]:

@@ -122,9 +122,7 @@ def used_nodes(n: int):
 def test_trees_by_enumeration(k, b):
     n = 16
     nodes = used_nodes(n)
-    counts = [
-        [sum(t in node for t in steps) for node in nodes] for steps in placements(n, k, b)
-    ]
+    counts = [[sum(t in node for t in steps) for node in nodes] for steps in placements(n, k, b)]
     squares = max(sum(m * m for m in each) for each in counts)
     plain = max(sum(each) for each in counts)
     bound = tree_squares(n.bit_length(), Participation(k, b), n)

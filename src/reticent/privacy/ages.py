@@ -115,9 +115,9 @@ class Decay:
         With a participation, the same of all its records, each from its own step on.
         """
         if participation.records_within(lags) > 1:
-            weights, gaps = self._terms
             _, left = participation.starts(lags)
-            return float(sum(w * _powers(a, left).sum() for w, a in zip(weights, gaps, strict=True)))
+            terms = zip(*self._terms, strict=True)
+            return float(sum(w * _powers(a, left).sum() for w, a in terms))
         gaps = np.array(self.gaps)
         settled = float(np.array(self.weights) @ geometric(gaps, np.log1p(-gaps), lags)[0])
         return settled if self.limit == 0.0 else lags * self.limit + settled

@@ -102,7 +102,13 @@ def squared_cost(coefficients: FloatArray, participation: Participation) -> floa
     6.83
     """
     c = real_array(coefficients, "coefficients")
-    if c.ndim != 1 or not len(c) or not np.isfinite(c).all() or c[-1] < 0.0 or (np.diff(c) > 0).any():
+    if (
+        c.ndim != 1
+        or not len(c)
+        or not np.isfinite(c).all()
+        or c[-1] < 0.0
+        or (np.diff(c) > 0).any()
+    ):
         raise ValueError(
             "coefficients must be finite, at least 0 and never rise: for others the worst steps of a "
             "person's records are not the earliest ones, and nothing is proved"

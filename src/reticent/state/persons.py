@@ -20,7 +20,9 @@ from reticent._compile import compiled
 from reticent.privacy.participation import Participation
 
 _KEY = 32
-_COUNT = 24  # bits of an entry that count a person's records; the others are the step of the last one
+_COUNT = (
+    24  # bits of an entry that count a person's records; the others are the step of the last one
+)
 _FULL = 0.7
 _SMALLEST = 1024
 _INITIAL = np.array(

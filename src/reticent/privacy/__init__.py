@@ -18,6 +18,7 @@ from reticent.privacy.errors import (
     BudgetExceeded,
     ForkError,
     LedgerError,
+    LooseBudgetWarning,
     PrivacyLeakWarning,
     RepeatedFitWarning,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "Laplace",
     "Ledger",
     "LedgerError",
+    "LooseBudgetWarning",
     "NoPrivacy",
     "ObjectivePerturbation",
     "PrivacyLeakWarning",

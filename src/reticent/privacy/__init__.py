@@ -18,6 +18,7 @@ from reticent.privacy.errors import (
     BudgetExceeded,
     ForkError,
     LedgerError,
+    LooseBudgetWarning,
     PrivacyLeakWarning,
     RepeatedFitWarning,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "Laplace",
     "Ledger",
     "LedgerError",
+    "LooseBudgetWarning",
     "NoPrivacy",
     "ObjectivePerturbation",
     "Participation",

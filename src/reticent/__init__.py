@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         Budget,
         Guarantee,
         Ledger,
+        LooseBudgetWarning,
         PrivacyLeakWarning,
         RepeatedFitWarning,
     )
@@ -53,6 +54,7 @@ _HOME = {
     "Budget": "privacy.Budget",
     "Guarantee": "privacy.Guarantee",
     "Ledger": "privacy.Ledger",
+    "LooseBudgetWarning": "privacy.LooseBudgetWarning",
     "PrivacyLeakWarning": "privacy.PrivacyLeakWarning",
     "RepeatedFitWarning": "privacy.RepeatedFitWarning",
     "OnlineLogisticRegression": "estimators.OnlineLogisticRegression",

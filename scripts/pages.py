@@ -1,7 +1,8 @@
 """What the documentation's build does to its pages: the whole public interface, and formulas without a script.
 
-A line ``{{ reticent.erm }}`` in a page of the reference stands for every name in ``reticent.erm.__all__``, so that none can
-be forgotten. Roles such as ``:class:`` in docstrings become plain code. Formulas become MathML: no script, no network.
+A line ``{{ reticent.erm }}`` in a page of the reference stands for every name in ``reticent.erm.__all__``, so that none
+can be forgotten. Roles such as ``:class:`` in docstrings become plain code. Formulas become MathML:
+no script, no network.
 """
 
 from __future__ import annotations

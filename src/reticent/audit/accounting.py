@@ -107,8 +107,6 @@ def worlds(curve: Curve) -> World:
     """The worst pair of neighbours of one release."""
     if isinstance(curve, Gaussian):
         return World(np.ones(1), np.ones(1), np.array([curve.mu]))
-    if isinstance(curve, SubsampledGaussian):
-        return _sampled(curve)
     if isinstance(curve, Laplace):
         return _laplace(curve.pure)
     if isinstance(curve, BoundedRange):
@@ -141,9 +139,9 @@ def _laplace(shift: float) -> World:
     return World(here, there, np.zeros(here.size))
 
 
-def _sampled(curve: SubsampledGaussian) -> World:
-    """One Gaussian number after the other over Poisson samples, in bins."""
-    q, ratio = curve.sampling_probability, 1.0 / curve.noise_multiplier
+def sampled(q: float, noise: float, steps: int, neighbours: str) -> World:
+    """One Gaussian number after the other over Poisson samples at rate q, in bins."""
+    ratio = 1.0 / noise
     ends = np.concatenate([[-np.inf], np.linspace(-8.0 - ratio, 8.0 + ratio, 1500), [np.inf]])
 
     def mass(shift: float) -> FloatArray:
@@ -152,12 +150,12 @@ def _sampled(curve: SubsampledGaussian) -> World:
         return np.where(part < 0.0, part + 1.0, part)
 
     with_record = (1.0 - q) * mass(0.0) + q * mass(ratio)
-    other = 0.0 if curve.neighbours == "zero-out" else -ratio
+    other = 0.0 if neighbours == "zero-out" else -ratio
     without = (1.0 - q) * mass(0.0) + q * mass(other)
     kept = (with_record > 0.0) & (without > 0.0)
     one = World(with_record[kept], without[kept], np.zeros(int(kept.sum())))
     whole = _grouped(one)
-    for _ in range(curve.steps - 1):
+    for _ in range(steps - 1):
         whole = whole.and_then(_grouped(one))
     return whole
 
@@ -194,8 +192,9 @@ def _line(name: str, found: Iterator[tuple[float, float, float, str]]) -> Exact:
 def _fixed(name: str, kinds: tuple[str, ...], most: int, schedules: int = 6) -> Exact:
     def found() -> Iterator[tuple[float, float, float, str]]:
         rng = np.random.default_rng([len(kinds), most])
-        for _ in range(schedules):
-            schedule = [_random(rng, kinds) for _ in range(int(rng.integers(2, most + 1)))]
+        for k in range(schedules):
+            count = 1 if k == 0 else int(rng.integers(2, most + 1))
+            schedule = [_random(rng, kinds) for _ in range(count)]
             truth, claim = attained(schedule), compose(schedule)
             for delta in _DELTAS:
                 yield claim.epsilon(delta), truth.epsilon(delta), delta, f"{len(schedule)} releases"
@@ -207,7 +206,7 @@ def _samples(neighbours: str) -> Exact:
     def found() -> Iterator[tuple[float, float, float, str]]:
         for rate, noise, steps in ((0.5, 1.0, 1), (0.1, 0.8, 2), (0.25, 1.2, 4)):
             curve = SubsampledGaussian(rate, noise, steps, neighbours)
-            truth = attained([curve])
+            truth = sampled(rate, noise, steps, neighbours)
             for delta in (1e-5, 1e-3, 0.05):
                 words = f"{steps} steps at rate {rate:g}"
                 yield curve.epsilon(delta), truth.epsilon(delta), delta, words

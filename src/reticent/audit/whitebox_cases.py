@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 from reticent.audit import (
     accounting,
+    budgets,
     whitebox_faces,
     whitebox_restarts,
     whitebox_solvers,
@@ -28,6 +29,7 @@ FAMILIES: dict[str, Callable[[], Iterator[Case]]] = {
     "white-box-estimators": whitebox_faces.estimators,
     "white-box-restarts": whitebox_restarts.restarts,
     "accounting": accounting.accounts,
+    "budgets": budgets.kept,
 }
 
 

@@ -73,7 +73,7 @@ def _learn(model: Any, row: Any) -> Any:
 
 def _rows(neighbours: str = "zero-out") -> Iterator[Pair]:
     for place in (0, 2, 3):
-        for here, there, _, why in list(tables(neighbours, _ROWS, _DIM, (place,)))[1::7]:
+        for here, there, _, why in list(tables(neighbours, _ROWS, _DIM, (place,)))[1::8]:
             yield Pair(here, there, why)
 
 

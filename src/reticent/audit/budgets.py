@@ -31,6 +31,14 @@ _SIGNS = np.array([1.0, 1.0, -1.0, -1.0])
 _SLACK = 1e-9
 
 
+def _tree(noise: str, budget: Budget) -> Any:
+    return sums.Tree(2, 100, budget=budget, noise=noise)
+
+
+def _window_tree(noise: str, budget: Budget) -> Any:
+    return sums.WindowTree(2, budget=budget.with_(window=10), noise=noise)
+
+
 def _totals() -> dict[str, Build]:
     made: dict[str, Build] = {
         "Tree, Honaker": lambda b: sums.Tree(2, 100, budget=b),
@@ -41,12 +49,8 @@ def _totals() -> dict[str, Build]:
         "Correlated, window": lambda b: sums.Correlated(2, None, budget=b.with_(window=10)),
     }
     for noise in ("laplace", "gamma"):
-        made |= {
-            f"Tree, {noise}": lambda b, n=noise: sums.Tree(2, 100, budget=b, noise=n),
-            f"WindowTree, {noise}": lambda b, n=noise: sums.WindowTree(
-                2, budget=b.with_(window=10), noise=n
-            ),
-        }
+        made[f"Tree, {noise}"] = partial(_tree, noise)
+        made[f"WindowTree, {noise}"] = partial(_window_tree, noise)
     return made
 
 

@@ -175,7 +175,7 @@ def run_all(
     ]
     attacked = [name for name in wanted if name not in families]
     plan = [(name, changes) for name in attacked for changes in registry.variants(name)]
-    more = [*extras.last_bits(), *extras.one_runs()] if names is None else []
+    more = [*extras.last_bits(), *extras.many_canaries()] if names is None else []
     each = alarm / max(1, len(plan) + len(more))
     lines = []
     with Progress("audit", len(exact) + len(plan) + len(more), progress) as bar:

@@ -1,4 +1,4 @@
-"""Odds are the exact accuracy of the best attacker, recomputed from densities, and an attacker who plays the game agrees."""
+"""Odds are the exact accuracy of the best attacker, recomputed from densities and by playing the game."""
 
 from __future__ import annotations
 

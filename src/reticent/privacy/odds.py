@@ -1,8 +1,9 @@
 """What a guarantee means to people who do not know what epsilon is: how often the best attacker is right.
 
-The attacker sees every output and knows every record but one. Of people who flip a coin for whether their record takes
-part, the best attacker is right about ``(1 + delta(0)) / 2``, where ``delta(0)`` is the total variation distance that the
-guarantee allows; no test does better (Neyman and Pearson). Numbers are rounded up, so that "at most" stays true.
+The attacker sees every output and knows every record but one. Of people who flip a coin for whether their record
+takes part, the best attacker is right about ``(1 + delta(0)) / 2``, where ``delta(0)`` is the total variation
+distance that the guarantee allows; no test does better (Neyman and Pearson). Numbers are rounded up, so that "at
+most" stays true.
 """
 
 from __future__ import annotations

@@ -53,6 +53,8 @@ def objective_perturbation(
     regularizer: float | None = None,
     weights: Any = None,
     weight_bound: float = 1.0,
+    groups: Any = None,
+    max_records: int | None = None,
     seed: int | None = None,
     noise_precision: str = "lattice",
     calibration: str = "exact",
@@ -82,6 +84,12 @@ def objective_perturbation(
     weights, weight_bound
         A factor for each record's loss, clipped to [0, weight_bound]. The bound is public, and noise
         is calibrated to it; a record with weight 0 is the null record.
+    groups : array, optional
+        An id of its person for each record (whole numbers, text or bytes): then all records of one
+        person are protected together, and the number of persons is public.
+    max_records : int, optional
+        With ``groups``, a person's first so many records count in full and the others do not; by
+        default each of a person's m records has the weight 1/m.
     seed, noise_precision, calibration, callback, progress
         As in :func:`reticent.erm.gradient_descent`. The callback sees the final point only: what comes
         before it is not private.
@@ -116,7 +124,7 @@ def objective_perturbation(
                 calibration=calibration),
         loss, set, X, columns[0], budget=budget, seed=seed, noise_precision=noise_precision,
         calibration=calibration, callback=callback, progress=progress, weights=weights,
-        weight_bound=weight_bound,
+        weight_bound=weight_bound, groups=groups, max_records=max_records,
     )  # fmt: skip
 
 
@@ -184,7 +192,7 @@ def _columns(y: Any) -> tuple[list[Any], bool]:
 
 
 def _labels(problem: Problem, column: Any) -> FloatArray:
-    return records.signs(records.labels(column, problem.count))
+    return records.signs(records.labels(column, problem.records))
 
 
 def _check_loss(problem: Problem) -> None:

@@ -135,7 +135,7 @@ def frank_wolfe(
         plan = partial(_plan, steps=steps, radius=radius, oracle=oracle, record_loss=record_loss,
                        calibration=calibration)  # fmt: skip
     return solve(
-        NAME, plan, loss, set, X, y, budget=Budget(1.0, 0.5) if budget is None else budget,
+        NAME, plan, loss, set, X, y, budget=Budget(1.0, 0.01) if budget is None else budget,
         seed=seed, noise_precision=noise_precision, calibration=calibration, callback=callback,
         progress=progress, resume=resume, by_entries=by_entries,
     )  # fmt: skip

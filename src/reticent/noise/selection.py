@@ -264,7 +264,8 @@ def _choose(
         f"{noise.capitalize()}, scale {scale:.6g}",
         details=(directions,),
     )
-    guarantee = Guarantee([release], neighbours, window, seeded=source.seeded)
+    asked = None if budget is None else budget.delta
+    guarantee = Guarantee([release], neighbours, window, seeded=source.seeded, asked=asked)
     charge(guarantee, release.mechanism)
     return Selection(_select(values, scale, source, noise), guarantee)
 

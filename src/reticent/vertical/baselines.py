@@ -107,7 +107,7 @@ def one_shot_sketch(
             Release("noisy sketch of a column", curves.Gaussian(wide / scale), wide, words, count)
         )
         scales.append(scale)
-    guarantee = Guarantee(releases, budget.neighbours, seeded=source.seeded, lattice=lattice)
+    guarantee = Guarantee.of(budget, releases, seeded=source.seeded, lattice=lattice)
     if not guarantee.meets(budget):
         raise RuntimeError(f"calibration gave {guarantee}, which does not meet {budget}")
     charge(guarantee, "one-shot sketch")

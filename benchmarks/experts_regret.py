@@ -2,14 +2,15 @@
 
     python benchmarks/experts_regret.py [--largest 1e8] [--seeds 3]
 
-Three kinds of costs: one expert better by 2 sqrt(ln d/T), the gap that is hardest to find in time ("gap"); one expert better by 0.2
-("easy"); and two experts that take turns, where a leader without noise is always wrong ("turns"). Costs are 0 or 1. Cells with more than ``--largest`` costs (T times d) are
-left out. Regret is read off the costs: not private.
+Three kinds of costs: one expert better by 2 sqrt(ln d/T), the gap that is hardest to find in time ("gap"); one expert
+better by 0.2 ("easy"); and two experts that take turns, where a leader without noise is always wrong ("turns"). Costs
+are 0 or 1. Cells with more than ``--largest`` costs (T times d) are left out. Regret is read off the costs: not private.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 import os
 import time
@@ -50,7 +51,7 @@ def bound(learner: online.Experts, T: int) -> float:
     spread, wide = math.log(learner.dim), math.sqrt(2.0 * math.log(learner.dim))
     moved = 0.0
     edges = np.unique(np.round(np.geomspace(1, T, 200)).astype(int))
-    for left, right in zip(edges[:-1], edges[1:], strict=True):
+    for left, right in itertools.pairwise(edges):
         c, s = learner.rule.temperature(int(left)), learner.total.error(int(left))
         moved += (right - left) * min(1 / (8 * c) if c else math.inf, wide / (4 * s), 1.0)
     return learner.total.error(T) * wide + learner.rule.temperature(T) * spread + moved

@@ -1,8 +1,9 @@
 """Real tables for comparisons of accuracy: features between declared bounds, labels, at most 20,000 records.
 
-Files come from the folder that RETICENT_DATA names, else ``../shared/data`` beside the checkout; others are bundled with scikit-learn and River.
-Bounds of numeric columns are the smallest and largest value, rounded outward to one digit. They stand in for what an owner would know of
-the columns (ages up to 100, percentages) and are taken as public, the same for every entrant; words become columns of zeros and ones.
+Files come from the folder that RETICENT_DATA names, else ``../shared/data`` beside the checkout; others are bundled
+with scikit-learn and River. Bounds of numeric columns are the smallest and largest value, rounded outward to one digit.
+They stand in for what an owner would know of the columns (ages up to 100, percentages) and are taken as public, the
+same for every entrant; words become columns of zeros and ones.
 """
 
 from __future__ import annotations

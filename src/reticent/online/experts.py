@@ -1,9 +1,8 @@
 """Prediction with expert advice: exponentiated gradients on the simplex over a private running total of costs.
 
-The weights of experts are in proportion to exp(-total/temperature), total being the noisy sum of their costs. Noise of a
-total has the size of its largest coordinate only, sqrt(2 ln d) standard deviations, and it also keeps the leader from
-changing too often, as the temperature does: where there is enough of it the temperature is 0, and the noisy
-leader is followed. Derivation and proof of the regret bound: docs/algorithms/experts.md.
+The weights of experts are in proportion to exp(-total/temperature), total being the noisy sum of their costs. Noise
+hurts by its largest coordinate only, sqrt(2 ln d) standard deviations, and it also keeps the leader from changing too
+often, as the temperature does: where there is enough of it the temperature is 0, and the noisy leader is followed. Derivation and proof of the regret bound: docs/algorithms/experts.md.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 Three kinds of costs: one expert better by 2 sqrt(ln d/T), the gap that is hardest to find in time ("gap"); one expert
 better by 0.2 ("easy"); and two experts that take turns, where a leader without noise is always wrong ("turns"). Costs
-are 0 or 1. Cells with more than ``--largest`` costs (T times d) are left out. Regret is read off the costs: not private.
+are 0 or 1. Cells with more than ``--largest`` costs (T times d) are left out. Regret reads the costs: not private.
 """
 
 from __future__ import annotations

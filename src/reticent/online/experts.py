@@ -2,7 +2,9 @@
 
 The weights of experts are in proportion to exp(-total/temperature), total being the noisy sum of their costs. Noise
 hurts by its largest coordinate only, sqrt(2 ln d) standard deviations, and it also keeps the leader from changing too
-often, as the temperature does: where there is enough of it the temperature is 0, and the noisy leader is followed. Derivation and proof of the regret bound: docs/algorithms/experts.md.
+often, as the temperature does: where there is enough of it the temperature is 0, and the noisy leader is followed.
+
+Derivation and proof of the regret bound: docs/algorithms/experts.md.
 """
 
 from __future__ import annotations

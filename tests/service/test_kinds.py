@@ -65,7 +65,14 @@ def test_a_linear_stream(service: Service) -> None:
 def test_several_classes_and_categories(service: Service) -> None:
     client = service.client()
     colour = {"type": "category", "values": ["red", "green", "blue"]}
-    schema = {"target": "kind", "columns": {"a": NUMBER, "colour": colour, "kind": {"type": "category", "values": ["z", "x", "y"]}}}  # fmt: skip
+    schema = {
+        "target": "kind",
+        "columns": {
+            "a": NUMBER,
+            "colour": colour,
+            "kind": {"type": "category", "values": ["z", "x", "y"]},
+        },
+    }
     client.create(
         {"name": "classes", "kind": "logistic", "schema": schema, "budget": BUDGET, "seed": 2}
     )
@@ -91,7 +98,12 @@ def test_several_classes_and_categories(service: Service) -> None:
     assert stream["decision"]["coefficients"] == model.coef_.tolist()
     assert stream["classes"] == ["x", "y", "z"]
     answer = client.predict("classes", [{"a": 0.5, "colour": "red"}])
-    assert answer["predictions"] == model.predict(encoder.encode({"a": [0.5], "colour": ["red"]}, 1, labels=False).X).tolist()  # fmt: skip
+    assert (
+        answer["predictions"]
+        == model.predict(
+            encoder.encode({"a": [0.5], "colour": ["red"]}, 1, labels=False).X
+        ).tolist()
+    )
     assert np.sum(answer["probabilities"]) == pytest.approx(1.0)
 
 
@@ -122,10 +134,16 @@ def test_a_bandit_is_asked_and_told(service: Service) -> None:
     client = service.client()
     client.create(
         {
-            "name": "prices", "kind": "bandit", "budget": {"epsilon": 1.0, "delta": 1e-6}, "seed": 6,
-            "set": {"kind": "Simplex", "dim": 3}, "lipschitz": 1.0, "values": [0, 1], "patience": 5,
+            "name": "prices",
+            "kind": "bandit",
+            "budget": {"epsilon": 1.0, "delta": 1e-6},
+            "seed": 6,
+            "set": {"kind": "Simplex", "dim": 3},
+            "lipschitz": 1.0,
+            "values": [0, 1],
+            "patience": 5,
         }
-    )  # fmt: skip
+    )
     twin = bandit.ProjectionFreeBandit(
         sets.Simplex(3), reticent.Budget(1.0, 1e-6), 1.0, values=(0, 1), patience=5, seed=6
     )
@@ -202,7 +220,10 @@ def test_arrow_batches(service: Service) -> None:
     client.send_arrow("numbered", half[1], producer="p", sequence=1)
     old = client.send_arrow("numbered", half[0], producer="p", sequence=0)
     assert (old["accepted"], old["refused"]) == (0, 30)
-    assert client.stream("numbered")["decision"]["coefficients"] == client.stream("lines")["decision"]["coefficients"]  # fmt: skip
+    assert (
+        client.stream("numbered")["decision"]["coefficients"]
+        == client.stream("lines")["decision"]["coefficients"]
+    )
 
 
 def test_bad_arrow_is_refused_and_changes_nothing(service: Service) -> None:
@@ -219,14 +240,19 @@ def test_bad_arrow_is_refused_and_changes_nothing(service: Service) -> None:
         return out.getvalue()
 
     bodies = {
-        b"": 422, b"nonsense": 422, whole[:-40]: 422, whole[: len(whole) // 2]: 422,
+        b"": 422,
+        b"nonsense": 422,
+        whole[:-40]: 422,
+        whole[: len(whole) // 2]: 422,
         arrow_body(rows, compression="zstd"): 415,
         arrow_body([row | {"x": row["x"] | {"c": 1.0}} for row in rows]): 422,
         arrow_body([row | {"x": {"a": 0.5}} for row in rows]): 422,
         arrow_body([row | {"y": "perhaps"} for row in rows]): 422,
-        with_a([0.0] * 5 + [float("nan")]): 422, with_a([0.0] * 5 + [float("inf")]): 422,
-        with_a(["x"] * 6): 422, with_a([[1.0]] * 6): 422,
-    }  # fmt: skip
+        with_a([0.0] * 5 + [float("nan")]): 422,
+        with_a([0.0] * 5 + [float("inf")]): 422,
+        with_a(["x"] * 6): 422,
+        with_a([[1.0]] * 6): 422,
+    }
     for body, status in bodies.items():
         with pytest.raises(Problem) as caught:
             client.send_arrow("bad-arrow", body, key="k")
@@ -281,7 +307,7 @@ def test_costs_and_dry_runs_create_nothing(service: Service) -> None:
             "set": {"kind": "L2Ball", "dim": 2},
             "budget": {"epsilon": 1, "delta": 1e-6},
             "values": [0, 1],
-        },  # fmt: skip
+        },
     ):
         dry = client.dummy(asked, records=50)
         assert dry["made_up"]

@@ -12,6 +12,7 @@ back to what was committed. The commands are then tried one by one, so that one 
 from __future__ import annotations
 
 import logging
+import os
 import queue
 import sqlite3
 import threading
@@ -92,7 +93,6 @@ class Turn:
         self.heads: dict[str, Head] = {}
         self.moved: dict[str, Live] = {}
         self.made: list[Live] = []
-        self.after: list[Callable[[], None]] = []
 
     def stream(self, name: str) -> Live:
         """A stream by its name."""
@@ -295,15 +295,30 @@ class Engine:
                 self._set_back(turn)
             raise
         if changed:
-            self._number += 1
+            self._committed(charges)
+        self._reveal(turn)
+        return answers
+
+    def _committed(self, charges: int) -> None:
+        """Note a commit outside the store, before anyone sees what it published."""
+        self._number += 1
+        try:
             self.committed(self._number, charges)
+        except BaseException as error:
+            # What was committed must not be seen before the anchor knows of it. A process that ends here is
+            # one that was killed between the two, from which the next start goes on.
+            log.critical("the anchor cannot be written (%s): ending", error)
+            logging.shutdown()
+            os._exit(70)
+
+    def _reveal(self, turn: Turn) -> None:
+        """Let readers see what is durable. Nothing here may fail: there is no way back."""
         with self._guard:
             for live in turn.made:
                 self._known[live.row.name] = live
         for name, head in turn.heads.items():
             self._known[name].head = head
-        for name in turn.moved:
-            live = self._known[name]
+        for name, live in turn.moved.items():
             if live.runner is not None:
                 live.position = live.runner.position
             self._recent[name] = None
@@ -312,10 +327,10 @@ class Engine:
             self._known[self._recent.popitem(last=False)[0]].runner = None
         for name in turn.heads:
             for watcher in self._watchers:
-                watcher(self._known[name])
-        for action in turn.after:
-            action()
-        return answers
+                try:
+                    watcher(self._known[name])
+                except Exception as error:
+                    log.error("whoever waits for decisions could not be told: %s", error)
 
     def _set_back(self, turn: Turn) -> None:
         """Nothing of a transaction was kept: its runners are gone, and its streams are where they were."""
@@ -361,7 +376,7 @@ def _as_problem(error: Exception) -> Problem:
         return Problem(
             503,
             "store-failed",
-            "the store failed and nothing was changed; try again, and see the log",
+            "the store failed, and nothing of this request was published; try again, and see the log",
         )
     # the traceback names lines of code; exceptions of the library quote no records
     log.error("a command failed: %s", type(error).__name__, exc_info=error)

@@ -141,8 +141,10 @@ def _output(service: Service, live: Live, asked: str) -> OutputRow:
         raise Problem(
             404, "unknown-decision", "a decision has a number from 0 on, or is called latest"
         )
-    with service.engine.store.read() as rows:
-        found = rows.output(live.row.id, number)
+    found = None
+    if number <= live.head.number:  # what is committed but not yet published is nobody's business
+        with service.engine.store.read() as rows:
+            found = rows.output(live.row.id, number)
     if found is None:
         raise Problem(
             404,

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from scipy.stats import norm
 
 import reticent
+from reticent.erm._groups import Groups
 from reticent.estimators import (
     PrivateLasso,
     PrivateLinearRegression,
@@ -24,7 +25,7 @@ from reticent.estimators import (
     parameters,
 )
 from reticent.estimators import bounds as module
-from reticent.estimators.bounds import Search
+from reticent.estimators.bounds import Search, counted
 from reticent.estimators.class_counts import ClassCounts
 from reticent.noise import Source
 from reticent.privacy import (
@@ -58,12 +59,12 @@ def test_counts_move_by_what_is_stated(budget: Budget, monkeypatch: pytest.Monke
     X = rng.standard_normal((40, 3)) * 10.0 ** rng.integers(-3, 4, (40, 3))
     worst = 0.0
     for place in range(40):
-        present = np.ones(40, bool)
+        present = np.ones(40)
         other = X.copy()
         if budget.neighbours == "replace":
             other[place] = -X[(place + 7) % 40]
         else:
-            present[place] = False
+            present[place] = 0.0
         stages = []
         for table, mask in ((X, None), (other, present)):
             seen.clear()
@@ -251,7 +252,7 @@ def test_balanced_counts() -> None:
     weights = counts.factors(numbers, None, Source(0))
     assert weights.max() == 1.0
     assert np.allclose(weights, [0.05, 0.25, 1.0], rtol=0.5)
-    present = numbers != 2  # a null record is counted nowhere
+    present = counted(numbers != 2, None)  # a null record is counted nowhere
     assert counts.factors(numbers, present, Source(0))[2] == 1.0
     for budget, moved in zip(BUDGETS, (1.0, math.sqrt(2.0), 1.0, 2.0), strict=True):
         assert ClassCounts.of(budget, 3, "float").moved == pytest.approx(moved)
@@ -290,3 +291,25 @@ def test_pieces_cover_an_interval() -> None:
             place = int(module._power(np.array([sign * value]))[0])
             low, high = module._edges(place)
             assert low <= sign * value <= high
+
+
+def test_a_person_counts_once() -> None:
+    rng = np.random.default_rng(0)
+    ids = rng.integers(0, 6000, 20_000)
+    for most in (None, 2):
+        groups = Groups.of(ids, len(ids), most)
+        weights = counted(None, groups)
+        totals = np.bincount(ids, weights)
+        assert totals.max() <= 1.0
+        assert np.array_equal(weights * 2.0**20, np.floor(weights * 2.0**20))
+    X, y = table()
+    budget = Budget(1.0, 1e-6)
+    model = PrivateLinearRegression(feature_norm="private", label_bounds="private", random_state=0)
+    with Ledger(budget, unit="person") as ledger:
+        model.fit(X, y, groups=ids)
+    assert len(ledger.entries) == 1
+    assert model.guarantee_.unit == "person"
+    assert model.guarantee_.meets(budget)
+    classifier = PrivateLogisticRegression(feature_norm="private", class_weight="balanced",
+                                           classes=[False, True], random_state=0)  # fmt: skip
+    assert classifier.fit(X, y > 40, groups=ids).guarantee_.meets(budget)

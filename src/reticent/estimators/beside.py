@@ -50,6 +50,7 @@ def reserve(
             (*releases, *fit.guarantee.releases),
             lattice=fit.guarantee.lattice,
             caveats=fit.guarantee.caveats,
+            unit=fit.guarantee.unit,
         )
         excess = whole.epsilon(budget.delta) - budget.epsilon
         if excess <= 1e-12 * budget.epsilon:

@@ -21,6 +21,7 @@ import scipy.sparse as sp
 from scipy.special import ndtri
 
 from reticent._checks import FloatArray
+from reticent.erm._groups import Groups
 from reticent.noise import Source, release
 from reticent.privacy import Budget, Gaussian, Laplace, Release
 from reticent.privacy.curve import Curve
@@ -204,15 +205,15 @@ class Search:
 
     # Finding --------------------------------------------------------------------------------------
 
-    def intervals(self, X: Any, present: Any, source: Source, *, least: float = 0.0) -> Columns:
+    def intervals(self, X: Any, weights: Any, source: Source, *, least: float = 0.0) -> Columns:
         """Low and high of every column; equal where no record stands out, or only zeros do.
 
         Parameters
         ----------
         X : array or CSR matrix of shape (n, columns)
             Finite.
-        present : array of bool, or None
-            Records that count; the others are null records. None: all do.
+        weights : array or None
+            How much each record counts, from :func:`counted`; 0 is the null record. None: 1 each.
         source : Source
             Where the noise comes from. What :attr:`releases` says must have been charged.
         least : float
@@ -222,7 +223,7 @@ class Search:
         scale = self._scales(False)[0]
         counts = np.empty((columns, 2 * _POWERS + 1))
         for j in range(columns):
-            counts[j] = np.bincount(_power(_column(X, j, present)), minlength=2 * _POWERS + 1)
+            counts[j] = np.bincount(_power(_column(X, j)), weights, 2 * _POWERS + 1)
         seen = self._noisy(counts, scale, source)
         far = _threshold(self.noise, counts.size, _RARE_FAR)
         lows, highs = np.zeros(columns), np.zeros(columns)
@@ -232,19 +233,19 @@ class Search:
                 lows[j], highs[j] = _edges(found[0])[0], _edges(found[1])[1]
         known = Columns(lows, highs, lows, np.zeros(columns))
         for scale in self._scales(False)[1:]:
-            known = self._zoom(X, present, source, known, scale, least * count)
+            known = self._zoom(X, weights, source, known, scale, least * count)
         return known
 
     def _zoom(
-        self, X: Any, present: Any, source: Source, known: Columns, scale: float, beyond: float
+        self, X: Any, weights: Any, source: Source, known: Columns, scale: float, beyond: float
     ) -> Columns:
         """The intervals cut to the pieces that stand out of the noise."""
         lows, highs = known.low, known.high
         counts = np.zeros((self.columns, PIECES))
         for j in range(self.columns):
             if lows[j] < highs[j]:
-                places = _piece(_column(X, j, present), lows[j], highs[j])
-                counts[j] = np.bincount(places, minlength=PIECES)
+                places = _piece(_column(X, j), lows[j], highs[j])
+                counts[j] = np.bincount(places, weights, PIECES)
         seen = self._noisy(counts, scale, source)
         near = _threshold(self.noise, counts.size, _RARE_NEAR)
         new_lows, new_highs = lows.copy(), highs.copy()
@@ -259,13 +260,11 @@ class Search:
                 deviations[j] = 2.0 * deviation * (0.5 * highs[j] - 0.5 * lows[j])
         return Columns(new_lows, new_highs, means, deviations)
 
-    def norm(self, sizes: FloatArray, present: Any, source: Source) -> float | None:
+    def norm(self, sizes: FloatArray, weights: Any, source: Source) -> float | None:
         """A bound that few of these sizes exceed; None where nothing stands out of the noise."""
         sizes = np.minimum(sizes, np.finfo(np.float64).max)
-        if present is not None:
-            sizes = sizes[present]
         first, *finer = self._scales(True)
-        counts = np.bincount(_power(sizes) - _POWERS, minlength=_POWERS + 1).astype(np.float64)
+        counts = np.bincount(_power(sizes) - _POWERS, weights, _POWERS + 1).astype(np.float64)
         seen = self._noisy(counts[None, :], first, source)[0]
         far = _threshold(self.noise, counts.size, _RARE_FAR)
         near = _threshold(self.noise, PIECES, _RARE_NEAR)
@@ -274,7 +273,7 @@ class Search:
         for scale in finer:
             counts = np.zeros((1, PIECES))
             if high > 0.0:
-                counts[0] = np.bincount(_piece(sizes, 0.0, high), minlength=PIECES)
+                counts[0] = np.bincount(_piece(sizes, 0.0, high), weights, PIECES)
             seen = self._noisy(counts, scale, source)[0]
             found = _ends(seen, scale, near, self.noise, _FEW * max(float(seen.sum()), 0.0))
             if found is not None:
@@ -288,9 +287,28 @@ class Search:
         return seen.reshape(counts.shape)
 
 
-def _column(X: Any, j: int, present: Any) -> FloatArray:
-    values = X[:, [j]].toarray()[:, 0] if sp.issparse(X) else X[:, j]
-    return np.asarray(values if present is None else values[present])
+def counted(given: Any, groups: Groups | None) -> Any:
+    """How much each record counts: nothing if its weight is 0, and of a person's m records 1/m each.
+
+    Rounded down to multiples of 2^-20, so that sums of them are exact and a person counts 1 at most.
+
+    Parameters
+    ----------
+    given : array or None
+        Weights of the records, of which 0 marks null records.
+    groups : Groups or None
+        Persons, where these are protected.
+    """
+    present = None if given is None else (np.asarray(given) > 0.0).astype(np.float64)
+    if groups is None:
+        return present
+    # of whom the first records count in full, the factors are 1 and add up to max_records
+    shares = np.floor(groups.factors / groups.most * 2.0**20) * 2.0**-20
+    return shares if present is None else shares * present
+
+
+def _column(X: Any, j: int) -> FloatArray:
+    return np.asarray(X[:, [j]].toarray()[:, 0] if sp.issparse(X) else X[:, j])
 
 
 def _power(values: FloatArray) -> Any:

@@ -66,20 +66,19 @@ class ClassCounts:
         words = "Laplace, scale" if pure else "Gaussian, standard deviation"
         return Release("counts of the classes", curve, self.moved, f"{words} {self.scale:.6g}")
 
-    def factors(self, numbers: Any, present: Any, source: Source) -> FloatArray:
+    def factors(self, numbers: Any, weights: Any, source: Source) -> FloatArray:
         """A weight for each class in (0, 1]: the smallest count over its own.
 
         Parameters
         ----------
         numbers : array of int
             The class of each record.
-        present : array of bool, or None
-            Records that count; the others are null records. None: all do.
+        weights : array or None
+            How much each record counts, from `reticent.estimators.bounds.counted`. None: 1 each.
         source : Source
             Where the noise comes from. The release must have been charged.
         """
-        kept = numbers if present is None else numbers[present]
-        counts = np.bincount(kept, minlength=self.classes).astype(np.float64)
+        counts = np.bincount(numbers, weights, self.classes).astype(np.float64)
         seen = noisy_release.noisy(
             counts, self.scale, source, noise=self.noise, precision=self.precision
         )

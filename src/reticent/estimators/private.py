@@ -11,10 +11,9 @@ makes ``(1 + t^2)(p + 1/t^2)`` least: the variance of the noise in a prediction,
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -23,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from reticent import _checks
 from reticent.erm import Fit
+from reticent.erm._groups import Groups
 from reticent.estimators import parameters
 from reticent.estimators.beside import reserve
 from reticent.estimators.bounds import Search
@@ -57,6 +57,21 @@ class Table:
     weights: FloatArray | None
     weight_bound: float
     scaled: int  # how many rows were clipped
+    groups: Groups | None = None  # where persons are protected
+
+    @property
+    def public(self) -> int:
+        """Number of records, or of persons where these are protected."""
+        return self.count if self.groups is None else self.groups.count
+
+    @property
+    def unit(self) -> str:
+        return "record" if self.groups is None else "person"
+
+    @property
+    def weighting(self) -> dict[str, Any]:
+        """How records count, for a solver."""
+        return {"weights": self.weights, "weight_bound": self.weight_bound, "groups": self.groups}
 
     @property
     def count(self) -> int:
@@ -142,18 +157,20 @@ class PrivateEstimator(Face):
                 f"records weighted, weights within [0, {table.weight_bound:g}]; the null record has "
                 "weight 0"
             )
+        if table.groups is not None:
+            lines.append(table.groups.words)
         return tuple(lines)
 
-    def _search(self, budget: Budget, X: Any, share: float) -> Search | None:
+    def _search(self, budget: Budget, count: int, columns: int, share: float) -> Search | None:
         """How bounds of the features will be found; None where they are stated."""
         if self.feature_norm != parameters.PRIVATE:  # type: ignore[attr-defined]
             return None
         return Search.of(
-            budget, X.shape[0], X.shape[1], rows=True, share=share,
+            budget, count, columns, rows=True, share=share,
             precision=self.noise_precision,  # type: ignore[attr-defined]
         )  # fmt: skip
 
-    def _set_units(self, X: Any, present: Any, search: Search | None, source: Source) -> None:
+    def _set_units(self, X: Any, counts: Any, search: Search | None, source: Source) -> None:
         """Of the features: as stated, or as found."""
         if search is None:
             self._units = Units(
@@ -162,11 +179,11 @@ class PrivateEstimator(Face):
             return
         units = Units(1.0)
         if search.columns:
-            units = Units.of(search.intervals(X, present, source), 1.0, sp.issparse(X))
-        norm = search.norm(self._sizes(units.scaled(X)), present, source)
+            units = Units.of(search.intervals(X, counts, source), 1.0, sp.issparse(X))
+        norm = search.norm(self._sizes(units.scaled(X)), counts, source)
         if norm is None:
             raise NothingFound("feature_norm")
-        self._units = dataclasses.replace(units, norm=norm)
+        self._units = replace(units, norm=norm)
 
     def _sizes(self, X: Any) -> FloatArray:
         """What is bounded of every row."""
@@ -180,6 +197,7 @@ class PrivateEstimator(Face):
         weighted: bool,
         most: float,
         labels: Any,
+        groups: Groups | None,
     ) -> Guarantee:
         """Charge the fit and what is released beside it; the fit's budget is what is left then."""
         budget: Budget = common["budget"]
@@ -187,7 +205,7 @@ class PrivateEstimator(Face):
         # of the same kind, for a solver may go another way with a sparse matrix
         blank = (sp.csr_array if sp.issparse(X) else np.zeros)((X.shape[0], X.shape[1] + (t > 0.0)))
         weights = np.zeros(X.shape[0]) if weighted else None
-        table = Table(blank, self._row_norm(t), t, weights, most, 0)
+        table = Table(blank, self._row_norm(t), t, weights, most, 0, groups)
 
         def rehearse(rest: Budget) -> Fit:
             quiet = {**common, "budget": rest, "seed": 0, "progress": False}
@@ -195,7 +213,7 @@ class PrivateEstimator(Face):
 
         rest, whole = reserve(budget, beside, rehearse)
         common["budget"] = rest
-        whole = with_remarks(dataclasses.replace(whole, seeded=common["seed"] is not None))
+        whole = with_remarks(replace(whole, seeded=common["seed"] is not None))
         charge(whole, f"{type(self).__name__} with {beside[0].mechanism}")
         return whole
 
@@ -222,7 +240,7 @@ class PrivateEstimator(Face):
         made = with_details(fit.guarantee, self._facts(table))
         if whole is not None:
             beside = whole.releases[: -len(made.releases)]
-            made = dataclasses.replace(whole, releases=beside + made.releases)
+            made = replace(whole, releases=beside + made.releases)
         self.guarantee_ = made
         self.settings_ = dict(fit.trace.settings)
         return np.atleast_2d(np.asarray(fit.point))

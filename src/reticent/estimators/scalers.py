@@ -17,9 +17,10 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from reticent import _checks
+from reticent.erm._groups import Groups
 from reticent.erm._sums import UNIT, UNITS, weighted_rows
 from reticent.estimators import parameters
-from reticent.estimators.bounds import Search
+from reticent.estimators.bounds import Search, counted
 from reticent.estimators.charged import Charged
 from reticent.estimators.face import Face, FloatArray, with_details
 from reticent.noise import Source, release
@@ -172,12 +173,23 @@ class PrivateScaler(_Scaler, Charged):
         self.noise_precision = noise_precision
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Release the moments. Each call spends the budget."""
-        with self._all_or_nothing():
-            return self._fit(X)
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
+        """Release the moments. Each call spends the budget.
 
-    def _fit(self, X: Any) -> Self:
+        Parameters
+        ----------
+        X : array
+            The records.
+        y : ignored
+        groups : array, optional
+            An id of its person for each record. All records of one person are then protected
+            together; each of a person's m records has the weight 1/m, and the moments are means over
+            persons, whose number is public.
+        """
+        with self._all_or_nothing():
+            return self._fit(X, groups)
+
+    def _fit(self, X: Any, groups: Any) -> Self:
         names = ("epsilon", "delta", "neighbours")
         values = parameters.checked({name: getattr(self, name) for name in names})
         budget = Budget(values["epsilon"], values["delta"], values["neighbours"])
@@ -188,12 +200,15 @@ class PrivateScaler(_Scaler, Charged):
         else:
             parameters.warn_of_defaults({"bounds": self.bounds})
             X = self._declare(X)
-        count, columns = X.shape
+        persons = Groups.of(groups, len(X), None)
+        weights = np.ones(len(X)) if persons is None else persons.factors
+        count, columns = len(X) if persons is None else persons.count, X.shape[1]
         source = Source(Face._seed(self))  # type: ignore[arg-type]
         noise = "gaussian" if budget.delta > 0.0 else "gamma"
         search = None
         if private:
             search = Search.of(budget, count, columns, share=_SHARE, precision=self.noise_precision)
+        # A person's average of such vectors is no longer, nor are two averages farther apart.
         # A record adds v and v^2, each of norm at most sqrt(p); of two that replace each other the
         # squares differ by sqrt(p) at most, for they are all in [0, 1].
         first, second = budget.sensitivity(1.0), 1.0
@@ -216,10 +231,13 @@ class PrivateScaler(_Scaler, Charged):
             "sums of features and of their squares", curve, moved, f"{words} {scale:.6g}"
         )
         beside = () if search is None else search.releases
-        guarantee = Guarantee.of(budget, [*beside, item], seeded=source.seeded, lattice=lattice)
+        unit = "record" if persons is None else "person"
+        guarantee = Guarantee.of(
+            budget, [*beside, item], seeded=source.seeded, lattice=lattice, unit=unit
+        )
         charge(guarantee, "private scaler")
         if search is not None:
-            found = search.intervals(X, None, source)
+            found = search.intervals(X, counted(None, persons), source)
             self.data_low_, self.data_high_ = found.low, found.high
         # halves, for found bounds may be farther apart than a double can say
         half = 0.5 * self.data_high_ - 0.5 * self.data_low_
@@ -228,8 +246,7 @@ class PrivateScaler(_Scaler, Charged):
         half = np.where(empty, 1.0, half)
         inside = 0.5 * np.clip(X, self.data_low_, self.data_high_)
         V = np.clip((inside - 0.5 * center) / (0.5 * half), -1.0, 1.0)
-        ones = np.ones(count)
-        sums = np.concatenate([weighted_rows(V, ones), weighted_rows(np.square(V), ones)])
+        sums = np.concatenate([weighted_rows(V, weights), weighted_rows(np.square(V), weights)])
         seen = release.noisy(sums, scale, source, noise=noise, precision=self.noise_precision)
         mean = np.clip(seen[:columns] / count, -1.0, 1.0)
         variance = seen[columns:] / count - mean * mean
@@ -239,7 +256,10 @@ class PrivateScaler(_Scaler, Charged):
         self.scale_ = half * np.sqrt(np.clip(variance, max(doubt, _LEAST**2), 1.0))
         self.center_[empty], self.scale_[empty] = center[empty], 1.0
         which = "declared" if search is None else "found"
-        lines = (f"features clipped to bounds that were {which}, then scaled to [-1, 1]",)
+        lines: tuple[str, ...] = (
+            f"features clipped to bounds that were {which}, then scaled to [-1, 1]",
+        )
+        lines += () if persons is None else (persons.words,)
         self.guarantee_ = with_details(guarantee, lines)
         return self
 

@@ -227,7 +227,7 @@ class Mechanism(ABC):
         """Scales that have been computed."""
         return {}
 
-    @property
+    @cached_property
     def record_sensitivity(self) -> float:
         """How far one record moves the total, in the Euclidean norm."""
         return self.budget.sensitivity(self.norm) if self.sensitivity is None else self.sensitivity

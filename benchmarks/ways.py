@@ -107,7 +107,17 @@ def learn() -> Way:
 
     def run() -> None:
         out = str(folder / f"out{next(number)}")
-        command("learn", str(table), "--schema", str(schema), "--out", out, "--horizon", "1000", "--quiet")
+        command(
+            "learn",
+            str(table),
+            "--schema",
+            str(schema),
+            "--out",
+            out,
+            "--horizon",
+            "1000",
+            "--quiet",
+        )
         assert (Path(out) / "model.json").exists()
 
     return run

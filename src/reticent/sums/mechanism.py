@@ -25,6 +25,7 @@ from reticent._checks import FloatArray
 from reticent.noise import lattice
 from reticent.privacy import Budget, Guarantee
 from reticent.privacy.budget import OLDEST
+from reticent.privacy.participation import ONE_RECORD, Participation
 from reticent.sums.process import Process
 
 NOISES = ("gaussian", "laplace", "gamma")
@@ -34,27 +35,6 @@ _BLOCK = 65536  # numbers of noise drawn at a time: some 512 kB, which stays in 
 _EXACT = 2.0**60  # a total kept in whole steps stays below this
 _CARRIED = 2.0**50  # and one whose high part is carried away between blocks below this
 _FIRST_EPOCH = 256
-
-
-@dataclass(frozen=True)
-class Participation:
-    """How often what is protected contributes: by default one record, once.
-
-    Parameters
-    ----------
-    max_records : int
-        Upper bound on the number of records that belong to what is protected.
-
-    Examples
-    --------
-    >>> Participation()
-    Participation(max_records=1)
-    """
-
-    max_records: int = 1
-
-    def __post_init__(self) -> None:
-        _checks.integer(self.max_records, "max_records", low=1, high=1)
 
 
 @dataclass(frozen=True)
@@ -82,7 +62,7 @@ class Mechanism(ABC):
     records : int, optional
         Upper bound on the number of records in the exact total, where a contribution is the sum of several.
     participation : Participation
-        How often what is protected contributes.
+        How many records are protected together, and how far apart they are; by default one.
 
     Examples
     --------
@@ -105,7 +85,7 @@ class Mechanism(ABC):
     noise_precision: str = "lattice"
     sensitivity: float | None = None
     records: int | None = None
-    participation: Participation = Participation()
+    participation: Participation = ONE_RECORD
 
     noises: ClassVar[tuple[str, ...]] = NOISES
     forgets: ClassVar[bool] = False
@@ -114,6 +94,8 @@ class Mechanism(ABC):
     """Whether it can make use of a promise that fades."""
     expires: ClassVar[bool] = False
     """Whether nothing at all is promised after the window."""
+    counts_persons: ClassVar[bool] = False
+    """Whether it knows what several records of one person cost together."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.budget, Budget):
@@ -151,6 +133,11 @@ class Mechanism(ABC):
             raise ValueError(
                 f"{self.kind} has no promise that fades and cannot use fade={self.budget.fade}; "
                 "use Correlated, or a budget with a window or without"
+            )
+        if self.participation != ONE_RECORD and not self.counts_persons:
+            raise ValueError(
+                f"{self.kind} counts one record of a person, got {self.participation}; leave "
+                "participation out"
             )
 
     # What a mechanism provides ---------------------------------------------------------------------

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from reticent import _checks
 from reticent.erm import Fit
+from reticent.erm._groups import Groups
 from reticent.estimators import parameters
 from reticent.estimators.face import ROOM, Face, FloatArray, with_details
 from reticent.losses import ClipCounts
@@ -42,6 +43,21 @@ class Table:
     weights: FloatArray | None
     weight_bound: float
     scaled: int  # how many rows were clipped
+    groups: Groups | None = None  # where persons are protected
+
+    @property
+    def public(self) -> int:
+        """Number of records, or of persons where these are protected."""
+        return self.count if self.groups is None else self.groups.count
+
+    @property
+    def unit(self) -> str:
+        return "record" if self.groups is None else "person"
+
+    @property
+    def weighting(self) -> dict[str, Any]:
+        """How records count, for a solver."""
+        return {"weights": self.weights, "weight_bound": self.weight_bound, "groups": self.groups}
 
     @property
     def count(self) -> int:
@@ -95,6 +111,11 @@ class PrivateEstimator(Face):
         rows, scaled = with_constant(X, self._norm, t)
         return Table(rows, math.hypot(1.0, t) * ROOM, t, weights, bound, scaled)
 
+    def _of_persons(self, table: Table, groups: Any) -> Table:
+        """The table with its persons, where ids were given."""
+        found = Groups.of(groups, table.count, self.max_records)  # type: ignore[attr-defined]
+        return replace(table, groups=found)
+
     def _weights(
         self, sample_weight: Any, count: int, factors: FloatArray | None, most: float
     ) -> tuple[FloatArray | None, float]:
@@ -117,6 +138,8 @@ class PrivateEstimator(Face):
                 f"records weighted, weights within [0, {table.weight_bound:g}]; the null record has "
                 "weight 0"
             )
+        if table.groups is not None:
+            lines.append(table.groups.words)
         return tuple(lines)
 
     def _publish(self, fit: Fit, table: Table) -> FloatArray:

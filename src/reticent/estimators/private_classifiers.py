@@ -41,7 +41,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         """The loss for objective perturbation; the plain one for other solvers."""
         raise NotImplementedError
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Learn from a table. Each call is a release of its own and spends the whole budget.
 
         Parameters
@@ -50,6 +50,9 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
             Records (an array, a data frame or a sparse matrix) and their labels.
         sample_weight : array, optional
             Clipped to [0, ``weight_bound``].
+        groups : array, optional
+            An id of its person for each record (whole numbers, text or bytes). All records of one person
+            are then protected together, and the number of persons is public.
         """
         with self._all_or_nothing():
             X, y = self._checked(X, y, reset=True)
@@ -60,7 +63,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
                 warnings.warn(LEAK, PrivacyLeakWarning, stacklevel=2)
             factors, most = class_factors(self.class_weight, self.classes_, numbers)  # type: ignore[attr-defined]
             common = self._common()
-            table = self._table(X, sample_weight, factors, most)
+            table = self._of_persons(self._table(X, sample_weight, factors, most), groups)
             with remarked(*((LEAK,) if declared is None else ())):
                 fit = self._solve(table, numbers, common)
             weights = self._publish(fit, table)
@@ -76,7 +79,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         if asked == "auto":
             noise = "Gamma" if common["budget"].delta == 0.0 else "Gaussian"
             self.solver_reason_ = (
-                f"a smooth loss of a margin with {table.count} records and {table.columns} columns: one "
+                f"a smooth loss of a margin with {table.public} {table.unit}s and {table.columns} columns: one "
                 f"{noise} linear term for each classifier, whose noise does not grow with the number "
                 "of steps"
             )
@@ -86,17 +89,17 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
                 Y = np.where(numbers[:, None] == np.arange(count), 1.0, -1.0)
             return erm.objective_perturbation(
                 self._loss(table.norm, plain=False), None, table.rows, Y,
-                regularizer=self.regularizer, weights=table.weights,  # type: ignore[attr-defined]
-                weight_bound=table.weight_bound, **common,
+                regularizer=self.regularizer, **table.weighting, **common,  # type: ignore[attr-defined]
             )  # fmt: skip
-        weighted = table.weights is not None and asked != "gradient-descent"
+        weighted = not (table.weights is None and table.groups is None)
+        weighted = weighted and asked != "gradient-descent"
         if count > 2 or weighted or self.regularizer is not None:  # type: ignore[attr-defined]
             raise ValueError(
                 f"solver={asked!r} takes two classes and no regularizer, and only "
-                f"'gradient-descent' of the others takes weights; use solver={OBJECTIVE!r}"
+                f"'gradient-descent' of the others takes weights or groups; use solver={OBJECTIVE!r}"
             )
-        if table.weights is not None:
-            common |= {"weights": table.weights, "weight_bound": table.weight_bound}
+        if asked == "gradient-descent":
+            common |= table.weighting
         loss = self._loss(table.norm, plain=True)
         return _OTHERS[asked](loss, None, table.rows, 2.0 * numbers - 1.0, **common)
 
@@ -135,6 +138,9 @@ class PrivateLogisticRegression(PrivateClassifier):
         private counts and is refused.
     weight_bound : float
         What ``sample_weight`` is clipped to, from above; noise is proportional to it.
+    max_records : int, optional
+        How many of a person's records count, the first ones, where ``fit`` is given ``groups``; by
+        default each of a person's m records has the weight 1/m.
     noise_precision : {"lattice", "float"}
         "float" is for simulations.
     verbose : int
@@ -185,6 +191,7 @@ class PrivateLogisticRegression(PrivateClassifier):
         solver: str = "auto",
         class_weight: Any = None,
         weight_bound: float = 1.0,
+        max_records: int | None = None,
         noise_precision: str = "lattice",
         verbose: int = 0,
         random_state: Any = None,
@@ -201,6 +208,7 @@ class PrivateLogisticRegression(PrivateClassifier):
         self.solver = solver
         self.class_weight = class_weight
         self.weight_bound = weight_bound
+        self.max_records = max_records
         self.noise_precision = noise_precision
         self.verbose = verbose
         self.random_state = random_state
@@ -232,7 +240,7 @@ class PrivateLinearSVC(PrivateClassifier):
         The hinge's kink is a parabola over margins from 1 - width to 1: noise needs a smooth loss.
     epsilon, delta, neighbours, feature_norm, classes, fit_intercept, intercept_scaling, regularizer
         As in `PrivateLogisticRegression`, as are ``solver``, ``class_weight``, ``weight_bound``,
-        ``noise_precision``, ``verbose`` and ``random_state``.
+        ``max_records``, ``noise_precision``, ``verbose`` and ``random_state``.
 
     Attributes
     ----------
@@ -265,6 +273,7 @@ class PrivateLinearSVC(PrivateClassifier):
         solver: str = "auto",
         class_weight: Any = None,
         weight_bound: float = 1.0,
+        max_records: int | None = None,
         noise_precision: str = "lattice",
         verbose: int = 0,
         random_state: Any = None,
@@ -281,6 +290,7 @@ class PrivateLinearSVC(PrivateClassifier):
         self.solver = solver
         self.class_weight = class_weight
         self.weight_bound = weight_bound
+        self.max_records = max_records
         self.noise_precision = noise_precision
         self.verbose = verbose
         self.random_state = random_state

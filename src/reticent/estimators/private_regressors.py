@@ -39,7 +39,7 @@ _MOST_COLUMNS = 2000
 class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
     """What the two regressors share."""
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Learn from a table. Each call is a release of its own and spends the whole budget.
 
         Parameters
@@ -48,12 +48,15 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
             Records (an array, a data frame or a sparse matrix) and their labels.
         sample_weight : array, optional
             Clipped to [0, ``weight_bound``].
+        groups : array, optional
+            An id of its person for each record (whole numbers, text or bytes). All records of one person
+            are then protected together, and the number of persons is public.
         """
         with self._all_or_nothing():
             X, y = self._features(X, y, reset=True, numeric=True)
             labels, beyond = self._to_unit(column_or_1d(y, warn=True))
             common = self._common()
-            table = self._table(X, sample_weight, None, 1.0)
+            table = self._of_persons(self._table(X, sample_weight, None, 1.0), groups)
             fit = self._solve(table, labels, common)
             weights = self._publish(fit, table)
             coefficients, intercepts = self._coefficients(weights, table)
@@ -64,21 +67,30 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
     def _solve(self, table: Table, labels: FloatArray, common: dict[str, Any]) -> erm.Fit:
         raise NotImplementedError
 
-    def _squared(self, table: Table, labels: FloatArray) -> tuple[Squared, Any, FloatArray]:
-        """The loss and the records; weights go into records and labels as their square roots."""
+    def _squared(
+        self, table: Table, labels: FloatArray
+    ) -> tuple[Squared, Any, FloatArray, dict[str, Any]]:
+        """The loss, the records and how they count.
+
+        Weights go into records and labels as their square roots, unless persons are protected.
+        """
+        if table.groups is not None:
+            return Squared(feature_norm=table.norm), table.rows, labels, table.weighting
         size = math.sqrt(table.weight_bound)
         loss = Squared(feature_norm=size * table.norm, label_bounds=(-size, size))
         if table.weights is None:
-            return loss, table.rows, labels
+            return loss, table.rows, labels, {}
         roots = np.sqrt(table.weights)
         rows = table.rows
         rows = sp.csr_array(sp.diags_array(roots) @ rows) if sp.issparse(rows) else (
             rows * roots[:, None]
         )  # fmt: skip
-        return loss, rows, labels * roots
+        return loss, rows, labels * roots, {}
 
 
-def products_survive(budget: Budget, count: int, columns: int) -> tuple[bool, str]:
+def products_survive(
+    budget: Budget, count: int, columns: int, unit: str = "record"
+) -> tuple[bool, str]:
     """Whether noise leaves A'A useful, and a sentence that says so. Reads public numbers only.
 
     The noise's largest eigenvalue is about ``2 sqrt(p) F^2 / mu``, and A'A has the mean eigenvalue
@@ -92,7 +104,7 @@ def products_survive(budget: Budget, count: int, columns: int) -> tuple[bool, st
         return False, f"{columns} columns are too many for a matrix of products"
     fine = _SPREAD * edge < mean
     words = f"noise of norm {edge:.3g} on A'A is {'' if fine else 'not '}small beside its mean"
-    return fine, f"{words} eigenvalue {mean:.3g} ({count} records, {columns} columns)"
+    return fine, f"{words} eigenvalue {mean:.3g} ({count} {unit}s, {columns} columns)"
 
 
 class PrivateLinearRegression(PrivateRegressor):
@@ -112,6 +124,9 @@ class PrivateLinearRegression(PrivateRegressor):
     intercept_scaling : float, optional
         As there, but for the default, which is the best for sufficient statistics: about
         ``(2 p) ** -0.25``.
+    max_records : int, optional
+        How many of a person's records count, the first ones, where ``fit`` is given ``groups``; by
+        default each of a person's m records has the weight 1/m.
     regularizer : float, optional
         A fixed ridge of the summed loss, labels and features scaled. By default sufficient
         statistics choose it after the release, from what was released. Asking for one with "auto"
@@ -152,6 +167,7 @@ class PrivateLinearRegression(PrivateRegressor):
         regularizer: float | None = None,
         solver: str = "auto",
         weight_bound: float = 1.0,
+        max_records: int | None = None,
         noise_precision: str = "lattice",
         verbose: int = 0,
         random_state: Any = None,
@@ -166,6 +182,7 @@ class PrivateLinearRegression(PrivateRegressor):
         self.regularizer = regularizer
         self.solver = solver
         self.weight_bound = weight_bound
+        self.max_records = max_records
         self.noise_precision = noise_precision
         self.verbose = verbose
         self.random_state = random_state
@@ -180,7 +197,9 @@ class PrivateLinearRegression(PrivateRegressor):
         asked = _checks.choice(self.solver, "solver", LINEAR_SOLVERS)
         self.solver_, self.solver_reason_ = asked, "asked for"
         if asked == "auto":
-            fine, words = products_survive(common["budget"], table.count, table.columns)
+            fine, words = products_survive(
+                common["budget"], table.public, table.columns, table.unit
+            )
             # Without delta every step of a descent would pay in full, and one release is better.
             pure = common["budget"].delta == 0.0 or self.regularizer is not None
             self.solver_ = "objective-perturbation" if pure else "gradient-descent"
@@ -188,23 +207,23 @@ class PrivateLinearRegression(PrivateRegressor):
             self.solver_reason_ = words
         if self.solver_ in (STATISTICS, "adassp"):
             method = "adassp" if self.solver_ == "adassp" else "joint"
-            loss, rows, targets = self._squared(table, labels)
+            loss, rows, targets, weighting = self._squared(table, labels)
             return erm.sufficient_statistics(
-                loss, None, rows, targets, method=method, regularizer=self.regularizer, **common
-            )
+                loss, None, rows, targets, method=method, regularizer=self.regularizer,
+                **weighting, **common,
+            )  # fmt: skip
         huber = Huber(1.0, feature_norm=table.norm)
         if self.solver_ == "objective-perturbation":
             return erm.objective_perturbation(
                 huber, None, table.rows, labels, regularizer=self.regularizer,
-                weights=table.weights, weight_bound=table.weight_bound, **common,
+                **table.weighting, **common,
             )  # fmt: skip
         if self.regularizer is not None:
             raise ValueError(
                 f"solver={self.solver_!r} takes no regularizer; use solver={STATISTICS!r}"
             )
         return erm.gradient_descent(
-            huber, None, table.rows, labels, weights=table.weights,
-            weight_bound=table.weight_bound, **common,
+            huber, None, table.rows, labels, **table.weighting, **common,
         )  # fmt: skip
 
 
@@ -222,6 +241,9 @@ class PrivateLasso(PrivateRegressor):
         nothing else about a record matters.
     steps : int, optional
         Of Frank-Wolfe; by default as many as balance the two parts of the bound on the excess risk.
+    max_records : int, optional
+        How many of a person's records count, the first ones, where ``fit`` is given ``groups``; by
+        default each of a person's m records has the weight 1/m.
     solver : {"auto", "frank-wolfe", "sufficient-statistics"}
         "auto" takes sufficient statistics where there are few features and many records, else
         Frank-Wolfe.
@@ -259,6 +281,7 @@ class PrivateLasso(PrivateRegressor):
         steps: int | None = None,
         solver: str = "auto",
         weight_bound: float = 1.0,
+        max_records: int | None = None,
         noise_precision: str = "lattice",
         verbose: int = 0,
         random_state: Any = None,
@@ -273,6 +296,7 @@ class PrivateLasso(PrivateRegressor):
         self.steps = steps
         self.solver = solver
         self.weight_bound = weight_bound
+        self.max_records = max_records
         self.noise_precision = noise_precision
         self.verbose = verbose
         self.random_state = random_state
@@ -307,17 +331,19 @@ class PrivateLasso(PrivateRegressor):
         given = self.radius
         radius = None if given is None else parameters.CHECKS["radius"](given, "radius")
         ball = L1Ball(table.columns, 1.0 if radius is None else radius)
-        loss, rows, targets = self._squared(table, labels)
+        loss, rows, targets, weighting = self._squared(table, labels)
         self.solver_, self.solver_reason_ = asked, "asked for"
         if asked == "auto":
-            fine, words = products_survive(common["budget"], table.count, table.columns)
+            fine, words = products_survive(
+                common["budget"], table.public, table.columns, table.unit
+            )
             # Corners cost about sqrt(log p) of noise, products of features about p^(3/2).
             self.solver_ = STATISTICS if fine else "frank-wolfe"
             self.solver_reason_ = words
         if self.solver_ == "frank-wolfe":
             return erm.frank_wolfe(
-                loss, ball, rows, targets, steps=self.steps, radius=radius, **common
+                loss, ball, rows, targets, steps=self.steps, radius=radius, **weighting, **common
             )
         wide = Squared(feature_norm=loss.feature_norm * math.sqrt(table.columns),
                        label_bounds=loss.label_bounds)  # fmt: skip
-        return erm.sufficient_statistics(wide, ball, rows, targets, **common)
+        return erm.sufficient_statistics(wide, ball, rows, targets, **weighting, **common)

@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from reticent import _checks
+from reticent.erm._groups import Groups
 from reticent.erm._sums import UNIT, UNITS, weighted_rows
 from reticent.estimators import parameters
 from reticent.estimators.charged import Charged
@@ -163,23 +164,37 @@ class PrivateScaler(_Scaler, Charged):
         self.noise_precision = noise_precision
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Release the moments. Each call spends the budget."""
-        with self._all_or_nothing():
-            return self._fit(X)
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
+        """Release the moments. Each call spends the budget.
 
-    def _fit(self, X: Any) -> Self:
+        Parameters
+        ----------
+        X : array
+            The records.
+        y : ignored
+        groups : array, optional
+            An id of its person for each record. All records of one person are then protected
+            together; each of a person's m records has the weight 1/m, and the moments are means over
+            persons, whose number is public.
+        """
+        with self._all_or_nothing():
+            return self._fit(X, groups)
+
+    def _fit(self, X: Any, groups: Any) -> Self:
         names = ("epsilon", "delta", "neighbours")
         values = parameters.checked({name: getattr(self, name) for name in names})
         budget = Budget(values["epsilon"], values["delta"], values["neighbours"])
         _checks.choice(self.noise_precision, "noise_precision", ("lattice", "float"))
         X = self._declare(X)
-        count, columns = X.shape
+        persons = Groups.of(groups, len(X), None)
+        weights = np.ones(len(X)) if persons is None else persons.factors
+        count, columns = len(X) if persons is None else persons.count, X.shape[1]
         half = 0.5 * (self.data_high_ - self.data_low_)
         center = self.data_low_ + half
         V = np.clip((X - center) / half, -1.0, 1.0)
         source = Source(Face._seed(self))  # type: ignore[arg-type]
         noise = "gaussian" if budget.delta > 0.0 else "gamma"
+        # A person's average of such vectors is no longer, nor are two averages farther apart.
         # A record adds v and v^2, each of norm at most sqrt(p); of two that replace each other the
         # squares differ by sqrt(p) at most, for they are all in [0, 1].
         first, second = budget.sensitivity(1.0), 1.0
@@ -197,10 +212,10 @@ class PrivateScaler(_Scaler, Charged):
         item = Release(
             "sums of features and of their squares", curve, moved, f"{words} {scale:.6g}"
         )
-        guarantee = Guarantee.of(budget, [item], seeded=source.seeded, lattice=lattice)
+        unit = "record" if persons is None else "person"
+        guarantee = Guarantee.of(budget, [item], seeded=source.seeded, lattice=lattice, unit=unit)
         charge(guarantee, "private scaler")
-        ones = np.ones(count)
-        sums = np.concatenate([weighted_rows(V, ones), weighted_rows(np.square(V), ones)])
+        sums = np.concatenate([weighted_rows(V, weights), weighted_rows(np.square(V), weights)])
         seen = release.noisy(sums, scale, source, noise=noise, precision=self.noise_precision)
         mean = np.clip(seen[:columns] / count, -1.0, 1.0)
         variance = seen[columns:] / count - mean * mean
@@ -208,7 +223,10 @@ class PrivateScaler(_Scaler, Charged):
         doubt = scale * (1.0 if noise == "gaussian" else math.sqrt(size + 1.0)) / count
         self.center_ = center + half * mean
         self.scale_ = half * np.sqrt(np.clip(variance, max(doubt, _LEAST**2), 1.0))
-        lines = ("features clipped to their declared bounds, then scaled to [-1, 1]",)
+        lines: tuple[str, ...] = (
+            "features clipped to their declared bounds, then scaled to [-1, 1]",
+        )
+        lines += () if persons is None else (persons.words,)
         self.guarantee_ = with_details(guarantee, lines)
         return self
 

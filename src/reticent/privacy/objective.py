@@ -19,6 +19,9 @@ record (every margin loss) the same page proves more,
 and that ``count`` such fits with one sign together cost
 ``e^C H(epsilon - C; sqrt(count) s)`` with ``C = count c`` (2 s in place of s where replaced).
 
+A person with several records acts along several directions, and there the bound by Renyi divergences
+alone remains, with ``c = r log(1 + beta/(r Delta))`` for r directions (docs/algorithms/persons.md).
+
 The one thing a reader would get wrong: all of this needs the *exact* minimiser and a loss of the
 form ``f(<x, theta>)``. A solver's tolerance is a leak of its own, and other losses are not covered.
 """
@@ -54,7 +57,11 @@ class ObjectivePerturbation(Curve):
     one_sided
         Whether the slope of the loss has the same sign everywhere, for every record.
     count
-        How many fits with noise of their own this stands for; more than one for one-sided losses only.
+        How many fits with noise of their own this stands for; more than one for one-sided losses, or
+        for persons, only.
+    persons
+        Whether what is protected is a person, whose records act along several directions; then the
+        gradient and the curvature are those of all the person's records together.
 
     Examples
     --------
@@ -69,6 +76,7 @@ class ObjectivePerturbation(Curve):
     neighbours: str = "zero-out"
     one_sided: bool = False
     count: int = 1
+    persons: bool = False
     kind: ClassVar[str] = "objective-perturbation"
 
     def __post_init__(self) -> None:
@@ -78,7 +86,13 @@ class ObjectivePerturbation(Curve):
         object.__setattr__(self, "neighbours", choice(self.neighbours, "neighbours", NEIGHBOURS))
         object.__setattr__(self, "one_sided", bool(self.one_sided))
         object.__setattr__(self, "count", integer(self.count, "count", low=1))
-        if self.count > 1 and not self.one_sided:
+        object.__setattr__(self, "persons", bool(self.persons))
+        if self.persons and self.one_sided:
+            raise ValueError(
+                "one_sided must be False for persons, got True: nothing more is proved for such losses "
+                "where several records act together"
+            )
+        if self.count > 1 and not (self.one_sided or self.persons):
             raise ValueError(
                 f"count must be 1 for a loss whose slope changes its sign, got {self.count}; "
                 "compose that many curves instead"
@@ -153,6 +167,8 @@ class ObjectivePerturbation(Curve):
         return min(bound, self._stick(e, together) + 2.0 * self._stick(e, self.mu))
 
     def _delta(self, epsilon: float) -> float:
+        if self.persons:
+            return renyi.delta_from(self._rdp, epsilon)
         direct = self._direct(epsilon)
         return direct if self.one_sided else min(direct, renyi.delta_from(self._rdp, epsilon))
 
@@ -170,6 +186,8 @@ class ObjectivePerturbation(Curve):
                 return quick
             return smallest_epsilon(self._one_sided, delta)
         by_divergence = renyi.epsilon_from(self._rdp, delta)
+        if self.persons:
+            return by_divergence
         if self.neighbours == "replace":
             return min(by_divergence, smallest_epsilon(self._direct, delta))
         direct = max(gaussian.epsilon(0.5 * delta, self.mu), 0.5 * self.mu**2,

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from reticent import sums
 from reticent.online import totals
-from reticent.online.totals import of_kind
 from reticent.privacy import Guarantee
 from reticent.service.records import Batch
 from reticent.service.specification import Specification
@@ -49,7 +49,8 @@ class Total:
             )
         else:
             self._before, self._base = int(state["before"]), np.array(state["base"], np.float64)
-            self._total = of_kind(state["total"]["kind"]).from_state(state["total"])
+            kind: Any = getattr(sums, state["total"]["kind"])
+            self._total = kind.from_state(state["total"])
         self._latest = np.zeros(len(encoder.names))
 
     @classmethod

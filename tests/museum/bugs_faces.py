@@ -16,15 +16,15 @@ BUGS = (
     Bug(
         "scaler-bounds-read-off-the-data",
         "estimators/scalers.py",
-        "        center = self.data_low_ + half\n        V = np.clip((X - center) / half, -1.0, 1.0)",
-        "        center = X.mean(axis=0)\n        V = np.clip((X - center) / half, -1.0, 1.0)",
+        "        center = 0.5 * self.data_low_ + 0.5 * self.data_high_\n",
+        "        center = X.mean(axis=0)\n",
         "features are centred by their clean mean",
         ("white-box-estimators: PrivateScaler, zero-out, gaussian",),
     ),
     Bug(
         "scaler-clips-nothing",
         "estimators/scalers.py",
-        "        V = np.clip((X - center) / half, -1.0, 1.0)",
+        "        V = np.clip((inside - 0.5 * center) / (0.5 * half), -1.0, 1.0)",
         "        V = np.clip((X - center) / half, -1e3, 1e3)",
         "values beyond the declared bounds",
         ("white-box-estimators: PrivateScaler, zero-out, gamma",),
@@ -46,14 +46,14 @@ BUGS = (
         ("white-box-estimators: PrivateLogisticRegression, three classes, zero-out",),
     ),
     Bug(
-        "weights-doubled-after-their-bound",
+        "estimator-asks-for-twice-its-epsilon",
         "estimators/private_classifiers.py",
-        "                regularizer=self.regularizer, weights=table.weights,  # type: ignore[attr-defined]\n"
-        "                weight_bound=table.weight_bound, **common,",
-        "                regularizer=self.regularizer, weights=table.weights,  # type: ignore[attr-defined]\n"
-        "                weight_bound=table.weight_bound, **{**common, 'budget': common['budget'].with_(\n"
-        "                    epsilon=2.0 * common['budget'].epsilon)},",
-        "an estimator that asks its solver for twice the epsilon; the guarantee says so, the parameter does not",
+        '        asked = _checks.choice(self.solver, "solver", SOLVERS)  # type: ignore[attr-defined]\n'
+        "        count = len(self.classes_)\n",
+        '        asked = _checks.choice(self.solver, "solver", SOLVERS)  # type: ignore[attr-defined]\n'
+        "        common['budget'] = common['budget'].with_(epsilon=2.0 * common['budget'].epsilon)\n"
+        "        count = len(self.classes_)\n",
+        "the solver is asked for twice the epsilon; its guarantee says so, the estimator's parameter does not",
         ("budgets: budget of estimators",),
     ),
     Bug(

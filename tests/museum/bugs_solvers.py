@@ -35,7 +35,7 @@ BUGS = (
     Bug(
         "determinant-dropped",
         "erm/_perturbation.py",
-        "    return math.log1p(_bend(problem) / ridge) * (1.0 + 2.0**-50)",
+        "    return r * math.log1p(_bend(problem) / (r * ridge)) * (1.0 + 2.0**-50)",
         "    return 0.0",
         "the Jacobian of objective perturbation forgotten",
         ("white-box-objective-perturbation: SmoothHinge, ridge 6, zero-out, gamma",),

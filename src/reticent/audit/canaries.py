@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, ndtri
+from scipy.special import expit, ndtr, ndtri
 from scipy.stats import binom
 
 from reticent._checks import integer, number
@@ -49,8 +49,12 @@ def p_value(right: int, guesses: int, canaries: int, epsilon: float, delta: floa
     return min(1.0, tail + 2.0 * canaries * delta * steepest)
 
 
-def trade_off_p_value(right: int, canaries: int, inverse: Callable[[float], float]) -> float:
-    """How likely at least ``right`` right guesses about all canaries are, at most, under a whole trade-off curve.
+Inverse = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+"""The least probability of an event in one world that has probability p in the other; of several claims at once."""
+
+
+def trade_off_p_value(right: int, canaries: int, inverse: Inverse) -> NDArray[np.float64]:
+    """How likely at least ``right`` right guesses about all canaries are, at most, under whole trade-off curves.
 
     Parameters
     ----------
@@ -59,49 +63,58 @@ def trade_off_p_value(right: int, canaries: int, inverse: Callable[[float], floa
     canaries : int
         For so many of them, all that there are.
     inverse : callable
-        ``inverse(p)``: the least probability of an event in one world that has probability p in the other.
+        ``inverse(p)``: the least probabilities of events in one world that have the probabilities p in the other,
+        one for each of the curves that are looked at.
+
+    Returns
+    -------
+    array
+        One for each curve.
 
     Examples
     --------
-    >>> trade_off_p_value(
-    ...     10, 10, lambda p: p
-    ... ) < 0.0011  # ten coin tosses, where the worlds do not differ
+    >>> bool(
+    ...     trade_off_p_value(10, 10, lambda p: p) < 0.0011
+    ... )  # ten coin tosses, where the worlds do not differ
     True
     """
-    m, low, high = canaries, -40.0, 0.0
+    m = canaries
+    high = np.zeros(np.shape(inverse(np.zeros(1))))
+    low = high - 40.0
 
-    def whole(logarithm: float) -> float:
-        """The least probability of everything, if at least ``right`` are right with probability e^logarithm."""
-        tail = math.exp(logarithm)
+    def is_possible(logarithm: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Whether at least ``right`` may be right with probability e^logarithm: all probabilities add up to 1."""
+        tail = np.exp(logarithm)
         correct, wrong = tail * right / m, tail * (m - right) / m
         for c in range(right - 1, -1, -1):
-            least = inverse(correct)
-            if least > wrong:
-                correct, wrong = correct + c / (m - c) * (least - wrong), least
-                if correct + wrong > 1.0:
-                    break
-        return correct + wrong
+            more = np.maximum(inverse(np.minimum(correct, 1.0)) - wrong, 0.0)
+            correct, wrong = correct + c / (m - c) * more, wrong + more
+        return correct + wrong <= 1.0
 
-    if right == 0 or whole(high) <= 1.0:
-        return 1.0
+    sure = is_possible(high) if right else np.ones(high.shape, dtype=bool)
     for _ in range(40):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if whole(middle) <= 1.0 else (low, middle)
-    return math.exp(high)
+        possible = is_possible(middle)
+        low, high = np.where(possible, middle, low), np.where(possible, high, middle)
+    return np.where(sure, 1.0, np.exp(high))
 
 
-def _inverse(curve: Curve, share: float) -> Callable[[float], float]:
-    """The least probability of an event that has probability p in the other world, under a share of a claim."""
+def _inverse(curve: Curve, shares: NDArray[np.float64]) -> Inverse:
+    """The least probability of an event that has probability p in the other world, under shares of a claim."""
     if curve.gdp is not None:
-        mu = share * curve.gdp
-        return lambda p: 0.5 * math.erfc(-(_quantile(p) - mu) * math.sqrt(0.5))
-    epsilons = share * _profile(curve)
+        mu = shares * curve.gdp
+        return lambda p: np.asarray(ndtr(ndtri(p) - mu))
+    epsilons = _profile(curve)
     kept = np.isfinite(epsilons)
+    levels, scaled = _LEVELS[kept], shares[:, None] * epsilons[kept]
     # P <= e^epsilon Q + delta, for the event and for its complement
-    slopes = np.concatenate([np.exp(-epsilons[kept]), np.exp(epsilons[kept])])
-    constants = np.concatenate([-np.exp(-epsilons[kept]) * _LEVELS[kept],
-                                1.0 - _LEVELS[kept] - np.exp(epsilons[kept])])  # fmt: skip
-    return lambda p: max(0.0, float(np.max(constants + slopes * p)))
+    slopes = np.hstack([np.exp(-scaled), np.exp(scaled)])
+    constants = np.hstack([-np.exp(-scaled) * levels, 1.0 - levels - np.exp(scaled)])
+
+    def inverse(p: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.maximum(np.max(constants + slopes * p[:, None], axis=1), 0.0)
+
+    return inverse
 
 
 @functools.lru_cache(maxsize=8)
@@ -109,11 +122,7 @@ def _profile(curve: Curve) -> NDArray[np.float64]:
     return np.array([curve.epsilon(delta) for delta in _LEVELS])
 
 
-def _quantile(p: float) -> float:
-    return float(ndtri(p)) if 0.0 < p < 1.0 else (-math.inf if p <= 0.0 else math.inf)
-
-
-_LEVELS = np.concatenate([[0.0], np.geomspace(1e-9, 0.5, 40)])
+_LEVELS = np.concatenate([[0.0], np.geomspace(1e-6, 0.5, 24)])
 
 
 def epsilon_bound(right: int, guesses: int, canaries: int, delta: float, alarm: float) -> float:
@@ -242,12 +251,8 @@ class _Doubt:
 
     def _limit(self, threshold: int) -> NDArray[np.float64]:
         if threshold not in self._limits:
-            self._limits[threshold] = np.array(
-                [
-                    trade_off_p_value(threshold, self._canaries, _inverse(self._claim, share))
-                    for share in _FEWER
-                ]
-            )
+            inverse = _inverse(self._claim, _FEWER)
+            self._limits[threshold] = trade_off_p_value(threshold, self._canaries, inverse)
         return self._limits[threshold]
 
     def look(self, right: int) -> None:

@@ -1,0 +1,134 @@
+"""A real `reticent serve` process that can be killed and started again on the same folder and port."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class Server:
+    """A service on a folder.
+
+    Parameters
+    ----------
+    work : path
+        Where the folder ``data``, the anchor and the log are kept.
+    environment : mapping, optional
+        Further variables for the process.
+    options : sequence of str
+        Further options of ``reticent serve``.
+    """
+
+    def __init__(
+        self, work: Path, environment: Mapping[str, str] | None = None, *options: str
+    ) -> None:
+        work.mkdir(parents=True, exist_ok=True)
+        self.work, self.data = work, work / "data"
+        self.environment, self.options = dict(environment or {}), options
+        self.port, self.token = free_port(), ""
+        self.log = work / "serve.log"
+        self.process: subprocess.Popen[bytes] | None = None
+        self.starts = 0
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def command(self, *words: str) -> list[str]:
+        """`reticent serve` with words after it."""
+        return [sys.executable, "-m", "reticent", "serve", *words]
+
+    def start(self, seconds: float = 120.0) -> None:
+        """Start, and wait until it is ready."""
+        self.launch()
+        self.wait_ready(seconds)
+
+    def launch(self) -> None:
+        """Start, without waiting."""
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                self.command("--data", str(self.data), "--port", str(self.port), *self.options),
+                stdout=log, stderr=log, env=os.environ | self.environment, cwd=self.work,
+            )  # fmt: skip
+        self.starts += 1
+
+    def wait_ready(self, seconds: float = 120.0) -> None:
+        """Wait for /readyz; raises if the process ends instead."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            assert self.process is not None
+            if self.process.poll() is not None:
+                raise RuntimeError(f"serve ended with {self.process.returncode}: {self.said()[-2000:]}")
+            try:
+                if self.request("GET", "/readyz", seconds=5)[0] == 200:
+                    break
+            except (OSError, http.client.HTTPException):
+                pass
+            time.sleep(0.02)
+        else:
+            raise RuntimeError(f"not ready after {seconds} s: {self.said()[-2000:]}")
+        if not self.token:
+            found = re.search(r"^token: (\S+)$", self.said(), re.MULTILINE)
+            assert found is not None, "no token was printed at the first start"
+            self.token = found.group(1)
+
+    def said(self) -> str:
+        """All that it has printed."""
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def kill(self) -> None:
+        """kill -9."""
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self) -> int:
+        """Stop in good order."""
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.terminate()
+        return self.process.wait(60)
+
+    def request(
+        self, method: str, path: str, body: bytes | None = None, kind: str = "application/json",
+        *, token: str | None = None, seconds: float = 60.0, headers: Mapping[str, str] | None = None,
+    ) -> tuple[int, bytes]:  # fmt: skip
+        """One request on a connection of its own, without retries."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=seconds)
+        try:
+            sent = {"Authorization": f"Bearer {self.token if token is None else token}"}
+            if body is not None:
+                sent["Content-Type"] = kind
+            connection.request(method, path, body, sent | dict(headers or {}))
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def json(self, method: str, path: str, data: Any = None) -> Any:
+        """One request, and its answer as data."""
+        body = None if data is None else json.dumps(data).encode()
+        status, found = self.request(method, path, body)
+        if status >= 400:
+            raise RuntimeError(f"{method} {path}: {status} {found[:500]!r}")
+        return json.loads(found)

@@ -80,15 +80,16 @@ class Scope:
         )
         if self.ages:
             ages = ", ".join(f"{age:,}" for age in few(self.ages))
+            since = "the record's own" if self.unit == "record" else "the person's first"
+            return f"{who}, with a promise at the ages {ages} (outputs from {since})"
+        if self.window is None:
+            return f"{who}, protected for ever"
+        if self.unit == "person":
             return (
-                f"{who}, with a promise at the ages {ages} (outputs from the {self.unit}'s first)"
+                f"{who}, protected in any {self.window} consecutive outputs, with the records that "
+                "came within them"
             )
-        length = (
-            "for ever"
-            if self.window is None
-            else f"for {self.window} outputs from the {self.unit}'s own, one per record"
-        )
-        return f"{who}, protected {length}"
+        return f"{who}, protected for {self.window} outputs from the record's own, one per record"
 
 
 def plain(value: float) -> str:

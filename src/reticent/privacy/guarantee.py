@@ -26,6 +26,10 @@ from reticent.privacy.tally import meets
 SEEDED = "seeded: for experiments, not a release"
 FLOATING = "floating-point noise: for simulations, not a release"
 
+_WHO = {
+    "record": "each record by itself; a person with several records, one record at a time",
+    "person": "each person, all of their records together",
+}
 _REFERENCE = 1e-6
 """The delta at which a guarantee is printed when nobody asked for one."""
 
@@ -377,7 +381,7 @@ class Guarantee:
 
     def explain(self) -> str:
         """Line by line: what was released, with which noise, and what follows from it."""
-        lines = [f"guarantee: {self.summary}"]
+        lines = [f"guarantee: {self.summary}", f"protected: {_WHO[self.unit]}"]
         lines.append(f"neighbours: {str(replace(self.scope, window=None, ages=())).split(',')[0]}")
         if self.ages:
             lines.append("ages: a promise at " + ", ".join(f"{age:,}" for age in few(self.ages)))
@@ -389,7 +393,11 @@ class Guarantee:
             )
             lines.append(
                 f"window: {self.window} outputs, one for each record, released or not, counted from "
-                f"the first that a {self.unit} enters; {after}"
+                + (
+                    f"the first that a record enters; {after}"
+                    if self.unit == "record"
+                    else f"anyone's; about the records of a person that came within them; {after}"
+                )
             )
         if self._fades:
             lines.append(f"by age: {self.by_age()}, at delta = {plain(self._shown)}")

@@ -76,11 +76,10 @@ class Trial:
         self, work: Path, seed: int, *, power: bool = False, data: Path | None = None
     ) -> None:
         self.work, self.dice = work, random.Random(seed)
-        self.server = Server(work)
-        if data is not None:
-            self.server.data = data
-        self.shim = shim.Shim(work / "shim", self.server.data, power=power)
-        self.server.environment |= self.shim.environment
+        data = work / "data" if data is None else data
+        self.shim = shim.Shim(work / "shim", data, power=power)
+        self.server = Server(work, self.shim.environment, quick=True)
+        self.server.data = data
         self.journals: list[Path] = []
         self.clients: list[subprocess.Popen[bytes]] = []
         self.made = specifications()
@@ -109,6 +108,8 @@ class Trial:
                 "journal": str(journal), "streams": streams, "most": 30, "seconds": seconds,
             }  # fmt: skip
             self.clients.append(subprocess.Popen([sys.executable, LOAD, json.dumps(plan)]))
+        while not all(journal.exists() and journal.stat().st_size for journal in self.journals):
+            time.sleep(0.01)
 
     def settle(self) -> replay.Verdict:
         """Let the clients finish what they began, and check."""
@@ -136,7 +137,7 @@ class Trial:
         for client in self.clients:
             client.kill()
             client.wait()
-        self.server.kill()
+        self.server.close()
 
 
 # Scenarios -----------------------------------------------------------------------------------------------
@@ -148,9 +149,9 @@ def kills(trial: Trial, count: int) -> int:
     for _ in range(count):
         if trial.dice.random() < 0.6:
             # at a write or a sync, half of the write done
-            trial.shim.set(kill=trial.dice.randint(1, 60))
+            trial.shim.set(kill=trial.dice.randint(1, 600))
             end = time.monotonic() + 5
-            while trial.server.process.poll() is None and time.monotonic() < end:  # type: ignore[union-attr]
+            while trial.server.process.poll() is None and time.monotonic() < end:
                 time.sleep(0.005)
             trial.shim.set(kill=0)
         else:
@@ -171,7 +172,7 @@ def power_cuts(trial: Trial, count: int) -> int:
     trial.load()
     for _ in range(count):
         time.sleep(trial.dice.uniform(0.1, 0.5))
-        trial.shim.set(kill=trial.dice.randint(1, 60))
+        trial.shim.set(kill=trial.dice.randint(1, 600))
         time.sleep(0.5)
         trial.server.kill()
         trial.shim.set(kill=0)

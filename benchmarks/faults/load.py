@@ -39,6 +39,7 @@ class Load:
         self.asked = False
         self.connection: http.client.HTTPConnection | None = None
         signal.signal(signal.SIGTERM, self._ask)
+        self.note(what="begun")
 
     def _ask(self, *_: Any) -> None:
         self.asked = True
@@ -220,6 +221,8 @@ class Load:
         try:
             connection.request(method, path, body, self.headers(kind))
             answer = connection.getresponse()
+            if not answer.headers.get("Content-Length", "").isdigit():
+                raise http.client.HTTPException("the answer was cut among its headers")
             found = answer.status, answer.read()
             if answer.status >= 500 and answer.status not in (503, 507):
                 self.note(what="wrong", why=f"status {answer.status}", path=path, body=found[1].decode())

@@ -84,7 +84,7 @@ def _read(note: dict[str, Any], requests: Any, seen: Any, verdict: Verdict) -> N
     elif what == "saw":
         seen[note["stream"], note["number"]].add((note["steps"], note["bytes"]))
         verdict.seen += 1
-    else:
+    elif what == "wrong":
         verdict.wrong.append(json.dumps(note))
 
 
@@ -127,6 +127,9 @@ def _stream(
         parts = [[one] for one in fresh] if every else [fresh]
         for offset, part in enumerate(parts):
             model.learn(part)
+            if first + offset >= len(stored):
+                wrong.append(f"{name}: decision {first + offset} was acknowledged and is not there")
+                return
             steps, body = stored[first + offset]
             if steps != model.steps:
                 wrong.append(f"{name}: decision {first + offset} after {steps} steps, not {model.steps}")

@@ -11,9 +11,11 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from faults.nursery import Nursery
 
 
 def free_port() -> int:
@@ -35,27 +37,30 @@ class Server:
         Further variables for the process.
     options : sequence of str
         Further options of ``reticent serve``.
+    quick : bool
+        Whether to fork the process off one that has done the imports.
     """
 
     def __init__(
-        self, work: Path, environment: Mapping[str, str] | None = None, *options: str
+        self,
+        work: Path,
+        environment: Mapping[str, str] | None = None,
+        options: Sequence[str] = (),
+        *,
+        quick: bool = False,
     ) -> None:
         work.mkdir(parents=True, exist_ok=True)
         self.work, self.data = work, work / "data"
         self.environment, self.options = dict(environment or {}), options
         self.port, self.token = free_port(), ""
         self.log = work / "serve.log"
-        self.process: subprocess.Popen[bytes] | None = None
-        self.starts = 0
+        self.process: Any = None
+        self._nursery = Nursery(work, self.environment) if quick else None
 
     @property
     def url(self) -> str:
         """Where it listens."""
         return f"http://127.0.0.1:{self.port}"
-
-    def command(self, *words: str) -> list[str]:
-        """`reticent serve` with words after it."""
-        return [sys.executable, "-m", "reticent", "serve", *words]
 
     def start(self, seconds: float = 120.0) -> None:
         """Start, and wait until it is ready."""
@@ -64,18 +69,20 @@ class Server:
 
     def launch(self) -> None:
         """Start, without waiting."""
+        words = ["serve", "--data", str(self.data), "--port", str(self.port), *self.options]
+        if self._nursery is not None:
+            self.process = self._nursery.start(words, self.log, self.work)
+            return
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
-                self.command("--data", str(self.data), "--port", str(self.port), *self.options),
+                [sys.executable, "-m", "reticent", *words],
                 stdout=log, stderr=log, env=os.environ | self.environment, cwd=self.work,
             )  # fmt: skip
-        self.starts += 1
 
     def wait_ready(self, seconds: float = 120.0) -> None:
         """Wait for /readyz; raises if the process ends instead."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            assert self.process is not None
             if self.process.poll() is not None:
                 raise RuntimeError(f"serve ended with {self.process.returncode}: {self.said()[-2000:]}")
             try:
@@ -97,17 +104,24 @@ class Server:
 
     def kill(self) -> None:
         """kill -9."""
-        assert self.process is not None
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
     def stop(self) -> int:
         """Stop in good order."""
-        assert self.process is not None
         if self.process.poll() is None:
             self.process.terminate()
-        return self.process.wait(60)
+        status: int = self.process.wait(60)
+        return status
+
+    def close(self) -> None:
+        """Kill it if it runs, and start no more."""
+        if self.process is not None:
+            self.kill()
+        if self._nursery is not None:
+            self._nursery.close()
+            self._nursery = None
 
     def request(
         self, method: str, path: str, body: bytes | None = None, kind: str = "application/json",

@@ -9,7 +9,7 @@ import struct
 import subprocess
 from pathlib import Path
 
-_FIELDS = ("clock", "slow", "full", "broken", "kill", "count")
+_FIELDS = ("clock", "slow", "full", "broken", "kill", "count", "lies")
 _SIZE = 64
 
 
@@ -50,7 +50,8 @@ class Shim:
             self.environment["FAULTS_SHADOW"] = str(self.shadow)
 
     def set(self, **orders: int) -> None:
-        """Order faults: ``clock`` (seconds), ``slow`` (microseconds), ``full``, ``broken``, ``kill`` (calls)."""
+        """Order faults: ``clock`` (seconds), ``slow`` (microseconds), ``full``, ``broken``, ``kill`` (calls),
+        ``lies``."""
         for name, value in orders.items():
             struct.pack_into("<q", self._map, 8 * _FIELDS.index(name), value)
 
@@ -61,7 +62,7 @@ class Shim:
 
     def calm(self) -> None:
         """No faults any more."""
-        self.set(clock=0, slow=0, full=0, broken=0, kill=0)
+        self.set(clock=0, slow=0, full=0, broken=0, kill=0, lies=0)
 
     def cut_power(self) -> None:
         """Set every file back to what was last synced; the process must be dead."""

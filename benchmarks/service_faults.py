@@ -68,18 +68,12 @@ class Trial:
         Of the moments at which faults come.
     power : bool
         Whether to keep what was last synced, for power cuts.
-    data : path, optional
-        Where the service's folder is, if not in ``work``.
     """
 
-    def __init__(
-        self, work: Path, seed: int, *, power: bool = False, data: Path | None = None
-    ) -> None:
+    def __init__(self, work: Path, seed: int, *, power: bool = False) -> None:
         self.work, self.dice = work, random.Random(seed)
-        data = work / "data" if data is None else data
-        self.shim = shim.Shim(work / "shim", data, power=power)
+        self.shim = shim.Shim(work / "shim", work / "disk", power=power)
         self.server = Server(work, self.shim.environment, quick=True)
-        self.server.data = data
         self.journals: list[Path] = []
         self.clients: list[subprocess.Popen[bytes]] = []
         self.made = specifications()
@@ -128,9 +122,14 @@ class Trial:
         return replay.check(self.journals, self.made, ask)
 
     def restart(self) -> None:
-        """Start again after the process has died."""
+        """Kill it, and start it again."""
         self.server.kill()
         self.server.start()
+
+    def mend(self, killed: bool) -> None:
+        """Start again if it was killed, or ended by itself as it does when its anchor cannot be written."""
+        if killed or self.server.process.poll() is not None:
+            self.restart()
 
     def close(self) -> None:
         """End everything."""
@@ -189,11 +188,9 @@ def full_disk(trial: Trial, count: int) -> int:
         time.sleep(trial.dice.uniform(0.1, 0.3))
         trial.shim.set(full=1)
         time.sleep(trial.dice.uniform(0.1, 0.3))
-        if trial.dice.random() < 0.3:
-            trial.server.kill()
-            trial.shim.set(full=0)
-            trial.server.start()
+        killed = trial.dice.random() < 0.3
         trial.shim.set(full=0)
+        trial.mend(killed)
     time.sleep(0.3)
     return count
 
@@ -206,8 +203,7 @@ def broken_disk(trial: Trial, count: int) -> int:
         trial.shim.set(broken=1)
         time.sleep(trial.dice.uniform(0.05, 0.3))
         trial.shim.set(broken=0)
-        if trial.dice.random() < 0.3:
-            trial.restart()
+        trial.mend(trial.dice.random() < 0.3)
     time.sleep(0.3)
     return count
 
@@ -282,7 +278,9 @@ def run(name: str, count: int, seed: int, work: Path) -> tuple[int, replay.Verdi
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
-    parser.add_argument("--kills", type=int, default=100, help="how many; other faults in proportion")
+    parser.add_argument(
+        "--kills", type=int, default=100, help="how many; other faults in proportion"
+    )
     parser.add_argument("--only", choices=SCENARIOS, action="append", help="may be given again")
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4)))
     parser.add_argument("--out", type=Path, help="a JSON file for the table")

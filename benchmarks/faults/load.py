@@ -83,7 +83,9 @@ class Load:
         self.number += 1
         if self.number % 2:
             return f"{self.plan['client']}-{self.plan['run']}-{self.number}"
-        bits = f"{int(time.time() * 1000):012x}7{secrets.token_hex(2)[1:]}8{secrets.token_hex(8)[1:]}"
+        bits = (
+            f"{int(time.time() * 1000):012x}7{secrets.token_hex(2)[1:]}8{secrets.token_hex(8)[1:]}"
+        )
         return "-".join((bits[:8], bits[8:12], bits[12:16], bits[16:20], bits[20:32]))
 
     def send(self, stream: dict[str, Any]) -> None:
@@ -117,7 +119,9 @@ class Load:
                     self.note(what="wrong", why="refused", request=identity, answer=answer)
                 break
             if status not in (0, 429, 503, 507) and b"future" not in data:
-                self.note(what="wrong", why=f"status {status}", request=identity, body=data.decode())
+                self.note(
+                    what="wrong", why=f"status {status}", request=identity, body=data.decode()
+                )
                 break
             time.sleep(WAIT)
         before.extend(fresh)
@@ -197,7 +201,9 @@ class Load:
     def spoil(self, stream: dict[str, Any]) -> None:
         """A good record and one that cannot be used: 422, and nothing of the request is counted."""
         good = json.dumps(self.record(stream))
-        bad = self.dice.choice(['{"id": "a", "x": {', "[]", "{}", '{"id":"b","x":{},"y":0}', '"', "\x00"])
+        bad = self.dice.choice(
+            ['{"id": "a", "x": {', "[]", "{}", '{"id":"b","x":{},"y":0}', '"', "\x00"]
+        )
         path = f"/v1/streams/{stream['name']}/records"
         status, data = self.request("POST", path, f"{good}\n{bad}".encode(), "application/x-ndjson")
         if status not in (0, 422, 429, 503):
@@ -225,7 +231,9 @@ class Load:
                 raise http.client.HTTPException("the answer was cut among its headers")
             found = answer.status, answer.read()
             if answer.status >= 500 and answer.status not in (503, 507):
-                self.note(what="wrong", why=f"status {answer.status}", path=path, body=found[1].decode())
+                self.note(
+                    what="wrong", why=f"status {answer.status}", path=path, body=found[1].decode()
+                )
             if own:
                 connection.close()
             return found

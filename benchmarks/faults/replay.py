@@ -122,7 +122,9 @@ def _stream(
         fresh = owner[number].fresh
         first = number - len(fresh) + 1 if every else number
         if first != at + 1:
-            wrong.append(f"{name}: decisions {at + 1} to {first - 1} belong to no acknowledged request")
+            wrong.append(
+                f"{name}: decisions {at + 1} to {first - 1} belong to no acknowledged request"
+            )
             return
         parts = [[one] for one in fresh] if every else [fresh]
         for offset, part in enumerate(parts):
@@ -132,7 +134,9 @@ def _stream(
                 return
             steps, body = stored[first + offset]
             if steps != model.steps:
-                wrong.append(f"{name}: decision {first + offset} after {steps} steps, not {model.steps}")
+                wrong.append(
+                    f"{name}: decision {first + offset} after {steps} steps, not {model.steps}"
+                )
                 return
             if not model.agrees(json.loads(body)):
                 wrong.append(f"{name}: decision {first + offset} differs from the replay")

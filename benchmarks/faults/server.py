@@ -32,7 +32,7 @@ class Server:
     Parameters
     ----------
     work : path
-        Where the folder ``data``, the anchor and the log are kept.
+        Where the folder ``disk/data``, the anchor ``disk/anchors`` and the log are kept.
     environment : mapping, optional
         Further variables for the process.
     options : sequence of str
@@ -50,8 +50,10 @@ class Server:
         quick: bool = False,
     ) -> None:
         work.mkdir(parents=True, exist_ok=True)
-        self.work, self.data = work, work / "data"
-        self.environment, self.options = dict(environment or {}), options
+        self.work, self.disk = work, work / "disk"  # the disk that may fail holds the anchor too
+        self.data = self.disk / "data"
+        self.environment = {"RETICENT_ANCHORS": str(self.disk / "anchors"), **(environment or {})}
+        self.options = options
         self.port, self.token = free_port(), ""
         self.log = work / "serve.log"
         self.process: Any = None
@@ -84,7 +86,9 @@ class Server:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if self.process.poll() is not None:
-                raise RuntimeError(f"serve ended with {self.process.returncode}: {self.said()[-2000:]}")
+                raise RuntimeError(
+                    f"serve ended with {self.process.returncode}: {self.said()[-2000:]}"
+                )
             try:
                 if self.request("GET", "/readyz", seconds=5)[0] == 200:
                     break

@@ -16,14 +16,14 @@ import random
 import ssl
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 from reticent.service.keys import new_key
 from reticent.service.problems import Problem
 
-LINES = "application/x-ndjson"
+LINES, ARROW = "application/x-ndjson", "application/vnd.apache.arrow.stream"
 BATCH = 1000
 _AGAIN = (429, 502, 503, 504, 507)  # nothing was changed, and a later attempt may succeed
 _LONGEST = 5.0  # seconds between two attempts
@@ -61,7 +61,9 @@ class Client:
 
     With a service at work::
 
-        client.create(name="visits", kind="logistic", schema=schema, budget={"epsilon": 1, "delta": 1e-6})
+        client.create(
+            name="visits", kind="logistic", schema=schema, budget={"epsilon": 1, "delta": 1e-6}
+        )
         client.send("visits", [{"x": {"age": 40}, "y": True}])
         client.stream("visits")["decision"]
     """
@@ -80,7 +82,9 @@ class Client:
             raise ValueError(f"url must be like http://host:8080, got {url!r}")
         for name, value, least in (("patience", patience, 0.0), ("timeout", timeout, 1e-3)):
             if not least <= value < float("inf"):
-                raise ValueError(f"{name} must be a number of seconds, at least {least:g}, got {value}")
+                raise ValueError(
+                    f"{name} must be a number of seconds, at least {least:g}, got {value}"
+                )
         token = os.environ.get("RETICENT_TOKEN", "") if token is None else token
         if not (token.isascii() and token.isprintable()):
             raise ValueError("token holds characters that no token has; copy it again")
@@ -127,7 +131,9 @@ class Client:
         dict
             The stream, as :meth:`stream` returns it.
         """
-        found: dict[str, Any] = self.call("POST", "/v1/streams", {**(specification or {}), **fields})
+        found: dict[str, Any] = self.call(
+            "POST", "/v1/streams", {**(specification or {}), **fields}
+        )
         return found
 
     def streams(self) -> list[dict[str, Any]]:
@@ -213,8 +219,6 @@ class Client:
             raise ValueError("records is empty: there is nothing to send")
         return total
 
-    # Ledgers ---------------------------------------------------------------------------------------
-
     def send_arrow(
         self,
         name: str,
@@ -229,7 +233,7 @@ class Client:
         Parameters
         ----------
         name : str
-            The stream.
+            Name of the stream.
         table : pyarrow.Table, RecordBatch or bytes
             One column for each of the schema, the target included; or the bytes of an Arrow IPC stream.
         key : str, optional
@@ -239,85 +243,137 @@ class Client:
         sequence : int, optional
             The number of the batch: one more than that of the producer's last.
         """
-        headers = {}
+        headers = {"Idempotency-Key": key or new_key()}
         if producer is not None:
             headers = {"Reticent-Producer": producer, "Reticent-Sequence": str(sequence)}
-        else:
-            headers = {"Idempotency-Key": key or new_key()}
         body = table if isinstance(table, bytes) else _arrow(table)
-        path = f"/v1/streams/{quote(name, safe='')}/records"
-        return self.call(
-            "POST", path, body, kind="application/vnd.apache.arrow.stream", headers=headers
+        found: dict[str, Any] = self.call(
+            "POST", _stream(name) + "/records", body, kind=ARROW, headers=headers
         )
+        return found
 
     def predict(
-        self, name: str, records: Sequence[Mapping[str, Any]], number: int | None = None
+        self, name: str, records: Iterable[Mapping[str, Any]], number: int | None = None
     ) -> dict[str, Any]:
-        """What a published decision predicts.
+        """What a published decision predicts; nothing of the question is kept.
 
         Parameters
         ----------
         name : str
-            The stream.
-        records : sequence of mapping
-            The cells of each column, by name.
+            Name of the stream.
+        records : iterable of mapping
+            The cells of each record by column, without the target.
         number : int, optional
             Which decision; by default the latest.
         """
-        body: dict[str, Any] = {"records": list(records)}
+        body: dict[str, Any] = {"records": [dict(record) for record in records]}
         if number is not None:
             body["number"] = number
-        return self.call("POST", f"/v1/streams/{quote(name, safe='')}/predict", body)
-
-    def ask(self, name: str, key: str | None = None) -> dict[str, Any]:
-        """The next point of a bandit, and its ticket; the same again for the same key."""
-        headers = {"Idempotency-Key": key or new_key()}
-        return self.call("POST", f"/v1/streams/{quote(name, safe='')}/ask", headers=headers)
-
-    def tell(self, name: str, ticket: int, value: float | None) -> dict[str, Any]:
-        """The loss of a point that was played, or None if there will be none."""
-        body = {"ticket": ticket, "value": value}
-        return self.call("POST", f"/v1/streams/{quote(name, safe='')}/tell", body)
-
-    def estimate(self, specification: Mapping[str, Any]) -> dict[str, Any]:
-        """What a stream would cost, and whether its ledger could pay; nothing is created."""
-        return self.call("POST", "/v1/estimate", specification)
-
-    def dummy(self, specification: Mapping[str, Any], records: int = 1000) -> dict[str, Any]:
-        """A dry run of a stream on made-up records; nothing is created."""
-        return self.call("POST", "/v1/dummy", {**specification, "records": records})
+        found: dict[str, Any] = self.call("POST", _stream(name) + "/predict", body)
+        return found
 
     def events(self, name: str, after: int | None = None) -> Iterator[dict[str, Any]]:
-        """Decisions as they are published, from the latest on or from the one after ``after``.
+        """Decisions as they are published; if the connection breaks, another goes on where it stopped.
 
-        The connection is opened anew whenever it breaks, and no decision is left out.
+        Parameters
+        ----------
+        name : str
+            Name of the stream.
+        after : int, optional
+            Begin with the decision after this one; by default with the latest.
+
+        Yields
+        ------
+        dict
+            A decision, with its ``number`` and ``steps``.
         """
-        attempt = 0
+        heard = time.monotonic()
         while True:
             headers = {"Authorization": f"Bearer {self._token}", "Accept": "text/event-stream"}
             if after is not None:
                 headers["Last-Event-ID"] = str(after)
             connection = self._connect()
             try:
-                path = f"/v1/streams/{quote(name, safe='')}/events"
-                connection.request("GET", self._parts.path.rstrip("/") + path, headers=headers)
+                path = self._parts.path.rstrip("/") + _stream(name) + "/events"
+                connection.request("GET", path, headers=headers)
                 response = connection.getresponse()
                 if response.status != 200:
-                    _read(response.status, response.read())
-                attempt = 0
-                for line in response:
-                    if line.startswith(b"data: "):
-                        found = json.loads(line[6:])
-                        after = int(found["number"])
-                        yield found
-            except (OSError, http.client.HTTPException):
-                pass
+                    if response.status not in _AGAIN or time.monotonic() - heard > self.patience:
+                        _read(response.status, response.read())
+                else:
+                    for line in response:
+                        heard = time.monotonic()
+                        if line.startswith(b"data: ") and line.endswith(b"\n"):
+                            found = json.loads(line[6:])
+                            after = int(found["number"])
+                            yield found
+            except (OSError, http.client.HTTPException) as error:
+                if time.monotonic() - heard > self.patience:
+                    raise self._silent(error) from error
             finally:
                 connection.close()
-            attempt += 1
-            if attempt >= self.attempts:
-                raise ConnectionError(f"the service at {self._parts.geturl()} cannot be reached")
-            time.sleep(min(2.0, 0.1 * 2**attempt))
+            time.sleep(random.uniform(0.1, 0.5))
+
+    # Bandits ---------------------------------------------------------------------------------------
+
+    def ask(self, name: str, key: str | None = None) -> dict[str, Any]:
+        """The next point of a bandit to play, and its ticket.
+
+        Parameters
+        ----------
+        name : str
+            Name of the stream.
+        key : str, optional
+            The same key gets the same point again; by default a fresh one, which lasts for this call.
+        """
+        headers = {"Idempotency-Key": key or new_key()}
+        found: dict[str, Any] = self.call("POST", _stream(name) + "/ask", headers=headers)
+        return found
+
+    def tell(self, name: str, ticket: int, value: float | None) -> dict[str, Any]:
+        """Report the loss of a point that was played.
+
+        Parameters
+        ----------
+        name : str
+            Name of the stream.
+        ticket : int
+            What :meth:`ask` returned with the point.
+        value : float or None
+            The loss, or None if it will never be known.
+        """
+        body = {"ticket": ticket, "value": value}
+        found: dict[str, Any] = self.call("POST", _stream(name) + "/tell", body)
+        return found
+
+    # Before anything is spent ----------------------------------------------------------------------
+
+    def estimate(self, specification: Mapping[str, Any]) -> dict[str, Any]:
+        """What a stream would cost, and whether its ledger could pay; nothing is created.
+
+        Parameters
+        ----------
+        specification : mapping
+            As for :meth:`create`.
+        """
+        found: dict[str, Any] = self.call("POST", "/v1/estimate", specification)
+        return found
+
+    def dummy(self, specification: Mapping[str, Any], records: int = 1000) -> dict[str, Any]:
+        """A dry run of a stream on made-up records of the same schema; nothing is created.
+
+        Parameters
+        ----------
+        specification : mapping
+            As for :meth:`create`.
+        records : int
+            How many records are made up.
+        """
+        body = {**specification, "records": records}
+        found: dict[str, Any] = self.call("POST", "/v1/dummy", body)
+        return found
+
+    # Ledgers ---------------------------------------------------------------------------------------
 
     def ledgers(self) -> list[dict[str, Any]]:
         """Budgets, what was charged to them and what is left."""
@@ -358,7 +414,9 @@ class Client:
         sent |= dict(headers or {})
         end, wait = time.monotonic() + self.patience, 0.05
         while True:
-            pause = wait * random.uniform(0.5, 1.0)  # clients that waited together do not come together
+            pause = wait * random.uniform(
+                0.5, 1.0
+            )  # clients that waited together do not come together
             try:
                 status, data, asked = self._once(method, path, body, sent)
                 pause = min(max(pause, asked), _LONGEST)
@@ -368,12 +426,15 @@ class Client:
                 raise
             except (OSError, http.client.HTTPException) as error:
                 if time.monotonic() + pause > end:
-                    raise ConnectionError(
-                        f"no answer from {self.url} within {self.patience:g} s ({error or type(error).__name__}); "
-                        "what was sent may have been counted, and sending it again under the same ids is safe"
-                    ) from error
+                    raise self._silent(error) from error
             time.sleep(pause)
             wait = min(2.0 * wait, _LONGEST)
+
+    def _silent(self, error: Exception) -> ConnectionError:
+        return ConnectionError(
+            f"no answer from {self.url} within {self.patience:g} s ({error or type(error).__name__}); what was "
+            "sent may have been counted, and sending it again under the same ids is safe"
+        )
 
     def _once(
         self, method: str, path: str, body: bytes | None, headers: dict[str, str]
@@ -454,7 +515,9 @@ def _read(status: int, data: bytes) -> Any:
         return found
     if not isinstance(found, dict) or "detail" not in found:
         raise Problem(
-            status, "not-the-service", "the answer is not that of a Reticent service; check the address"
+            status,
+            "not-the-service",
+            "the answer is not that of a Reticent service; check the address",
         )
     name = str(found.get("type", "")).removeprefix("urn:reticent:") or "failed"
     raise Problem(status, name, str(found["detail"]))

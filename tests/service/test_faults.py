@@ -14,8 +14,8 @@ import pytest
 pytest.importorskip("starlette", reason="the service needs its extra")
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
-import service_faults  # noqa: E402
-from faults import replay, shim  # noqa: E402
+import service_faults
+from faults import replay, shim
 
 pytestmark = pytest.mark.skipif(shim.available() is not None, reason=shim.available() or "")
 

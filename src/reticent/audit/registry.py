@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from reticent.audit.attack import mechanism
+from reticent.audit.bets import sequential
 from reticent.audit.finding import Finding
-from reticent.audit.sequential import sequential
 from reticent.privacy import Curve, Guarantee
 
 _ENOUGH = 50_000

@@ -205,7 +205,7 @@ def _attack(
     if runs is None:
         most, time_left = (_QUICK, _QUICK_MICROSECONDS) if quick else (_FULL, _FULL_MICROSECONDS)
         runs = max(_FEWEST, min(most, int(time_left / pair.cost)))
-    found = pair.attack(runs, false_alarm=alarm)
+    found = pair.bet(runs, false_alarm=alarm)
     again = None if pair.subject is None else recompute(pair.subject, delta=pair.delta)
     setting = ", ".join(f"{key}={value}" for key, value in changes.items())
     return Line(name, setting, found, again, time.perf_counter() - began)

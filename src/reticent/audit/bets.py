@@ -17,6 +17,7 @@ them are refuted is a lower bound on the privacy loss, as a share of the claim. 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -57,26 +58,27 @@ class _Levels:
     delta: FloatArray
 
 
-def _levels(claim: Curve, delta: float) -> _Levels:
+@functools.lru_cache(maxsize=64)
+def _levels(claim: Curve, delta: float, shares: tuple[float, ...]) -> _Levels:
     rows: list[tuple[list[float], list[float]]] = []
     if claim.gdp is not None:
-        scaled: list[Curve] = [Gaussian(s * claim.gdp) for s in SHARES]
+        scaled: list[Curve] = [Gaussian(s * claim.gdp) for s in shares]
     elif claim.pure is not None:
-        scaled = [Pure(s * claim.pure) for s in SHARES]
+        scaled = [Pure(s * claim.pure) for s in shares]
     else:
         scaled = []
     if scaled:  # how far the worlds are apart at all
-        rows.append(([0.0] * len(SHARES), [curve.delta(0.0) for curve in scaled]))
+        rows.append(([0.0] * len(shares), [curve.delta(0.0) for curve in scaled]))
     for level in dict.fromkeys((delta, *(() if claim.pure is not None else DELTAS))):
         if level == 0.0 and claim.pure is None:
             continue
         values = (
             [curve.epsilon(level) for curve in scaled]
             if scaled
-            else [s * claim.epsilon(level) for s in SHARES]
+            else [s * claim.epsilon(level) for s in shares]
         )
         if max(values) > 0.0:
-            rows.append((values, [level] * len(SHARES)))
+            rows.append((values, [level] * len(shares)))
     return _Levels(np.array([row[0] for row in rows]), np.array([row[1] for row in rows]))
 
 
@@ -107,13 +109,18 @@ class Bets:
         What is tested.
     delta : float
         One of the deltas at which it is.
+    shares : array
+        Which multiples of it, in rising order.
     """
 
-    def __init__(self, claim: Curve, delta: float) -> None:
-        self._levels = _levels(claim, delta)
+    def __init__(self, claim: Curve, delta: float, shares: FloatArray = SHARES) -> None:
+        self._shares = shares
+        self._levels = _levels(claim, delta, tuple(shares.tolist()))
         count = len(self._levels.epsilon)
-        self._capital = np.zeros((count, 2, len(SHARES)))  # logarithms, by level and direction
-        self._best = np.zeros(len(SHARES))
+        self._capital = np.zeros(
+            (count, 2, len(self._shares))
+        )  # logarithms, by level and direction
+        self._best = np.zeros(len(self._shares))
         self._events: list[_Event] = []
 
     @property
@@ -124,7 +131,7 @@ class Bets:
     def share(self, alarm: float) -> float:
         """The largest share of the claim below which everything is refuted; 0 if nothing is."""
         refuted = np.logical_and.accumulate(self._best >= -math.log(alarm))
-        return float(SHARES[refuted][-1]) if refuted[0] else 0.0
+        return float(self._shares[refuted][-1]) if refuted[0] else 0.0
 
     @property
     def words(self) -> str:
@@ -137,7 +144,7 @@ class Bets:
     def choose(self, a: FloatArray, b: FloatArray, frontier: float) -> None:
         """For every level the event that promises most, by the scores so far."""
         points = cuts(np.sort(a), np.sort(b))
-        column = int(np.argmin(np.abs(SHARES - frontier)))
+        column = int(np.argmin(np.abs(self._shares - frontier)))
         self._events, self._stakes = [], []
         above = {}
         for side, scores in (("a", np.sort(a)), ("b", np.sort(b))):
@@ -268,7 +275,7 @@ def sequential(
     bets, watch, done = Bets(curve, delta), Watch(), 0
     past: list[NDArray[Any]] = [np.empty(0), np.empty(0)]
     chosen: Statistic | None = None
-    scores: list[FloatArray] = []
+    scores: list[FloatArray] = [np.zeros(1), np.zeros(1)]
     with Progress(name, 2 * runs, progress) as bar:
         for size in _sizes(runs):
             fresh = [

@@ -3,9 +3,9 @@
     python benchmarks/accuracy.py regression | classification [--seeds 5] [--epsilons .1,1,8] [--tables NAME,...]
 
 Three quarters of the records are learnt from, the rest is for testing; a new split and new noise for each seed.
-Features are scaled from declared ranges (`real_tables`) to rows of norm at most one, for every entrant alike. The last lines are
-means over tables of the excess relative to not private: (1 - R2) or log loss, divided by that without privacy, less 1,
-cut at 1 (as bad as no model); and the table on which the first entrant loses most to another.
+Features are scaled from declared ranges (`real_tables`) to rows of norm at most one, for every entrant alike. The last
+lines are means over tables of the excess relative to not private: (1 - R2) or log loss, divided by that without
+privacy, less 1, cut at 1 (as bad as no model); and the table on which the first entrant loses most to another.
 """
 
 from __future__ import annotations

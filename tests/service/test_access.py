@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from reticent.service import app, openapi
+from reticent.service.packing import unpack
 from reticent.service.problems import Problem
 from reticent.service.sealing import Ring, state_place
 from reticent.service.sqlite import SqliteStore
-from reticent.state.files import loads
 
 from .running import Service, records, specification
 
@@ -218,7 +218,7 @@ def test_clean_sums_leave_by_no_route_and_no_file(tmp_path: Path) -> None:
         for stream in rows.streams():
             state = rows.state(stream.id)
             assert state is not None
-            plain = loads(ring.open(state.sealed, state_place(stream.id)))
+            plain = unpack(ring.open(state.sealed, state_place(stream.id)))
             for number in range(state.number + 1):
                 output = rows.output(stream.id, number)
                 assert output is not None

@@ -141,7 +141,7 @@ def test_grants_expiry_and_revocation(service: Service) -> None:
 
 def test_limits_on_size_and_rate(tmp_path: Path) -> None:
     service = Service(tmp_path / "data", "--limit", "2000", "--rate", "5", wait=False)
-    client = service.client(attempts=1)
+    client = service.client(patience=0)
     client.create(specification("small"))
     with pytest.raises(Problem, match="2000") as caught:
         client.send("small", records(0, 100))

@@ -27,10 +27,12 @@ from reticent.privacy.guarantee import Guarantee, Release
 from reticent.privacy.ledger import Entry, Ledger, charge, remarked, with_remarks
 from reticent.privacy.objective import ObjectivePerturbation
 from reticent.privacy.participation import Participation
+from reticent.privacy.repeated import BestOf
 from reticent.privacy.scope import uncharged
 from reticent.privacy.subsampled import SubsampledGaussian
 
 __all__ = [
+    "BestOf",
     "BoundedRange",
     "Budget",
     "BudgetExceeded",

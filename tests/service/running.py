@@ -33,10 +33,10 @@ def records(first: int, count: int) -> list[dict[str, Any]]:
 class Service:
     """A `reticent serve` on a folder."""
 
-    def __init__(self, folder: Path, *options: str, wait: bool = True) -> None:
+    def __init__(self, folder: Path, *options: str, wait: bool = True, token: str = "") -> None:
         self.folder = folder
         self._options = options
-        self.token = ""
+        self.token = token
         self.start(wait)
 
     def start(self, wait: bool = True) -> None:
@@ -67,7 +67,7 @@ class Service:
     def until_ready(self) -> None:
         """Wait until the kernels are compiled."""
         end = time.monotonic() + 120.0
-        client = Client(self.url, "none", attempts=1)
+        client = Client(self.url, "none", patience=0)
         while time.monotonic() < end:
             try:
                 client.call("GET", "/readyz")

@@ -40,6 +40,7 @@ LOOSE = {
     "ftrl, resampled": "products of two visits' columns are taken at their longest",
     "sufficient_statistics, adassp": "no record moves the smallest eigenvalue and A'A at once",
     "PrivateLinearRegression, adassp": "no record moves the smallest eigenvalue and A'A at once",
+    "sufficient_statistics, boosted, replace": "in one dimension no record moves A'A and A'y at once",
     "PrivateLasso, sufficient-statistics": "the grid of angles misses the worst one",
     "PrivateLogisticRegression, gradient-descent": "the slope is at its bound in the first step only",
     "SmoothHinge, ridge 6": "slope and curvature are largest at one point only",

@@ -18,7 +18,7 @@ from typing import Any
 from reticent import _checks
 from reticent.losses import Loss
 from reticent.online import ftrl, totals
-from reticent.online.frame import Learner, _Restored
+from reticent.online.frame import Learner
 from reticent.online.ftrl import needs_projection
 from reticent.online.rules import (
     FixedLocalLinearLeader,
@@ -30,7 +30,7 @@ from reticent.online.rules import (
 from reticent.privacy import Budget, prescribed
 from reticent.sets import ConvexSet
 from reticent.sets.base import LocalLinearMinimizerUnavailable
-from reticent.sums import RunningTotal
+from reticent.sums import Mechanism, RunningTotal
 
 STEPS = ("projection", "local-linear")
 
@@ -142,9 +142,9 @@ class FollowTheApproximateLeader(Learner):
         kind = _Projected if self.step == "projection" else _LocalLinear
         return kind(m, self.anchor, self.added_regularizer)
 
-    def _make_total(self, total: Any, seed: int | None) -> RunningTotal:
-        if self.calibration == "exact" or isinstance(total, _Restored):
-            return super()._make_total(total, seed)
+    def _choose_total(self, total: Any, seed: int | None) -> Mechanism | RunningTotal:
+        if self.calibration == "exact":
+            return super()._choose_total(total, seed)
         if self.budget.window is None:
             raise ValueError(
                 f"calibration={self.calibration!r} prescribes the noise of a window tree: give a budget "

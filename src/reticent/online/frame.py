@@ -27,7 +27,7 @@ from reticent.privacy import Budget, Guarantee
 from reticent.sets import ConvexSet
 from reticent.sets.kernels import LOCAL_KINDS
 from reticent.state.lease import Lease
-from reticent.sums import RunningTotal
+from reticent.sums import Mechanism, RunningTotal
 from reticent.trace.play import pages_of
 
 _FLOAT = np.dtype(np.float64)
@@ -45,7 +45,26 @@ class TotalLearner(OnlineLearner):
     """
 
     total: RunningTotal
+    mechanism: Mechanism
     _unfinished = False
+
+    def _start(self, total: Any, seed: int | None) -> None:
+        """Describe the total, make ready whatever may refuse, and only then charge for it and start it."""
+        restored = isinstance(total, Restored)
+        chosen = total.total if restored else self._choose_total(total, seed)
+        self.mechanism = chosen if isinstance(chosen, Mechanism) else chosen.mechanism
+        self._begin()
+        self.total = RunningTotal(chosen, seed=seed) if isinstance(chosen, Mechanism) else chosen
+        if not restored:
+            totals.warn_of(self.total.guarantee)
+
+    def _choose_total(self, total: Any, seed: int | None) -> Mechanism | RunningTotal:
+        """What the user asked for as ``total=``, with what the learner needs."""
+        raise NotImplementedError
+
+    def _begin(self) -> None:
+        """Stand where the first record is awaited; the mechanism is known, and nothing is charged yet."""
+        raise NotImplementedError
 
     def retry(self) -> FloatArray:
         """Make the decision of a step that an error ended after its record had been counted.
@@ -186,12 +205,9 @@ class Learner(TotalLearner):
         self.horizon = check_horizon(horizon)
         self.lipschitz = _lipschitz(lipschitz, loss, set)
         self.noise_precision = noise_precision
-        self.total = self._make_total(total, seed)
-        self._begin()
+        self._start(total, seed)
 
-    def _make_total(self, total: Any, seed: int | None) -> RunningTotal:
-        if isinstance(total, _Restored):
-            return total.total
+    def _choose_total(self, total: Any, seed: int | None) -> Mechanism | RunningTotal:
         return totals.choose(total, **self._for_total(seed))
 
     def _for_total(self, seed: int | None) -> dict[str, Any]:
@@ -208,7 +224,12 @@ class Learner(TotalLearner):
     def _begin(self) -> None:
         ridge = 0.0 if self.loss is None else self.loss.ridge
         problem = Problem(
-            self.set, self.lipschitz, ridge, _smoothness(self.loss), self.horizon, self.total.error
+            self.set,
+            self.lipschitz,
+            ridge,
+            _smoothness(self.loss),
+            self.horizon,
+            self.mechanism.error,
         )
         self.rule.prepare(problem)
         self._memory = np.zeros((k.MEMORY_ROWS, self.dim))
@@ -446,7 +467,7 @@ class Learner(TotalLearner):
             set=set,
             loss=loss,
             budget=restored.budget,
-            total=_Restored(restored),
+            total=Restored(restored),
             **state["arguments"],
             **cls._parts(state, given),
         )
@@ -469,7 +490,7 @@ class Learner(TotalLearner):
         return super()._given() | ({"rule": self.rule} if type(self) is Learner else {})
 
 
-class _Restored:
+class Restored:
     """A total that goes on from a state, on its way into a learner that is built again."""
 
     def __init__(self, total: RunningTotal) -> None:

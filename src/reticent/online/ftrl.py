@@ -16,12 +16,12 @@ from typing import Any
 from reticent import _checks
 from reticent.losses import Loss
 from reticent.online import totals
-from reticent.online.frame import Learner, _Restored
+from reticent.online.frame import Learner
 from reticent.online.rules import Problem, ProjectedLeader
 from reticent.privacy import Budget, prescribed
 from reticent.sets import ConvexSet
 from reticent.sets.base import ProjectionUnavailable
-from reticent.sums import RunningTotal
+from reticent.sums import Mechanism, RunningTotal
 
 
 class FollowTheRegularizedLeader(Learner):
@@ -97,9 +97,9 @@ class FollowTheRegularizedLeader(Learner):
             noise_precision=noise_precision,
         )
 
-    def _make_total(self, total: Any, seed: int | None) -> RunningTotal:
-        if self.calibration == "exact" or isinstance(total, _Restored):
-            return super()._make_total(total, seed)
+    def _choose_total(self, total: Any, seed: int | None) -> Mechanism | RunningTotal:
+        if self.calibration == "exact":
+            return super()._choose_total(total, seed)
         return totals.prescribed(
             total, "tree", self.calibration, "ftrl", facts={}, estimator="plain",
             **self._for_total(seed),

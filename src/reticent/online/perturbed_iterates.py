@@ -94,6 +94,16 @@ class PerturbedIterates(OnlineLearner):
         seed: int | None = None,
         noise_precision: str = "lattice",
     ) -> None:
+        self._prepare(set, loss, inner, budget, horizon, schedule, added_regularizer, lipschitz,
+                      seed, noise_precision)  # fmt: skip
+        warn_of(self._guarantee)
+        charge(self._guarantee, f"PerturbedIterates of dimension {self.dim}")
+        self._begin()
+
+    def _prepare(self, set: ConvexSet, loss: Loss, inner: Any, budget: Budget, horizon: int | None,
+                 schedule: str | None, added: str | float | None, lipschitz: float | None,
+                 seed: int | None, noise_precision: str) -> None:  # fmt: skip
+        """All that is decided before the first record; nothing is charged for it."""
         super().__init__(set, loss, budget)
         if budget.fade is not None:
             raise ValueError(
@@ -113,7 +123,7 @@ class PerturbedIterates(OnlineLearner):
         assert isinstance(loss, GeneralizedLinear)  # kind_of refuses others
         known = self._constants = iterate_calibration.calibrate(
             set, loss, self._inner, budget, horizon=self.horizon, schedule=self.schedule,
-            precision=self.noise_precision, lipschitz=lipschitz, added=added_regularizer,
+            precision=self.noise_precision, lipschitz=lipschitz, added=added,
         )  # fmt: skip
         self.lipschitz, self.added_regularizer = known.lipschitz, known.added
         self._reach, self._plan = known.reach, known.plan
@@ -121,9 +131,6 @@ class PerturbedIterates(OnlineLearner):
             Source(seed), self._plan, self._reach, self.horizon, self.dim, noise_precision
         )
         self._guarantee = self._promise()
-        warn_of(self._guarantee)
-        charge(self._guarantee, f"PerturbedIterates of dimension {self.dim}")
-        self._begin()
 
     # ------------------------------------------------------------------ the life of a learner
 
@@ -310,9 +317,15 @@ class PerturbedIterates(OnlineLearner):
         lease = claim(state["id"], state["steps"], "learner")
         name, projected = state["inner"]
         inner: Any = GradientDescent() if name == "GradientDescent" else ImplicitGradient(projected)
-        learner = cls(
-            set, loss, inner=inner, budget=Budget(**state["budget"]), **state["arguments"], **given
-        )
+        if given:
+            raise TypeError(f"from_state takes set= and loss= here, got {next(iter(given))}=")
+        known = state["arguments"]
+        learner = cls.__new__(cls)
+        learner._prepare(
+            set, loss, inner, Budget(**state["budget"]), known["horizon"], known["schedule"],
+            known["added_regularizer"], known["lipschitz"], None, known["noise_precision"],
+        )  # fmt: skip
+        learner._begin()
         iterate_calibration.check_bounds(
             state, iterate_calibration.bounds(learner._constants, learner._knobs)
         )

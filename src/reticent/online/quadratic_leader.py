@@ -22,11 +22,11 @@ from reticent.noise import door, lattice
 from reticent.online import quadratic_kernels as k
 from reticent.online import records, totals
 from reticent.online.base import FloatArray, check_horizon
-from reticent.online.frame import TotalLearner, _Restored
+from reticent.online.frame import Restored, TotalLearner
 from reticent.online.ftrl import needs_projection
 from reticent.privacy import Budget, prescribed
 from reticent.sets import ConvexSet, WholeSpace
-from reticent.sums import RunningTotal
+from reticent.sums import Mechanism, RunningTotal
 from reticent.trace.play import pages_of
 
 _NOTHING = np.zeros(0)
@@ -123,8 +123,7 @@ class QuadraticLeader(TotalLearner):
         self._typical = min(self.radius, Y / F)
         self.weight = self._weight(weight, F, Y)
         self.damping = None if damping is None else _checks.number(damping, "damping", low=0.0)
-        self.total = self._make_total(total, seed, F, Y)
-        self._begin()
+        self._start(total, seed)
 
     def _weight(self, given: float | None, F: float, Y: float) -> float:
         if self.calibration != "exact":
@@ -144,10 +143,9 @@ class QuadraticLeader(TotalLearner):
         # Least (F^4 + w^2 F^2 Y^2) (r^2/2 + 1/w^2): the noise of V x and of u, at ||x|| = r.
         return math.sqrt(math.sqrt(2.0) * F / (self._typical * Y))
 
-    def _make_total(self, total: Any, seed: int | None, F: float, Y: float) -> RunningTotal:
-        if isinstance(total, _Restored):
-            return total.total
-        d = self.dim
+    def _choose_total(self, total: Any, seed: int | None) -> Mechanism | RunningTotal:
+        assert isinstance(self.loss, Squared)
+        d, F, Y = self.dim, self.loss.feature_norm, self.loss._largest_label
         dim = d * (d + 1) // 2 + d
         norm = self._norm(F, Y)
         needs: dict[str, Any] = {
@@ -193,7 +191,7 @@ class QuadraticLeader(TotalLearner):
 
     def _begin(self) -> None:
         assert isinstance(self.loss, Squared)
-        d, total = self.dim, self.total
+        d, total = self.dim, self.mechanism
         noise = total.error(2**20 if self.horizon is None else self.horizon)
         if self.damping is None:
             self.damping = self._balanced(noise)
@@ -325,7 +323,7 @@ class QuadraticLeader(TotalLearner):
             set,
             loss,
             budget=restored.budget,
-            total=_Restored(restored),
+            total=Restored(restored),
             **state["arguments"],
             **given,
         )

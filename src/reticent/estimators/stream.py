@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ from reticent.estimators import kernels as k
 from reticent.estimators.face import ROOM, with_details
 from reticent.losses import ClipCounts, Huber, Logistic, Loss, Squared
 from reticent.losses.kernels import HUBER, LOGISTIC, STACKED_LOGISTIC
-from reticent.losses.records import clip_rows
+from reticent.noise import door
 from reticent.online import FollowTheApproximateLeader, OnlineLearner, QuadraticLeader
 from reticent.online.base import STATE_VERSION as ONLINE_VERSION
 from reticent.privacy import Budget, Guarantee
@@ -211,7 +212,7 @@ class Stream:
         """Whether the horizon is used up."""
         return self.seen == self.plan.horizon
 
-    @property
+    @functools.cached_property
     def guarantee(self) -> Guarantee:
         """The learner's, with a line or two on what was clipped to what."""
         return with_details(self._guarantee, self.plan.facts())
@@ -269,10 +270,10 @@ class Stream:
             self._resume()
         count = X.shape[0]
         self._check_room(count)
-        X, scaled = clip_rows(X, self.plan.feature_norm)
         with self.whole(count):
+            scaled = 0
             for start, rows in self._dense(X):
-                self._absorb(rows, labels[start : start + len(rows)])
+                scaled += self._absorb(rows, labels[start : start + len(rows)])
             self.counts[0] += scaled
             self.counts[1] += beyond
             self.seen += count
@@ -328,18 +329,18 @@ class Stream:
             rows = X[start : start + size]
             yield start, rows.toarray() if sp.issparse(X) else rows
 
-    def _absorb(self, rows: FloatArray, labels: FloatArray) -> None:
+    def _absorb(self, rows: FloatArray, labels: FloatArray) -> int:
+        """Learn from dense rows; how many were longer than the norm."""
         if self.plan.kind == STACKED_LOGISTIC or self._base is not None:
-            see, gradient = k.see(self.plan.kind), np.empty_like(self._weights)
-            for v, label in zip(np.ascontiguousarray(rows), labels.tolist(), strict=True):
-                see(v, label, self._weights, self._settings, gradient)
-                self._show(self._learner.update(gradient))
-            return
-        A = np.empty((len(rows), self.plan.width))
-        np.divide(rows, self.plan.feature_norm, out=A[:, : self.plan.columns])
-        A[:, self.plan.columns :] = self.plan.scaling
-        self._learner.run(A, labels, keep=1, keep_records=False)
-        self._show(self._learner.decision)
+            pairs = zip(np.ascontiguousarray(rows), labels.tolist(), strict=True)
+            return sum(self._learn_apart(v, label) for v, label in pairs)
+        columns = self.plan.columns
+        A = np.full((len(rows), self.plan.width), self.plan.scaling)
+        scaled, refused = door.bounded_rows(rows, 1.0 / self.plan.feature_norm, 1.0, A[:, :columns])
+        if refused:
+            raise ValueError(f"{refused} rows are not finite: they changed while they were read")
+        self._show(self._learner._learn(A, labels))
+        return int(scaled)
 
     # Predicting -----------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from reticent.losses.kernels import LINEAR
 from reticent.online import kernels as k
 from reticent.online import records, totals
 from reticent.online.base import FloatArray, OnlineLearner, check_horizon
+from reticent.online.records import NO_GAPS, Chunk
 from reticent.online.rules import Moment, Problem, Rule
 from reticent.privacy import Budget, Guarantee
 from reticent.sets import ConvexSet
@@ -57,6 +58,13 @@ class TotalLearner(OnlineLearner):
         self.total = RunningTotal(chosen, seed=seed) if isinstance(chosen, Mechanism) else chosen
         if not restored:
             totals.warn_of(self.total.guarantee)
+
+    def _learn(self, A: FloatArray, labels: FloatArray) -> FloatArray:
+        """Learn from dense rows that the caller has checked and cut to the loss's bounds; nothing is written down."""
+        with self.total._lock:
+            self._check_room(len(A))
+            self._play(Chunk(A, labels, NO_GAPS), len(A), 1, A[:0])
+            return self._point.copy()
 
     def _choose_total(self, total: Any, seed: int | None) -> Mechanism | RunningTotal:
         """What the user asked for as ``total=``, with what the learner needs."""
@@ -396,7 +404,7 @@ class Learner(TotalLearner):
     def _play_compiled(
         self, chunk: records.Chunk, wait: int, every: int, pages: FloatArray, losses: FloatArray
     ) -> None:
-        total, count = self.total, len(chunk)
+        total, count = self.total, len(chunk.A)
         play = k.play(*self._kinds, self._loss_kind)
         done = written = 0
         while done < count:
@@ -414,11 +422,13 @@ class Learner(TotalLearner):
             self._knobs[k.CLIPPED] = 0.0
             total.clipped += clipped
             self.clipped += clipped
-            turned, wait = pages_of(end - done, wait, every)
-            written, done = written + turned, end
+            if len(pages):
+                turned, wait = pages_of(end - done, wait, every)
+                written += turned
+            done = end
 
     def _play(self, chunk: records.Chunk, wait: int, every: int, pages: FloatArray) -> FloatArray:
-        losses = np.empty(len(chunk))
+        losses = np.empty(len(chunk.A))
         if self._compiled and self._loss_kernel is not None:
             self._play_compiled(chunk, wait, every, pages, losses)
             return losses

@@ -260,17 +260,18 @@ class QuadraticLeader(TotalLearner):
         pages: FloatArray,
         losses: FloatArray | None = None,
     ) -> FloatArray:
-        losses = np.empty(len(chunk)) if losses is None else losses
+        losses = np.empty(len(chunk.A)) if losses is None else losses
         self._check_finished()
         total, knobs = self.total, self._knobs
         one_by_one = self._kinds[1] < 0
         where = self._target if one_by_one else self._decision
         done = written = 0
-        while done < len(chunk):
+        count = len(chunk.A)
+        while done < count:
             total._ready()
             knobs[k.LIMIT], knobs[k.PER_STEP] = total._limit, total._per_step
             knobs[k.STEP] = total._noise.step
-            end = min(len(chunk), done + len(total._block) - total._row)
+            end = min(count, done + len(total._block) - total._row)
             if one_by_one:
                 end = done + 1
             row = total._row
@@ -287,8 +288,10 @@ class QuadraticLeader(TotalLearner):
             )  # fmt: skip
             if one_by_one:
                 self._finish()
-            turned, wait = pages_of(end - done, wait, every)
-            written, done = written + turned, end
+            if len(pages):
+                turned, wait = pages_of(end - done, wait, every)
+                written += turned
+            done = end
         return losses
 
     def _decide(self) -> None:

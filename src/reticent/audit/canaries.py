@@ -7,8 +7,8 @@ are right at least v times with probability at most
 
     P[W >= v] + 2 m delta max_i (1/i) P[v - i <= W < v],      W ~ Binomial(r, e^epsilon / (1 + e^epsilon)).
 
-The one thing a reader would get wrong: the canaries must be the only thing that is random about the
-data, and whoever scores them must not see which were in.
+The canaries must be the only thing that is random about the data, and whoever scores them must not
+see which were in.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ linear or generalised linear, so that each coordinate of the result depends on i
 noise only. World a has all the records blanked (or turned round), world b has all of them; each
 coordinate by itself is a pair of neighbours. No internals are touched: these are fits as any user runs them.
 
-The one thing a reader would get wrong: this needs noise with independent coordinates, Gaussian that is. Gamma
-noise and choices are run in one dimension, or two, one fit a run.
+This needs noise with independent coordinates, Gaussian that is. Gamma noise and choices are run in
+one dimension, or two, one fit a run.
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ would have. So the K classifiers are one release at the whole budget, and no cla
 learners with a share of the budget each would need sqrt(K) times the noise (K times where delta = 0).
 Which learner, and what was compared: docs/estimators.md.
 
-The one thing a reader would get wrong: the stack is rarely clipped, because every class starts from
-probability 1/K (a constant offset of -log(K - 1)), where the stacked residual is already shorter than 1;
-how often it was is a diagnostic.
+The stack is rarely clipped, because every class starts from probability 1/K (a constant offset of
+-log(K - 1)), where the stacked residual is already shorter than 1; how often it was is a
+diagnostic.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ from reticent.estimators.face import ROOM, with_details
 from reticent.losses import ClipCounts, Huber, Logistic, Loss, Squared
 from reticent.losses.kernels import HUBER, LOGISTIC, STACKED_LOGISTIC
 from reticent.noise import door
-from reticent.online import FollowTheApproximateLeader, OnlineLearner, QuadraticLeader
+from reticent.online import FollowTheApproximateLeader, QuadraticLeader
 from reticent.online.base import STATE_VERSION as ONLINE_VERSION
+from reticent.online.learner import TotalLearner
 from reticent.privacy import Budget, Guarantee
 from reticent.sets import L2Ball
 from reticent.state.files import check_kind
@@ -128,7 +129,7 @@ class Plan:
             return Huber(1.0, feature_norm=self.norm, ridge=self.ridge)
         return StackedLogistic(self.outputs, self.norm, self.ridge, self.offset)
 
-    def learner(self) -> OnlineLearner:
+    def learner(self) -> TotalLearner:
         ball = L2Ball(self.outputs * self.width, radius=self.coefficient_norm)
         known = {"budget": self.budget, "horizon": self.horizon, "seed": self.seed}
         if self.quadratic:

@@ -253,7 +253,7 @@ class OnlineLearner(ABC):
             seconds=time.perf_counter() - start,
             guarantee=self.guarantee,
             learner=type(self).__name__,
-            comparator=records.Hindsight(self.set, self.loss, kept) if kept else None,
+            comparator=records.RecordsInHindsight(self.set, self.loss, kept) if kept else None,
         )
 
     # Saved states ----------------------------------------------------------------------------------

@@ -4,9 +4,9 @@
 makes them stable, are in :mod:`reticent.online.inner`; sensitivities, calibration and the promise in
 :mod:`reticent.online.iterate_calibration`. Derivations: docs/algorithms/perturbed-iterates.md.
 
-The one thing a reader would get wrong: privacy rests on the stability of the inner algorithm, which
-needs every loss to be strongly convex, the null record's too. So a gap in the stream keeps the
-regulariser's step; a step that is left out moves later iterates more than a record may.
+Privacy rests on the stability of the inner algorithm, which needs every loss to be strongly convex,
+the null record's too. So a gap in the stream keeps the regulariser's step; a step that is left out
+moves later iterates more than a record may.
 """
 
 from __future__ import annotations
@@ -59,8 +59,13 @@ class PerturbedIterates(OnlineLearner):
         the t-th loss ([online], section 6.1).
     lipschitz : float, optional
         The bound on the gradient of what depends on the record; by default the loss's own on the set.
-    budget, seed, noise_precision
-        As in :class:`Learner`. There is no pure version.
+    budget : Budget
+        What may be spent, for the learner's whole life; it is spent at once. It needs delta > 0:
+        there is no pure version.
+    seed : int, optional
+        For experiments only; the guarantee says so.
+    noise_precision : {"lattice", "float"}
+        ``"float"`` is the fast path for simulations; the guarantee says so.
 
     Examples
     --------

@@ -4,8 +4,8 @@
 corrected bounds, one joint account for both totals, symmetric noise and a safe solve. Derivation:
 docs/algorithms/quadratic-leader.md.
 
-The one thing a reader would get wrong: V and u are one total, not two with half the budget each. A record
-moves them together, and under replacement by less than twice what it can be.
+V and u are one total, not two with half the budget each. A record moves them together, and under
+replacement by less than twice what it can be.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from reticent.noise import door, lattice
 from reticent.online import quadratic_kernels as k
 from reticent.online import records, totals
 from reticent.online.base import FloatArray, check_horizon
-from reticent.online.frame import Restored, TotalLearner
 from reticent.online.ftrl import needs_projection
+from reticent.online.learner import Restored, TotalLearner
 from reticent.privacy import Budget, prescribed
 from reticent.sets import ConvexSet, WholeSpace
 from reticent.sums import Mechanism, RunningTotal
@@ -45,8 +45,17 @@ class QuadraticLeader(TotalLearner):
     loss : Squared
         With its bounds on features and labels, and its ridge. Without a ridge the set must be
         bounded.
-    budget, horizon, total, seed, noise_precision
-        As in :class:`Learner`.
+    budget : Budget
+        What may be spent, for the learner's whole life; it is spent at once.
+    horizon : int, optional
+        Upper bound on the number of records. Without one the running total decides how long it lasts.
+    total : str, Mechanism, class, callable or RunningTotal
+        ``"auto"``, ``"correlated"``, ``"tree"``, ``"window-tree"``, ``"independent"``; or a description
+        of `reticent.sums` that fits, or a class of these; or a fresh total that fits, or what makes one.
+    seed : int, optional
+        For experiments only; the guarantee says so.
+    noise_precision : {"lattice", "float"}
+        ``"float"`` is the fast path for simulations; the guarantee says so.
     weight : float, optional
         Of y v beside v v' in the joint total; by default what makes the error of a decision least
         that takes the longest features to the largest label.

@@ -4,8 +4,8 @@ This is NOISYOCO of [bandit], section 3, with its three parts visible: a loss of
 user's own gradients), a running total of `reticent.sums`, and a rule of `reticent.online.rules`. Privacy is
 spent by the total alone, when the learner is built; the rule reads released totals only.
 
-The one thing a reader would get wrong: one compiled loop and one Python loop do the same arithmetic in
-the same order, so a part of the user's own changes how fast a learner is, never what it plays.
+One compiled loop and one Python loop do the same arithmetic in the same order, so a part of the
+user's own changes how fast a learner is, never what it plays.
 """
 
 from __future__ import annotations

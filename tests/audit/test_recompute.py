@@ -203,9 +203,7 @@ class OneNodeTooFew(sums.TreeMechanism):
         return scales.exact(self, steps.bit_length() - 1)
 
     def _promise(self):
-        return scales.promise(
-            self, "tree", self.scale(), self.horizon.bit_length() - 1
-        )
+        return scales.promise(self, "tree", self.scale(), self.horizon.bit_length() - 1)
 
 
 @pytest.mark.parametrize("lie", [HalfTheNoise, OneNodeTooFew])

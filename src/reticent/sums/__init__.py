@@ -2,7 +2,7 @@
 
 from reticent.sums.correlated import Correlated, CorrelatedMechanism
 from reticent.sums.independent import Independent, IndependentMechanism
-from reticent.sums.mechanism import Mechanism, Participation
+from reticent.sums.mechanism import Mechanism
 from reticent.sums.running import RunningTotal
 from reticent.sums.tree import Tree, TreeMechanism
 from reticent.sums.window_tree import WindowTree, WindowTreeMechanism
@@ -13,7 +13,6 @@ __all__ = [
     "Independent",
     "IndependentMechanism",
     "Mechanism",
-    "Participation",
     "RunningTotal",
     "Tree",
     "TreeMechanism",

@@ -202,7 +202,7 @@ class RunningTotal:
             Whose it is, where persons are protected. If the person has no record left, it is blanked.
         """
         if self._persons is None or contribution is None:
-            refuse_ids(self._persons, person, contribution is None)
+            refuse_ids(self._persons, person)
             with self._lock:
                 return self._add(contribution)
         v = _checks.vector(contribution, "contribution", self.dim)
@@ -266,7 +266,7 @@ class RunningTotal:
                     f"{self.horizon} steps are left; build the total with a larger horizon, or with horizon=None"
                 )
             if self._persons is None:
-                refuse_ids(None, person, False)
+                refuse_ids(None, person)
             else:
                 digests = self._persons.digests(person, len(rows))
                 kept = self._persons.admit(digests, self.steps + 1)
@@ -432,14 +432,13 @@ class RunningTotal:
         return f"<{name} dim={self.dim} {length} step {self.steps}: {self.guarantee}>"
 
 
-def refuse_ids(persons: Persons | None, person: Any, is_null: bool) -> None:
-    """Refuse ids where nobody is told apart; a null record needs none."""
+def refuse_ids(persons: Persons | None, person: Any) -> None:
+    """Refuse ids where nobody is told apart."""
     if person is not None and persons is None:
         raise ValueError(
             "person was given, but single records are protected here, not persons; build it with "
             "max_records or min_gap (participation=), or leave person out"
         )
-    assert is_null or persons is None
 
 
 def _from_state(cls: type[RunningTotal], state: dict[str, Any], kind: type[Mechanism]) -> Any:

@@ -82,9 +82,11 @@ def frank_wolfe(
     set : set
         Bounded. An l1 ball or a simplex is the best case: the noise depends on the logarithm of
         the dimension only.
-    X, y
-        The records, an array or a CSR matrix, and their labels. Over an l1 ball or a simplex each
-        *entry* of a generalised linear loss's features is clipped to ``loss.feature_norm``.
+    X : array or CSR matrix
+        The records. Over an l1 ball or a simplex each *entry* of a generalised linear loss's
+        features is clipped to ``loss.feature_norm``.
+    y : array, optional
+        Their labels.
     budget : Budget or None
         None runs without privacy, and the guarantee says so.
     steps : int, optional
@@ -98,7 +100,7 @@ def frank_wolfe(
         Choose a vertex by noisy scores, or put noise on the gradient and ask the set. "auto"
         chooses vertices where the set lists at most 20,000 of them (or is an l1 ball).
     weights : array, optional
-        A factor for each record's loss, clipped to [0, weight_bound]; generalised linear losses only.
+        A factor for each record's loss, clipped to [0, ``weight_bound``].
     weight_bound : float
         Public; noise is calibrated to it.
     groups : array, optional
@@ -107,9 +109,18 @@ def frank_wolfe(
     max_records : int, optional
         With ``groups``, a person's first so many records count in full and the others do not; by
         default each of a person's m records has the weight 1/m.
-    record_loss, seed, noise_precision, callback, progress, resume
-        As in :func:`reticent.erm.gradient_descent`. Selections are exact whatever
-        ``noise_precision`` says.
+    record_loss : bool
+        Whether the trace holds the loss of every step: a diagnostic that reads private data.
+    seed : int, optional
+        Of the noise, for experiments; the guarantee says so. None is a cryptographic generator.
+    noise_precision : {"lattice", "float"}
+        Selections are exact whatever this says; it is for noise that is added to numbers.
+    callback : callable, optional
+        Called with a :class:`reticent.trace.Moment` after each step; a true result stops the run.
+    progress : bool
+        Whether to show a progress line.
+    resume : Fit or dict, optional
+        A run of the same call that was stopped, or its state; it was charged when it began.
     calibration : str
         ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
         reports the truth about that, too.

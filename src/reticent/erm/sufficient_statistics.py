@@ -74,8 +74,10 @@ def sufficient_statistics(
         beyond them are clipped.
     set : set or None
         Where the decision must lie; None is the whole space. A set with a projection.
-    X, y
-        The records, an array or a CSR matrix, and their labels.
+    X : array or CSR matrix
+        The records, one row each; they are clipped to the loss's bounds.
+    y : array, optional
+        Their labels.
     budget : Budget
         With ``delta > 0`` the noise is Gaussian, with ``delta = 0`` it is Gamma (method "joint").
     method : {"joint", "adassp"}
@@ -86,7 +88,7 @@ def sufficient_statistics(
         ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
         reports the truth about that, too.
     weights : array, optional
-        A factor for each record's loss, clipped to [0, weight_bound].
+        A factor for each record's loss, clipped to [0, ``weight_bound``].
     weight_bound : float
         Public; noise is calibrated to it.
     groups : array, optional
@@ -95,8 +97,15 @@ def sufficient_statistics(
     max_records : int, optional
         With ``groups``, a person's first so many records count in full and the others do not; by
         default each of a person's m records has the weight 1/m.
-    seed, noise_precision, callback, progress
-        As in :func:`reticent.erm.gradient_descent`.
+    seed : int, optional
+        Of the noise, for experiments; the guarantee says so. None is a cryptographic generator.
+    noise_precision : {"lattice", "float"}
+        Noise on a lattice leaks nothing through rounding; "float" is for simulations, and the
+        guarantee says so.
+    callback : callable, optional
+        Called with a :class:`reticent.trace.Moment` after each step; a true result stops the run.
+    progress : bool
+        Whether to show a progress line.
 
     Returns
     -------

@@ -115,8 +115,10 @@ class Guarantee:
     ----------
     releases
         All that was, or will be, computed from the records and released.
-    neighbours, window
-        As in :class:`Budget`.
+    neighbours
+        Whether one record is blanked (``"zero-out"``) or replaced (``"replace"``).
+    window
+        For how many outputs a record is protected; None for all.
     seeded
         Whether the noise came from a given seed, which anyone who knows it can subtract.
     lattice

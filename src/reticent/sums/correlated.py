@@ -132,6 +132,7 @@ class CorrelatedMechanism(Mechanism):
 
     noises = ("gaussian",)
     forgets = True
+    counts_persons = True
     fades = True
 
     def __post_init__(self) -> None:

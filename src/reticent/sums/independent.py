@@ -44,6 +44,7 @@ class IndependentMechanism(Mechanism):
     """
 
     forgets = True
+    counts_persons = True
 
     @property
     def is_endless(self) -> bool:

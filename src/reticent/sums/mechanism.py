@@ -95,6 +95,8 @@ class Mechanism(ABC):
     """Whether it can make use of a promise that fades."""
     expires: ClassVar[bool] = False
     """Whether nothing at all is promised after the window."""
+    counts_persons: ClassVar[bool] = False
+    """Whether it knows what several records of one person cost together."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.budget, Budget):
@@ -133,6 +135,11 @@ class Mechanism(ABC):
             raise ValueError(
                 f"{self.kind} has no promise that fades and cannot use fade={self.budget.fade}; "
                 "use Correlated, or a budget with a window or without"
+            )
+        if self.participation is not None and not self.counts_persons:
+            raise ValueError(
+                f"{self.kind} protects single records, not persons; leave participation "
+                f"({self.participation}) out"
             )
 
     def _check_participation(self) -> None:
@@ -223,7 +230,7 @@ class Mechanism(ABC):
         """Scales that have been computed."""
         return {}
 
-    @property
+    @cached_property
     def record_sensitivity(self) -> float:
         """How far one record moves the total, in the Euclidean norm."""
         if self.participation is not None:

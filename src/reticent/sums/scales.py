@@ -104,7 +104,25 @@ def guarantee(
 
 
 def smallest(mu: Callable[[float], float], target: float, start: float) -> float:
-    """The smallest scale, to the last few bits, whose mu is not above the target."""
+    """The smallest scale, to the last few bits, whose mu is not above the target.
+
+    But for what rounding adds, mu is inversely proportional to the scale, so a few corrections by the ratio find it.
+    Where rounding is so coarse that they do not settle, the scale is found by bisection.
+    """
+    scale = start / target
+    for _ in range(8):
+        found = mu(scale)
+        better = scale * (found / target)
+        if found <= target and better >= scale * (1.0 - 2.0**-50):
+            return scale
+        if not math.isfinite(better):
+            break
+        # a bit more than enough, or the last bits would be corrected for ever
+        scale = better if abs(better / scale - 1.0) > 2.0**-48 else better * (1.0 + 2.0**-51)
+    return _bisected(mu, target, start)
+
+
+def _bisected(mu: Callable[[float], float], target: float, start: float) -> float:
     low = high = start / target
     while mu(high) > target:
         high *= 2.0

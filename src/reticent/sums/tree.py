@@ -220,6 +220,8 @@ class TreeMechanism(Mechanism):
     estimator: str = "honaker"
     calibration: Calibration = _EXACT
 
+    counts_persons = True
+
     def __post_init__(self) -> None:
         self._keep(
             estimator=_checks.choice(self.estimator, "estimator", ("honaker", "plain")),

@@ -98,6 +98,7 @@ class WindowTreeMechanism(Mechanism):
     calibration: Calibration = _EXACT
 
     forgets = True
+    counts_persons = True
     expires = True
 
     def __post_init__(self) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -20,11 +21,14 @@ from scipy.special import expit
 from sklearn.base import ClassifierMixin
 
 from reticent import _checks, erm
+from reticent.erm._groups import Groups
 from reticent.estimators import parameters
+from reticent.estimators.bounds import SHARE, counted
+from reticent.estimators.class_counts import ClassCounts
 from reticent.estimators.face import LEAK, Classes, FloatArray, shares
 from reticent.estimators.private import PrivateEstimator, Table, class_factors
 from reticent.losses import CappedLogistic, ClipCounts, Logistic, SmoothHinge
-from reticent.privacy import PrivacyLeakWarning, remarked
+from reticent.privacy import Budget, Guarantee, PrivacyLeakWarning, remarked, with_remarks
 
 OBJECTIVE = "objective-perturbation"
 _OTHERS: dict[str, Callable[..., erm.Fit]] = {
@@ -61,15 +65,44 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
             numbers = self._numbers(y)
             if declared is None:
                 warnings.warn(LEAK, PrivacyLeakWarning, stacklevel=2)
-            factors, most = class_factors(self.class_weight, self.classes_, numbers)  # type: ignore[attr-defined]
-            common = self._common()
-            table = self._of_persons(self._table(X, sample_weight, factors, most), groups)
             with remarked(*((LEAK,) if declared is None else ())):
-                fit = self._solve(table, numbers, common)
-            weights = self._publish(fit, table)
+                fit, table, whole = self._fit_beside(X, numbers, sample_weight, groups)
+            weights = self._publish(fit, table, whole)
             self.coef_, self.intercept_ = self._coefficients(weights, table)
             self.clipped_ = ClipCounts(table.scaled, 0, table.count)
             return self
+
+    def _fit_beside(
+        self, X: Any, numbers: Any, sample_weight: Any, groups: Any
+    ) -> tuple[erm.Fit, Table, Guarantee | None]:
+        """The fit, after bounds and counts of classes that were asked for are found."""
+        common = self._common()
+        budget: Budget = common["budget"]
+        given, bound = self._weights(sample_weight, X.shape[0], None, 1.0)
+        persons = Groups.of(groups, X.shape[0], self.max_records)  # type: ignore[attr-defined]
+        count = X.shape[0] if persons is None else persons.count
+        shares = counted(given, persons)
+        search = self._search(budget, count, X.shape[1], SHARE)
+        balanced = self.class_weight == "balanced"  # type: ignore[attr-defined]
+        counts = ClassCounts.of(budget, len(self.classes_), self.noise_precision)  # type: ignore[attr-defined]
+        factors, most = None, 1.0
+        if not balanced:
+            factors, most = class_factors(self.class_weight, self.classes_, numbers)  # type: ignore[attr-defined]
+        beside = [*(search.releases if search else ()), *([counts.release] if balanced else ())]
+        whole = None
+        if beside:
+            weighted = balanced or given is not None or factors is not None
+            blank = np.zeros(X.shape[0], np.int64)
+            whole = self._reserve(beside, common, X, weighted, bound * most, blank, persons)
+        source = self._beside_source(common)
+        if balanced:
+            factors = counts.factors(numbers, shares, source)[numbers]
+        self._set_units(X, shares, search, source)
+        table = replace(self._table(X, sample_weight, factors, most), groups=persons)
+        fit = self._paid(whole, lambda: self._solve(table, numbers, common))
+        if whole is not None:
+            whole = with_remarks(whole)
+        return fit, table, whole
 
     def _solve(self, table: Table, numbers: Any, common: dict[str, Any]) -> erm.Fit:
         asked = _checks.choice(self.solver, "solver", SOLVERS)  # type: ignore[attr-defined]
@@ -111,10 +144,11 @@ class PrivateLogisticRegression(PrivateClassifier):
     ----------
     epsilon, delta, neighbours
         The budget; ``delta=0`` asks for pure privacy. See `reticent.Budget`.
-    feature_norm : float
+    feature_norm : float or "private"
         Feature vectors longer than this (Euclidean norm) are scaled down to it, when learning and
         when predicting. Scale features by what is known of them (`DomainScaler`), not by what they
-        turned out to be.
+        turned out to be. "private" finds an interval of each column and the norm of rows scaled by
+        them with a share of the budget, a tenth where records are many.
     classes : list, optional
         All labels there can be. Without it they are read off the data, with a
         `reticent.PrivacyLeakWarning` and a caveat in ``guarantee_``.
@@ -133,9 +167,10 @@ class PrivateLogisticRegression(PrivateClassifier):
         features and the budget.
     solver : {"auto", "objective-perturbation", "gradient-descent", "output-perturbation"}
         ``solver_`` says which one "auto" took, and ``solver_reason_`` why.
-    class_weight : dict, optional
-        Weights by class, 1 where a class is not named. They are public; "balanced" would read
-        private counts and is refused.
+    class_weight : dict or "balanced", optional
+        Weights by class, 1 where a class is not named; they are public. "balanced" counts the classes
+        with noise, out of the same budget, and gives each record the count of the rarest class over
+        that of its own.
     weight_bound : float
         What ``sample_weight`` is clipped to, from above; noise is proportional to it.
     max_records : int, optional
@@ -182,7 +217,7 @@ class PrivateLogisticRegression(PrivateClassifier):
         delta: float = 1e-6,
         *,
         neighbours: str = "zero-out",
-        feature_norm: float = 1.0,
+        feature_norm: float | str = parameters.FEATURE_NORM,
         classes: Any = None,
         fit_intercept: bool = True,
         intercept_scaling: float | None = None,
@@ -264,7 +299,7 @@ class PrivateLinearSVC(PrivateClassifier):
         delta: float = 1e-6,
         *,
         neighbours: str = "zero-out",
-        feature_norm: float = 1.0,
+        feature_norm: float | str = parameters.FEATURE_NORM,
         classes: Any = None,
         fit_intercept: bool = True,
         intercept_scaling: float | None = None,

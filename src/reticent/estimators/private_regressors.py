@@ -13,6 +13,7 @@ before anything is learnt; radius and regularizer are in those units.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -21,9 +22,12 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d
 
 from reticent import _checks, erm
+from reticent.erm._groups import Groups
 from reticent.estimators import parameters
+from reticent.estimators.bounds import SHARE, Search, counted
 from reticent.estimators.face import Bounded, FloatArray
-from reticent.estimators.private import PrivateEstimator, Table, with_constant
+from reticent.estimators.private import NothingFound, PrivateEstimator, Table, with_constant
+from reticent.estimators.units import clip_entries
 from reticent.losses import ClipCounts, Huber, Squared
 from reticent.privacy import Budget
 from reticent.sets import L1Ball
@@ -54,11 +58,39 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
         """
         with self._all_or_nothing():
             X, y = self._features(X, y, reset=True, numeric=True)
-            labels, beyond = self._to_unit(column_or_1d(y, warn=True))
+            y = np.asarray(column_or_1d(y, warn=True), dtype=np.float64)
             common = self._common()
-            table = self._of_persons(self._table(X, sample_weight, None, 1.0), groups)
-            fit = self._solve(table, labels, common)
-            weights = self._publish(fit, table)
+            given, bound = self._weights(sample_weight, X.shape[0], None, 1.0)
+            persons = Groups.of(groups, X.shape[0], self.max_records)  # type: ignore[attr-defined]
+            count = X.shape[0] if persons is None else persons.count
+            counts = counted(given, persons)
+            asked = parameters.OR_PRIVATE["label_bounds"](self.label_bounds, "label_bounds")  # type: ignore[attr-defined]
+            both = asked == parameters.PRIVATE == self.feature_norm  # type: ignore[attr-defined]
+            search = self._search(
+                common["budget"], count, X.shape[1], SHARE * (2.0 / 3.0 if both else 1.0)
+            )
+            of_labels = None
+            if asked == parameters.PRIVATE:
+                of_labels = Search.of(
+                    common["budget"], count, 1, share=SHARE * (1.0 / 3.0 if both else 1.0),
+                    precision=self.noise_precision,  # type: ignore[attr-defined]
+                )  # fmt: skip
+            beside = [item for made in (of_labels, search) if made for item in made.releases]
+            whole, found = None, None
+            if beside:
+                blank = np.zeros(X.shape[0])
+                whole = self._reserve(beside, common, X, given is not None, bound, blank, persons)
+            source = self._beside_source(common)
+            if of_labels is not None:
+                known = of_labels.intervals(y[:, None], counts, source)
+                found = (float(known.low[0]), float(known.high[0]))
+                if not found[0] < found[1]:
+                    raise NothingFound("label_bounds")
+            self._set_units(X, counts, search, source)
+            labels, beyond = self._to_unit(y, found)
+            table = replace(self._table(X, sample_weight, None, 1.0), groups=persons)
+            fit = self._paid(whole, lambda: self._solve(table, labels, common))
+            weights = self._publish(fit, table, whole)
             coefficients, intercepts = self._coefficients(weights, table)
             self._set_line(coefficients[0], intercepts[0])
             self.clipped_ = ClipCounts(table.scaled, beyond, table.count)
@@ -114,11 +146,13 @@ class PrivateLinearRegression(PrivateRegressor):
     ----------
     epsilon, delta, neighbours
         The budget; ``delta=0`` asks for pure privacy. See `reticent.Budget`.
-    feature_norm : float
-        Feature vectors longer than this (Euclidean norm) are scaled down to it.
-    label_bounds : (low, high)
+    feature_norm : float or "private"
+        Feature vectors longer than this (Euclidean norm) are scaled down to it. "private" finds an
+        interval of each column and the norm of rows scaled by them with a share of the budget, a
+        tenth where records are many; features then need no scaling.
+    label_bounds : (low, high) or "private"
         Labels beyond these are clipped, and predictions stay within. State what is known, not what
-        the labels turned out to be.
+        the labels turned out to be; "private" finds them with a share of the budget.
     fit_intercept, weight_bound, noise_precision, verbose, random_state
         As in `PrivateLogisticRegression`.
     intercept_scaling : float, optional
@@ -160,8 +194,8 @@ class PrivateLinearRegression(PrivateRegressor):
         delta: float = 1e-6,
         *,
         neighbours: str = "zero-out",
-        feature_norm: float = 1.0,
-        label_bounds: tuple[float, float] = (-1, 1),
+        feature_norm: float | str = parameters.FEATURE_NORM,
+        label_bounds: tuple[float, float] | str = parameters.LABEL_BOUNDS,
         fit_intercept: bool = True,
         intercept_scaling: float | None = None,
         regularizer: float | None = None,
@@ -238,7 +272,7 @@ class PrivateLasso(PrivateRegressor):
         say that noise would choose the coefficients of a larger one.
     feature_norm : float
         The largest absolute value of any *single* feature; larger ones are clipped. Over an l1 ball
-        nothing else about a record matters.
+        nothing else about a record matters. "private" finds it with a share of the budget.
     steps : int, optional
         Of Frank-Wolfe; by default as many as balance the two parts of the bound on the excess risk.
     max_records : int, optional
@@ -275,8 +309,8 @@ class PrivateLasso(PrivateRegressor):
         *,
         radius: float | None = None,
         neighbours: str = "zero-out",
-        feature_norm: float = 1.0,
-        label_bounds: tuple[float, float] = (-1, 1),
+        feature_norm: float | str = parameters.FEATURE_NORM,
+        label_bounds: tuple[float, float] | str = parameters.LABEL_BOUNDS,
         fit_intercept: bool = True,
         steps: int | None = None,
         solver: str = "auto",
@@ -302,25 +336,31 @@ class PrivateLasso(PrivateRegressor):
         self.random_state = random_state
 
     def _table(self, X: Any, sample_weight: Any, factors: FloatArray | None, most: float) -> Table:
-        self._norm = parameters.CHECKS["feature_norm"](self.feature_norm, "feature_norm")
-        constant = 1.0 if self.fit_intercept else 0.0
+        norm, constant = self._units.norm, self._constant(X.shape[1])
+        X = self._units.scaled(X)
         values = X.data if sp.issparse(X) else X
-        beyond = np.abs(values) > self._norm
+        beyond = np.abs(values) > norm
         scaled = 0
         if beyond.any():
-            scaled = int(np.count_nonzero(abs(X).max(axis=1).toarray() > self._norm)
+            scaled = int(np.count_nonzero(abs(X).max(axis=1).toarray() > norm)
                          if sp.issparse(X) else beyond.any(axis=1).sum())  # fmt: skip
         weights, bound = self._weights(sample_weight, X.shape[0], factors, most)
         # entries are within [-1, 1] then, so that no row is as long as this
-        rows, _ = with_constant(self._clip(X), self._norm, constant, 2.0 * math.sqrt(X.shape[1]))
-        return Table(rows, 1.0, constant, weights, bound, scaled)
+        rows, _ = with_constant(clip_entries(X, norm), norm, constant, 2.0 * math.sqrt(X.shape[1]))
+        return Table(rows, self._row_norm(constant), constant, weights, bound, scaled)
+
+    def _constant(self, columns: int) -> float:
+        return 1.0 if self.fit_intercept else 0.0
+
+    def _row_norm(self, constant: float) -> float:
+        return 1.0
+
+    def _sizes(self, X: Any) -> FloatArray:
+        largest = abs(X).max(axis=1)
+        return np.asarray(largest.toarray().ravel() if sp.issparse(X) else largest, np.float64)
 
     def _clip(self, X: Any) -> Any:
-        if not sp.issparse(X):
-            return np.clip(X, -self._norm, self._norm)
-        clipped = sp.csr_array(X, copy=True)
-        clipped.data = np.clip(clipped.data, -self._norm, self._norm)
-        return clipped
+        return self._units.unscaled(clip_entries(self._units.scaled(X), self._units.norm))
 
     def _facts(self, table: Table) -> tuple[str, ...]:
         first, *rest = super()._facts(table)

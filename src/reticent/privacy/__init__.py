@@ -16,6 +16,7 @@ from reticent.privacy.curves import (
 )
 from reticent.privacy.errors import (
     BudgetExceeded,
+    DefaultBoundWarning,
     ForkError,
     LedgerError,
     LooseBudgetWarning,
@@ -35,6 +36,7 @@ __all__ = [
     "BudgetExceeded",
     "Composed",
     "Curve",
+    "DefaultBoundWarning",
     "Entry",
     "ForkError",
     "Gaussian",

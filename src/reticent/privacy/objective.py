@@ -99,7 +99,8 @@ class ObjectivePerturbation(Curve):
             )
 
     @property
-    def _width(self) -> float:
+    def width(self) -> float:
+        """mu, or twice that where a record is replaced: how far one record moves the linear term."""
         # Two records move at once under replacement; by Cauchy's inequality the moments are
         # largest where their gradients point the same way, which doubles s.
         return self.mu if self.neighbours == "zero-out" else 2.0 * self.mu
@@ -108,11 +109,11 @@ class ObjectivePerturbation(Curve):
     def zcdp(self) -> float:
         # Every summand of the divergence, divided by alpha, is largest as alpha -> 1: log(2 Phi) is
         # concave and 0 at 0, so its quotient by the argument falls from sqrt(2/pi).
-        s = self._width
+        s = self.width
         return self.count * (self.log_determinant + 0.5 * s * s + math.sqrt(2.0 / math.pi) * s)
 
     def _rdp(self, alpha: float) -> float:
-        s, gap = self._width, alpha - 1.0
+        s, gap = self.width, alpha - 1.0
         # As gap -> 0 the logarithm cancels; its limit bounds it from above.
         tail = math.sqrt(2.0 / math.pi) * s
         if gap * s >= 1e-5:
@@ -156,7 +157,7 @@ class ObjectivePerturbation(Curve):
 
     def _one_sided(self, epsilon: float) -> float:
         shift = self.count * self.log_determinant
-        e, together = epsilon - shift, math.sqrt(self.count) * self._width
+        e, together = epsilon - shift, math.sqrt(self.count) * self.width
         if self.count == 1 and self.neighbours == "zero-out":
             return self._stick(e, together)
         if e < 0.0:
@@ -178,10 +179,10 @@ class ObjectivePerturbation(Curve):
             if self.count == 1 and self.neighbours == "zero-out":
                 return shift + gaussian.epsilon(delta, self.mu)
             if self.count > 1:
-                together = math.sqrt(self.count) * self._width
+                together = math.sqrt(self.count) * self.width
                 return shift + gaussian.epsilon(delta * math.exp(-shift) * (1 - 2.0**-50), together)
             # Nearly always the second term of the bound is next to nothing, and this is enough.
-            quick = shift + gaussian.epsilon(delta * (1.0 - 2.0**-20), self._width)
+            quick = shift + gaussian.epsilon(delta * (1.0 - 2.0**-20), self.width)
             if self._one_sided(quick) <= delta:
                 return quick
             return smallest_epsilon(self._one_sided, delta)

@@ -395,6 +395,12 @@ def read(person: Any, name: str = "person") -> tuple[str, NDArray[np.uint8], NDA
     return _KINDS[str if values.dtype.kind == "U" else bytes], rows, lengths
 
 
+def as_array(person: Any) -> NDArray[Any]:
+    """Ids in an array that can be cut and put in another order; what is wrong with them stays wrong."""
+    values = np.asarray(person)
+    return values if values.dtype.kind in "iu" else np.asarray(person, object)
+
+
 def _plain(person: Any, name: str) -> NDArray[Any]:
     """Ids as an array of whole numbers, text or bytes."""
     if person is None:

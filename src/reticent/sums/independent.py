@@ -141,6 +141,7 @@ class Independent(RunningTotal):
         noise_precision: str = "lattice",
     ) -> None:
         mechanism = IndependentMechanism(
-            dim, horizon, budget=budget, norm=norm, noise=noise, noise_precision=noise_precision
-        )
+            dim, horizon, budget=budget, norm=norm, noise=noise, noise_precision=noise_precision,
+            participation=participation,
+        )  # fmt: skip
         super().__init__(mechanism, seed=seed)

@@ -113,7 +113,7 @@ def totals_of_persons() -> Iterator[Case]:
                 f"{words} of persons, {neighbours}", _total_of_persons(build),
                 partial(_persons, neighbours, rows, rule), quick=words != "Independent",
             )  # fmt: skip
-    fading = Budget(1.0, 1e-6, fade=[(4, 1.0), (12, 1.5)])
+    fading = Budget(1.0, 1e-6, fade=((4, 1.0), (12, 1.5)))
     for age in (4, 12):
         build = partial(sums.Correlated, 1, budget=fading, participation=rule)
         yield case(

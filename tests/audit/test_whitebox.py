@@ -207,6 +207,19 @@ def contributions_not_clipped(monkeypatch):
     monkeypatch.setattr(door, "limit_for", lambda norm, dim: 1e100)
 
 
+def surplus_records_counted(monkeypatch):
+    def everyone(self, digests, step):
+        return np.ones(len(digests), bool)
+
+    monkeypatch.setattr(module("state.persons").Persons, "admit", everyone)
+
+
+def persons_charged_as_records(monkeypatch):
+    monkeypatch.setattr(
+        module("sums.mechanism").Mechanism, "pattern", module("privacy.participation").ONE_RECORD
+    )
+
+
 def weights_not_clipped(monkeypatch):
     monkeypatch.setattr(
         module("erm._reading"), "_weights", lambda value, count, bound: np.minimum(value, 10.0)
@@ -290,6 +303,10 @@ PLANTED = [
     (total_noise_halved, "bandit", "ProjectionFreeBandit, correlated, zero-out"),
     (total_noise_halved, "estimators", "OnlineLogisticRegression, zero-out"),
     (contributions_not_clipped, "totals", "Tree, plain, laplace, zero-out, lattice"),
+    (surplus_records_counted, "totals", "Correlated of persons, zero-out"),
+    (surplus_records_counted, "totals", "Tree, plain, gamma of persons, replace"),
+    (persons_charged_as_records, "totals", "Correlated of persons, replace"),
+    (persons_charged_as_records, "totals", "Tree, Honaker of persons, zero-out"),
     (weights_not_clipped, "erm", "gradient_descent, weights, zero-out"),
     (labels_not_clipped, "erm", "sufficient_statistics, joint, zero-out, gaussian"),
     (scaler_noise, "estimators", "PrivateScaler, zero-out, gaussian"),

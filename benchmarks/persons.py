@@ -74,20 +74,24 @@ def regrets() -> None:
 
 
 def unknown_horizon() -> None:
+    """Known and unknown horizon, each beside the same learner with next to no noise."""
     print(
         "excess of the average regret over not private, horizon unknown over known; ratio of the noises"
     )
     for epsilon in (1.0, 4.0):
-        budget = reticent.Budget(epsilon, 1e-6)
-        free = np.mean(
-            [regret(s, budget=reticent.Budget(1e4, 0.5), horizon=T) for s in range(REPEATS)]
+        budget, none = reticent.Budget(epsilon, 1e-6), reticent.Budget(1e4, 0.5)
+        excess = []
+        for horizon in (T, None):
+            gaps = [
+                regret(s, budget=budget, horizon=horizon) - regret(s, budget=none, horizon=horizon)
+                for s in range(REPEATS)
+            ]
+            excess.append(float(np.mean(gaps)))
+        errors = [sums.CorrelatedMechanism(1, n, budget=budget).error(T) for n in (T, None)]
+        print(
+            f"epsilon {epsilon:g}: {excess[1]:.2e} over {excess[0]:.2e} = {excess[1] / excess[0]:.2f}; "
+            f"{errors[1] / errors[0]:.2f}"
         )
-        known = np.mean([regret(s, budget=budget, horizon=T) for s in range(REPEATS)])
-        endless = np.mean([regret(s, budget=budget) for s in range(REPEATS)])
-        ratio = sums.CorrelatedMechanism(1, budget=budget).error(T) / sums.CorrelatedMechanism(
-            1, T, budget=budget
-        ).error(T)
-        print(f"epsilon {epsilon:g}: {(endless - free) / (known - free):.2f}; {ratio:.2f}")
 
 
 if __name__ == "__main__":

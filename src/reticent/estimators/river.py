@@ -50,6 +50,8 @@ except ImportError as error:  # pragma: no cover
         "reticent.estimators.river needs River, which is not installed: pip install river"
     ) from error
 
+from reticent.estimators import pipelines
+
 __all__ = ["OnlineLinearRegression", "OnlineLogisticRegression"]
 
 _VERSION = 1
@@ -96,6 +98,12 @@ class _Online:
         who = x.get(self.person)
         read([who])
         return who
+
+    def _ready(self, first: FloatArray) -> Stream:
+        """The stream, which begins with its first record; refused behind a step that learns from records."""
+        stream = self._stream
+        pipelines.check(self, 2, far=stream is None)
+        return self._begin(first) if stream is None else stream
 
     def _begin(self, first: FloatArray) -> Stream:
         """Spend the budget of a new stream, unless the first records would be refused anyway."""
@@ -351,12 +359,12 @@ class OnlineLogisticRegression(_Online, base.MiniBatchClassifier):
             code = self._code(y)
         values = self._values(x)
         who = self._whose(x)
-        (self._stream or self._begin(values)).learn_one(values, code, person=who)
+        self._ready(values).learn_one(values, code, person=who)
 
     def learn_many(self, X: Any, y: Any) -> None:
         codes = np.array([self._code(label) for label in y.tolist()])
         rows, who = self._frame(X), self._persons_of(X)
-        (self._stream or self._begin(rows)).learn(rows, codes, person=who)
+        self._ready(rows).learn(rows, codes, person=who)
 
     def _probabilities(self, z: FloatArray) -> FloatArray:
         """From linear predictors, one row each, to probabilities of all classes."""
@@ -483,13 +491,13 @@ class OnlineLinearRegression(_Online, base.MiniBatchRegressor):
         if not -1.0 <= unit <= 1.0:
             unit = 1.0 if unit > 0.0 else -1.0
         who = self._whose(x)
-        (self._stream or self._begin(values)).learn_one(values, unit, beyond, who)
+        self._ready(values).learn_one(values, unit, beyond, who)
 
     def learn_many(self, X: Any, y: Any) -> None:
         labels = np.array([parameters.label(value) for value in y.tolist()])
         rows, who = self._frame(X), self._persons_of(X)
         inside, beyond = clip_labels(labels, self._low, self._high)
-        stream = self._stream or self._begin(rows)
+        stream = self._ready(rows)
         stream.learn(rows, to_unit(inside, self._low, self._high), beyond, who)
 
     def _predictions(self, z: Any) -> Any:

@@ -113,7 +113,9 @@ def commits(folder: Path, body: bytes, seconds: float) -> float:
     return rate
 
 
-def client(port: int, path: str, token: str, kind: str, number: int, seconds: float, out: Any) -> None:
+def client(
+    port: int, path: str, token: str, kind: str, number: int, seconds: float, out: Any
+) -> None:
     """One connection that sends without pause, and its waiting times."""
     dice = np.random.default_rng(number)
     if kind == ARROW:
@@ -125,7 +127,10 @@ def client(port: int, path: str, token: str, kind: str, number: int, seconds: fl
         rests = [_rest(row) for row in dice.uniform(-1, 1, (16, DIM)).round(4).tolist()]
         bodies = [_join([rests[k % 16]], 10**9 * number + k) for k in range(int(4000 * seconds))]
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    headers = {"Authorization": f"Bearer {token}", "Content-Type": LINES if kind == "single" else kind}
+    headers = {
+        "Authorization": f"Bearer {token}",
+        "Content-Type": LINES if kind == "single" else kind,
+    }
     waits: list[float] = []
     out.put("ready")
     began = time.perf_counter()
@@ -144,7 +149,9 @@ def client(port: int, path: str, token: str, kind: str, number: int, seconds: fl
     out.put((len(waits), time.perf_counter() - began, waits))
 
 
-def load(port: int, path: str, token: str, kind: str, connections: int, seconds: float) -> dict[str, float]:
+def load(
+    port: int, path: str, token: str, kind: str, connections: int, seconds: float
+) -> dict[str, float]:
     """Requests a second over some connections, and the waiting time that one in a hundred exceeds."""
     made = multiprocessing.get_context("fork")
     out = made.Queue()

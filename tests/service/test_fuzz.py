@@ -14,7 +14,6 @@ from .running import Service, records, specification
 schemathesis = pytest.importorskip("schemathesis", reason="the fuzzing needs schemathesis")
 
 
-
 @schemathesis.serializer("application/x-ndjson", "application/vnd.apache.arrow.stream")
 def _as_it_is(context: Any, value: Any) -> bytes:
     return value if isinstance(value, bytes) else json.dumps(value).encode()
@@ -29,7 +28,9 @@ CELLS: list[Any] = [
 ]  # fmt: skip
 
 
-def ask(service: Service, method: str, path: str, body: bytes | None, kind: str) -> tuple[int, bytes]:
+def ask(
+    service: Service, method: str, path: str, body: bytes | None, kind: str
+) -> tuple[int, bytes]:
     """One request as it is, without the client's care."""
     connection = http.client.HTTPConnection(service.url.removeprefix("http://"), timeout=60)
     try:
@@ -72,10 +73,19 @@ def test_bodies_made_by_hand(service: Service) -> None:
     client.send("fuzzed", records(0, 5))
     before = client.decision("fuzzed")
     description = client.call("GET", "/openapi.json")
-    places = [path.replace("{name}", "fuzzed") for path, ways in description["paths"].items() if "post" in ways]
+    places = [
+        path.replace("{name}", "fuzzed")
+        for path, ways in description["paths"].items()
+        if "post" in ways
+    ]
     for path in places:
         for body in EXTREMES:
-            for kind in ("application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream", "text/x"):
+            for kind in (
+                "application/json",
+                "application/x-ndjson",
+                "application/vnd.apache.arrow.stream",
+                "text/x",
+            ):
                 if path.endswith("/ask"):
                     continue
                 status, answer = ask(service, "POST", path, body, kind)

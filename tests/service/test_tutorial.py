@@ -30,7 +30,9 @@ def test_the_tutorial_as_written(tmp_path: Path) -> None:
         (folder / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n')
         (folder / name).chmod(0o755)
     script = "set -euo pipefail\n" + "".join(f"{code}\necho '{_MARK}'\n" for code, _ in blocks)
-    script = "trap 'kill -9 $(jobs -p) 2>/dev/null || true' EXIT\n" + script.replace("8080", str(free_port()))
+    script = "trap 'kill -9 $(jobs -p) 2>/dev/null || true' EXIT\n" + script.replace(
+        "8080", str(free_port())
+    )
     done = subprocess.run(
         ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=180,
         env=os.environ | {"PATH": f"{folder}:{os.environ['PATH']}", "RETICENT_ANCHORS": str(tmp_path / "anchors")},
@@ -40,6 +42,11 @@ def test_the_tutorial_as_written(tmp_path: Path) -> None:
     checker = doctest.OutputChecker()
     for (code, wanted), got in zip(blocks, found, strict=False):
         flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-        assert checker.check_output(wanted.strip(), got.strip(), flags), (code, got, done.stderr, said)
+        assert checker.check_output(wanted.strip(), got.strip(), flags), (
+            code,
+            got,
+            done.stderr,
+            said,
+        )
     assert done.returncode == 0, (done.stderr, said)
     assert len(found) == len(blocks) + 1

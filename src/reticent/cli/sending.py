@@ -18,7 +18,10 @@ from reticent.cli.options import LearnOptions, word
 from reticent.tables import Encoder, open_records
 
 _EVERY = 1000
-_HERE = ("horizon", "endless", "resume", "keep_state", "overwrite", "new_records", "feature_norm")
+_HERE = (
+    "horizon", "endless", "fade", "resume", "keep_state", "overwrite", "new_records", "feature_norm", "task",
+    "decisions",
+)  # fmt: skip
 
 
 def send(options: LearnOptions, encoder: Encoder, console: Console) -> int:
@@ -30,7 +33,10 @@ def send(options: LearnOptions, encoder: Encoder, console: Console) -> int:
     assert options.data is not None
     for name in _HERE:
         if getattr(options, name):
-            raise Refused(f"--{name.replace('_', '-')} is not for --to: the service keeps the run")
+            raise Refused(
+                f"--{name.replace('_', '-')} is not for --to: create the stream with what it needs (POST "
+                "/v1/streams), and leave this and --epsilon out"
+            )
     if options.stream is None:
         raise Refused("--stream is missing: the name of the stream that the records are for")
     if options.online is False:

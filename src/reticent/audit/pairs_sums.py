@@ -81,8 +81,10 @@ def total_pair(
 
     Parameters
     ----------
-    horizon, steps
-        Of the total, and how many totals are looked at (for a total without a horizon).
+    horizon
+        Of the total.
+    steps
+        How many totals are looked at, for a total without a horizon.
     record
         When the record enters, counted from 0; by default where it is hardest to hide.
     """

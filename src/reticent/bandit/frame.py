@@ -227,10 +227,9 @@ class Frame(ABC):
                     + details[1:],
                 )
             ]
-        return Guarantee(
+        return Guarantee.of(
+            budget,
             releases,
-            budget.neighbours,
-            budget.window,
             seeded=self._seed is not None,
             lattice=made.lattice,
             caveats=made.caveats,

@@ -78,9 +78,11 @@ def frank_wolfe(
     set : set
         Bounded. An l1 ball or a simplex is the best case: the noise depends on the logarithm of
         the dimension only.
-    X, y
-        The records, an array or a CSR matrix, and their labels. Over an l1 ball or a simplex each
-        *entry* of a generalised linear loss's features is clipped to ``loss.feature_norm``.
+    X : array or CSR matrix
+        The records. Over an l1 ball or a simplex each *entry* of a generalised linear loss's
+        features is clipped to ``loss.feature_norm``.
+    y : array, optional
+        Their labels.
     budget : Budget or None
         None runs without privacy, and the guarantee says so.
     steps : int, optional
@@ -93,9 +95,18 @@ def frank_wolfe(
     oracle : {"auto", "vertices", "gradient"}
         Choose a vertex by noisy scores, or put noise on the gradient and ask the set. "auto"
         chooses vertices where the set lists at most 20,000 of them (or is an l1 ball).
-    record_loss, seed, noise_precision, callback, progress, resume
-        As in :func:`reticent.erm.gradient_descent`. Selections are exact whatever
-        ``noise_precision`` says.
+    record_loss : bool
+        Whether the trace holds the loss of every step: a diagnostic that reads private data.
+    seed : int, optional
+        Of the noise, for experiments; the guarantee says so. None is a cryptographic generator.
+    noise_precision : {"lattice", "float"}
+        Selections are exact whatever this says; it is for noise that is added to numbers.
+    callback : callable, optional
+        Called with a :class:`reticent.trace.Moment` after each step; a true result stops the run.
+    progress : bool
+        Whether to show a progress line.
+    resume : Fit or dict, optional
+        A run of the same call that was stopped, or its state; it was charged when it began.
     calibration : str
         ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
         reports the truth about that, too.
@@ -135,7 +146,7 @@ def frank_wolfe(
         plan = partial(_plan, steps=steps, radius=radius, oracle=oracle, record_loss=record_loss,
                        calibration=calibration)  # fmt: skip
     return solve(
-        NAME, plan, loss, set, X, y, budget=Budget(1.0, 0.5) if budget is None else budget,
+        NAME, plan, loss, set, X, y, budget=Budget(1.0, 0.01) if budget is None else budget,
         seed=seed, noise_precision=noise_precision, calibration=calibration, callback=callback,
         progress=progress, resume=resume, by_entries=by_entries,
     )  # fmt: skip

@@ -70,8 +70,19 @@ def ftrl(
         A generalised linear loss with bounded gradients on the set.
     set : set or None
         With a projection; None is a ball around 0 with a radius chosen by theory.
-    X, y, budget, seed, noise_precision, progress
-        As in :func:`reticent.erm.gradient_descent`.
+    X : array or CSR matrix
+        The records, one row each; they are clipped to the loss's bounds.
+    y : array, optional
+        Their labels.
+    budget : Budget
+        What the whole run may cost.
+    seed : int, optional
+        Of the noise, for experiments; the guarantee says so. None is a cryptographic generator.
+    noise_precision : {"lattice", "float"}
+        Noise on a lattice leaks nothing through rounding; "float" is for simulations, and the
+        guarantee says so.
+    progress : bool
+        Whether to show a progress line.
     passes : int
         How often the whole data is gone through; ``passes * n`` steps in all.
     order : {"passes", "resample", "given"}

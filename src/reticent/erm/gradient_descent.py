@@ -91,8 +91,10 @@ def gradient_descent(
     set : set or None
         With a projection. None is a ball around 0 whose radius follows from the number of records,
         the dimension and the budget; see docs/algorithms/gradient-descent.md.
-    X, y
-        The records, an array or a CSR matrix, and their labels.
+    X : array or CSR matrix
+        The records, one row each; they are clipped to the loss's bounds.
+    y : array, optional
+        Their labels.
     budget : Budget
         With ``delta > 0`` the noise is Gaussian, with ``delta = 0`` it is Gamma.
     steps : int, optional
@@ -108,9 +110,11 @@ def gradient_descent(
         needs ``reticent[accounting]`` and delta > 0.
     start : array, optional
         Where to begin; it must not depend on the records. By default the set's center.
-    weights, weight_bound
-        A factor for each record's loss, clipped to [0, weight_bound]; the bound is public. Generalised
-        linear losses only.
+    weights : array, optional
+        A factor for each record's loss, clipped to [0, ``weight_bound``]. Generalised linear losses
+        only.
+    weight_bound : float
+        Public; noise is calibrated to it.
     record_loss : bool
         Whether to write the mean loss of each step into the trace's diagnostics, which is not
         private.

@@ -69,22 +69,34 @@ def objective_perturbation(
         With a projection. None is the whole space for losses of a margin (logistic, smooth hinge),
         else a ball around 0 whose radius follows from the number of records, the dimension and the
         budget; a small ball needs less noise, since gradients are smaller on it.
-    X, y
-        The records, an array or a CSR matrix, and their labels. Labels of shape (n, K), for losses
-        of a margin, are K problems on the same records: the budget is for all of them together, and
-        the point has one row for each.
+    X : array or CSR matrix
+        The records, one row each; they are clipped to the loss's bounds.
+    y : array, optional
+        Their labels. Labels of shape (n, K), for losses of a margin, are K problems on the same
+        records: the budget is for all of them together, and the point has one row for each.
     budget : Budget
         ``delta = 0`` is pure differential privacy with Gamma noise, else the noise is Gaussian.
     regularizer : float, optional
         The weight of ``(1/2) ||x||^2`` that is added to the *summed* loss, beside the loss's own
         ridge. By default the minimiser of a bound on the excess risk; see
         docs/algorithms/objective-perturbation.md.
-    weights, weight_bound
-        A factor for each record's loss, clipped to [0, weight_bound]. The bound is public, and noise
-        is calibrated to it; a record with weight 0 is the null record.
-    seed, noise_precision, calibration, callback, progress
-        As in :func:`reticent.erm.gradient_descent`. The callback sees the final point only: what comes
-        before it is not private.
+    weights : array, optional
+        A factor for each record's loss, clipped to [0, ``weight_bound``]; a record with weight 0 is
+        the null record.
+    weight_bound : float
+        Public; noise is calibrated to it.
+    seed : int, optional
+        Of the noise, for experiments; the guarantee says so. None is a cryptographic generator.
+    noise_precision : {"lattice", "float"}
+        Noise on a lattice leaks nothing through rounding; "float" is for simulations, and the
+        guarantee says so.
+    calibration : str
+        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
+        reports the truth about that, too.
+    callback : callable, optional
+        Sees the final point only: what comes before it is not private.
+    progress : bool
+        Whether to show a progress line.
 
     Returns
     -------

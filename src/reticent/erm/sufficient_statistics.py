@@ -67,8 +67,10 @@ def sufficient_statistics(
         beyond them are clipped.
     set : set or None
         Where the decision must lie; None is the whole space. A set with a projection.
-    X, y
-        The records, an array or a CSR matrix, and their labels.
+    X : array or CSR matrix
+        The records, one row each; they are clipped to the loss's bounds.
+    y : array, optional
+        Their labels.
     budget : Budget
         With ``delta > 0`` the noise is Gaussian, with ``delta = 0`` it is Gamma (method "joint").
     method : {"joint", "adassp"}
@@ -78,8 +80,15 @@ def sufficient_statistics(
     calibration : str
         ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
         reports the truth about that, too.
-    seed, noise_precision, callback, progress
-        As in :func:`reticent.erm.gradient_descent`.
+    seed : int, optional
+        Of the noise, for experiments; the guarantee says so. None is a cryptographic generator.
+    noise_precision : {"lattice", "float"}
+        Noise on a lattice leaks nothing through rounding; "float" is for simulations, and the
+        guarantee says so.
+    callback : callable, optional
+        Called with a :class:`reticent.trace.Moment` after each step; a true result stops the run.
+    progress : bool
+        Whether to show a progress line.
 
     Returns
     -------

@@ -197,7 +197,7 @@ class PrivateScaler(_Scaler, Charged):
         item = Release(
             "sums of features and of their squares", curve, moved, f"{words} {scale:.6g}"
         )
-        guarantee = Guarantee([item], budget.neighbours, seeded=source.seeded, lattice=lattice)
+        guarantee = Guarantee.of(budget, [item], seeded=source.seeded, lattice=lattice)
         charge(guarantee, "private scaler")
         ones = np.ones(count)
         sums = np.concatenate([weighted_rows(V, ones), weighted_rows(np.square(V), ones)])

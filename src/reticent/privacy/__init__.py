@@ -18,12 +18,14 @@ from reticent.privacy.errors import (
     BudgetExceeded,
     ForkError,
     LedgerError,
+    LooseBudgetWarning,
     PrivacyLeakWarning,
     RepeatedFitWarning,
 )
 from reticent.privacy.guarantee import Guarantee, Release
 from reticent.privacy.ledger import Entry, Ledger, charge, remarked, with_remarks
 from reticent.privacy.objective import ObjectivePerturbation
+from reticent.privacy.participation import Participation
 from reticent.privacy.scope import uncharged
 from reticent.privacy.subsampled import SubsampledGaussian
 
@@ -40,8 +42,10 @@ __all__ = [
     "Laplace",
     "Ledger",
     "LedgerError",
+    "LooseBudgetWarning",
     "NoPrivacy",
     "ObjectivePerturbation",
+    "Participation",
     "PrivacyLeakWarning",
     "Profile",
     "Pure",

@@ -11,6 +11,10 @@ class PrivacyLeakWarning(UserWarning):
     """Something about the data, or a false claim about it, would leave unprotected."""
 
 
+class LooseBudgetWarning(UserWarning):
+    """A budget that protects little was asked for."""
+
+
 class BudgetExceeded(RuntimeError):
     """A release was refused, before any noise was drawn, because the budget is spent."""
 

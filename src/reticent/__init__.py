@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     )
     from reticent.privacy import (  # noqa: F401
         Budget,
+        DefaultBoundWarning,
         Guarantee,
         Ledger,
         LooseBudgetWarning,
@@ -54,6 +55,7 @@ _HOME = {
     "Budget": "privacy.Budget",
     "Guarantee": "privacy.Guarantee",
     "Ledger": "privacy.Ledger",
+    "DefaultBoundWarning": "privacy.DefaultBoundWarning",
     "LooseBudgetWarning": "privacy.LooseBudgetWarning",
     "PrivacyLeakWarning": "privacy.PrivacyLeakWarning",
     "RepeatedFitWarning": "privacy.RepeatedFitWarning",

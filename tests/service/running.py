@@ -45,7 +45,7 @@ class Service:
             sys.executable, "-m", "reticent", "serve", "--data", str(self.folder), "--port", "0", *self._options,
         ]  # fmt: skip
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ)
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.env()
         )
         assert self.process.stdout is not None
         self.url = ""
@@ -59,6 +59,10 @@ class Service:
             raise RuntimeError(self.process.stderr.read())  # type: ignore[union-attr]
         if wait:
             self.until_ready()
+
+    def env(self) -> dict[str, str]:
+        """Anchors lie beside the folder, not in the home of whoever runs the tests."""
+        return os.environ | {"RETICENT_ANCHORS": str(self.folder.parent / "anchors")}
 
     def until_ready(self) -> None:
         """Wait until the kernels are compiled."""

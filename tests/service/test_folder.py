@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import subprocess
 import sys
@@ -13,7 +14,8 @@ from .running import Service, records, specification
 def serve_once(folder: Path) -> subprocess.CompletedProcess[str]:
     """A `reticent serve` that is expected to be refused."""
     command = [sys.executable, "-m", "reticent", "serve", "--data", str(folder), "--port", "0"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    env = os.environ | {"RETICENT_ANCHORS": str(folder.parent / "anchors")}
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=env)
 
 
 def test_what_was_acknowledged_is_there_after_a_kill(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from reticent._checks import FloatArray
+from reticent.erm._groups import Groups
 from reticent.erm._sums import UNIT, UNITS, UNLIMITED, summed_slopes, weighted_rows
 from reticent.losses import ClipCounts, GeneralizedLinear, Loss, Quadratic, kernels
 from reticent.noise import Source, door, release
@@ -46,12 +47,22 @@ class Problem:
     clipped: ClipCounts
     by_entries: bool
     share: float = 1.0  # of the budget: of mu, or of epsilon without delta
-    weights: FloatArray | None = None  # of the records, within [0, weight_bound]
-    weight_bound: float = 1.0
+    weights: FloatArray | None = None  # of the records
+    weight_bound: float = 1.0  # what those of one record, or of one person, add up to at most
+    groups: Groups | None = None  # whose records they are, where persons are protected
+
+    @property
+    def records(self) -> int:
+        return int(self.A.shape[0])
 
     @property
     def count(self) -> int:
-        return int(self.A.shape[0])
+        """Number of those who are protected, records or persons: public, unlike that of a person's records."""
+        return self.records if self.groups is None else self.groups.count
+
+    @property
+    def unit(self) -> str:
+        return "record" if self.groups is None else "person"
 
     @property
     def dim(self) -> int:
@@ -184,7 +195,7 @@ class Problem:
     def _loop(self, x: FloatArray, rows: Any) -> FloatArray:
         # A loss of the user's own: its Lipschitz constant is a claim, so every gradient is clipped.
         limit = door.limit_for(self.norm, self.dim)
-        picked = np.arange(self.count) if rows is None else rows
+        picked = np.arange(self.records) if rows is None else rows
         gradients = np.empty((len(picked), self.dim))
         for k, i in enumerate(picked):
             label = None if self.y is None else self.y[i]
@@ -220,6 +231,7 @@ class Problem:
             seeded=source.seeded,
             lattice=self.precision == "lattice",
             caveats=tuple(caveats),
+            unit=self.unit,
         )
         curves_and_counts = tuple((item.curve, item.count) for item in guarantee.releases)
         if calibration == "exact" and not _meets(curves_and_counts, self.budget):

@@ -18,6 +18,7 @@ import scipy.sparse as sp
 
 from reticent import _checks
 from reticent._checks import FloatArray
+from reticent.erm._groups import Groups
 from reticent.erm._problem import Problem, label_range
 from reticent.losses import ClipCounts, GeneralizedLinear, Loss, records
 from reticent.privacy import Budget, prescribed
@@ -40,6 +41,8 @@ def read(
     by_entries: bool = False,
     weights: Any = None,
     weight_bound: float = 1.0,
+    groups: Any = None,
+    max_records: int | None = None,
 ) -> Problem:
     """Check everything and clip the records; nothing is spent and nothing is drawn."""
     if not isinstance(budget, Budget):
@@ -65,6 +68,15 @@ def read(
             f"the set has dimension {set.dim} but the records have {dim} columns; "
             f"build the set with dim={dim}"
         )
+    factors = None if weights is None else _weights(weights, int(A.shape[0]), bound)
+    persons = Groups.of(groups, int(A.shape[0]), max_records)
+    if persons is not None:
+        if calibration != "exact":
+            raise ValueError(
+                f"groups need calibration='exact', got {calibration!r}: prescribed noise is for records"
+            )
+        factors = persons.factors if factors is None else factors * persons.factors
+        bound *= persons.most
     return Problem(
         loss,
         WholeSpace(dim) if set is None else set,
@@ -74,8 +86,9 @@ def read(
         noise_precision,
         clipped,
         by_entries,
-        weights=None if weights is None else _weights(weights, int(A.shape[0]), bound),
+        weights=factors,
         weight_bound=bound,
+        groups=persons,
     )
 
 

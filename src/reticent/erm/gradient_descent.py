@@ -74,6 +74,8 @@ def gradient_descent(
     start: Any = None,
     weights: Any = None,
     weight_bound: float = 1.0,
+    groups: Any = None,
+    max_records: int | None = None,
     record_loss: bool = False,
     seed: int | None = None,
     noise_precision: str = "lattice",
@@ -115,6 +117,12 @@ def gradient_descent(
         only.
     weight_bound : float
         Public; noise is calibrated to it.
+    groups : array, optional
+        An id of its person for each record (whole numbers, text or bytes): then all records of one
+        person are protected together, and the number of persons is public.
+    max_records : int, optional
+        With ``groups``, a person's first so many records count in full and the others do not; by
+        default each of a person's m records has the weight 1/m.
     record_loss : bool
         Whether to write the mean loss of each step into the trace's diagnostics, which is not
         private.
@@ -165,7 +173,7 @@ def gradient_descent(
         ),
         loss, set, X, y, budget=budget, seed=seed, noise_precision=noise_precision,
         calibration=calibration, callback=callback, progress=progress, resume=resume,
-        weights=weights, weight_bound=weight_bound,
+        weights=weights, weight_bound=weight_bound, groups=groups, max_records=max_records,
     )  # fmt: skip
 
 
@@ -173,7 +181,7 @@ def _plan(problem: Problem, set: Any, steps: Any, step_size: Any, average: str, 
           start: Any, record_loss: bool, calibration: str) -> Plan:  # fmt: skip
     if problem.weights is not None and not problem.is_linear_model:
         raise ValueError(
-            f"weights need a generalised linear loss, got {problem.loss!r}; leave them out"
+            f"weights and groups need a generalised linear loss, got {problem.loss!r}; leave them out"
         )
     _checks.choice(average, "average", AVERAGES)
     if set is None:
@@ -246,6 +254,11 @@ def _rate(sampling: Any, problem: Problem) -> float | None:
     if sampling is None:
         return None
     rate = _checks.number(sampling, "sampling", low=0.0, high=1.0, open_low=True)
+    if problem.groups is not None:
+        raise ValueError(
+            "sampling takes records, and groups protect persons: nothing is proved for both together; "
+            "leave sampling out"
+        )
     if problem.noise == "gamma":
         raise ValueError(
             "sampling needs Gaussian noise and so delta > 0, got a budget with delta = 0; "

@@ -14,11 +14,13 @@ Everything after the release, the choice of the ridge included, is post-processi
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse as sp
 
 from reticent import _checks
 from reticent._checks import FloatArray
@@ -27,6 +29,7 @@ from reticent.erm._sums import UNIT, UNITS, gram
 from reticent.erm.fit import Fit
 from reticent.erm.solver import Plan, Run, solve
 from reticent.losses import Squared
+from reticent.noise import door
 from reticent.privacy import Gaussian, Release, prescribed
 from reticent.sets import L2Ball, WholeSpace
 from reticent.solve.accelerated import accelerated, settled
@@ -52,6 +55,10 @@ def sufficient_statistics(
     budget: Any,
     method: str = "joint",
     regularizer: float | None = None,
+    weights: Any = None,
+    weight_bound: float = 1.0,
+    groups: Any = None,
+    max_records: int | None = None,
     seed: int | None = None,
     noise_precision: str = "lattice",
     calibration: str = "exact",
@@ -80,6 +87,16 @@ def sufficient_statistics(
     calibration : str
         ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
         reports the truth about that, too.
+    weights : array, optional
+        A factor for each record's loss, clipped to [0, ``weight_bound``].
+    weight_bound : float
+        Public; noise is calibrated to it.
+    groups : array, optional
+        An id of its person for each record (whole numbers, text or bytes): then all records of one
+        person are protected together, and the number of persons is public.
+    max_records : int, optional
+        With ``groups``, a person's first so many records count in full and the others do not; by
+        default each of a person's m records has the weight 1/m.
     seed : int, optional
         Of the noise, for experiments; the guarantee says so. None is a cryptographic generator.
     noise_precision : {"lattice", "float"}
@@ -117,7 +134,8 @@ def sufficient_statistics(
         NAME,
         partial(_plan, method=method, regularizer=regularizer, calibration=calibration),
         loss, set, X, y, budget=budget, seed=seed, noise_precision=noise_precision,
-        calibration=calibration, callback=callback, progress=progress,
+        calibration=calibration, callback=callback, progress=progress, weights=weights,
+        weight_bound=weight_bound, groups=groups, max_records=max_records,
     )  # fmt: skip
 
 
@@ -131,6 +149,7 @@ def _plan(problem: Problem, method: str, regularizer: float | None, calibration:
     given = None if regularizer is None else _checks.number(regularizer, "regularizer", low=0.0)
     if not getattr(problem.set, "can_project", True):
         raise ValueError(f"{NAME} needs a set with a projection, and {problem.set!r} has none")
+    problem = _rooted(problem)
     if method == "adassp":
         return _adassp(problem, given, calibration)
     if calibration != "exact":
@@ -138,6 +157,25 @@ def _plan(problem: Problem, method: str, regularizer: float | None, calibration:
             f"calibration={calibration!r} is for method='adassp', got method={method!r}"
         )
     return _joint(problem, given)
+
+
+def _rooted(problem: Problem) -> Problem:
+    """The same problem without weights: their square roots are in the records and the labels."""
+    if problem.weights is None:
+        return problem
+    roots, size = np.sqrt(problem.weights), math.sqrt(problem.weight_bound)
+    # measured before they are scaled: a person's rows must be short each, not only together
+    if sp.issparse(problem.A):
+        A = problem.A.copy()
+        door.bounded_sparse_rows(A.indptr, problem.A.data, 1.0, problem.row_limit, A.data)
+        A = sp.csr_array(sp.diags_array(roots) @ A)
+    else:
+        A = np.empty(problem.A.shape)
+        door.bounded_rows(problem.A, 1.0, problem.row_limit, A)
+        A *= roots[:, None]
+    F, Y = _bounds(problem)
+    loss = replace(problem.loss, feature_norm=size * F, label_bounds=(-size * Y, size * Y))  # type: ignore[type-var]
+    return replace(problem, A=A, y=problem.y * roots, loss=loss, weights=None, weight_bound=1.0)
 
 
 # One release of both.

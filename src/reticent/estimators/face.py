@@ -22,7 +22,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from reticent.estimators import parameters
 from reticent.estimators.charged import Charged
-from reticent.losses.records import clip_labels, clip_rows
+from reticent.estimators.units import Units
+from reticent.losses.records import clip_labels
 from reticent.privacy import Guarantee
 
 FloatArray = NDArray[np.float64]
@@ -35,7 +36,7 @@ ROOM = 1.0 + 2.0**-30
 class Face(Charged):
     """Base of the scikit-learn faces."""
 
-    _norm: float
+    _units: Units
     coef_: FloatArray
     intercept_: Any
     n_features_in_: int
@@ -56,7 +57,7 @@ class Face(Charged):
 
     def _clip(self, X: Any) -> Any:
         """As learnt: a feature vector beyond the norm is shortened when predicting too."""
-        return clip_rows(X, self._norm)[0]
+        return self._units.clipped(X)
 
     def _predictors(self, X: Any) -> FloatArray:
         check_is_fitted(self)
@@ -140,9 +141,9 @@ class Bounded:
     coef_: FloatArray
     intercept_: Any
 
-    def _to_unit(self, y: Any) -> tuple[FloatArray, int]:
-        """Labels in [-1, 1], and how many were clipped."""
-        low, high = self._bounds = parameters.CHECKS["label_bounds"](
+    def _to_unit(self, y: Any, found: tuple[float, float] | None = None) -> tuple[FloatArray, int]:
+        """Labels in [-1, 1], and how many were clipped; bounds that were found take the place of stated ones."""
+        low, high = self._bounds = found or parameters.CHECKS["label_bounds"](
             self.label_bounds,  # type: ignore[attr-defined]
             "label_bounds",
         )

@@ -13,6 +13,7 @@ before anything is learnt; radius and regularizer are in those units.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -21,9 +22,12 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d
 
 from reticent import _checks, erm
+from reticent.erm._groups import Groups
 from reticent.estimators import parameters
+from reticent.estimators.bounds import SHARE, Search, counted
 from reticent.estimators.face import Bounded, FloatArray
-from reticent.estimators.private import PrivateEstimator, Table, with_constant
+from reticent.estimators.private import NothingFound, PrivateEstimator, Table, with_constant
+from reticent.estimators.units import clip_entries
 from reticent.losses import ClipCounts, Huber, Squared
 from reticent.privacy import Budget
 from reticent.sets import L1Ball
@@ -39,7 +43,7 @@ _MOST_COLUMNS = 2000
 class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
     """What the two regressors share."""
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Learn from a table. Each call is a release of its own and spends the whole budget.
 
         Parameters
@@ -48,14 +52,45 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
             Records (an array, a data frame or a sparse matrix) and their labels.
         sample_weight : array, optional
             Clipped to [0, ``weight_bound``].
+        groups : array, optional
+            An id of its person for each record (whole numbers, text or bytes). All records of one person
+            are then protected together, and the number of persons is public.
         """
         with self._all_or_nothing():
             X, y = self._features(X, y, reset=True, numeric=True)
-            labels, beyond = self._to_unit(column_or_1d(y, warn=True))
+            y = np.asarray(column_or_1d(y, warn=True), dtype=np.float64)
             common = self._common()
-            table = self._table(X, sample_weight, None, 1.0)
-            fit = self._solve(table, labels, common)
-            weights = self._publish(fit, table)
+            given, bound = self._weights(sample_weight, X.shape[0], None, 1.0)
+            persons = Groups.of(groups, X.shape[0], self.max_records)  # type: ignore[attr-defined]
+            count = X.shape[0] if persons is None else persons.count
+            counts = counted(given, persons)
+            asked = parameters.OR_PRIVATE["label_bounds"](self.label_bounds, "label_bounds")  # type: ignore[attr-defined]
+            both = asked == parameters.PRIVATE == self.feature_norm  # type: ignore[attr-defined]
+            search = self._search(
+                common["budget"], count, X.shape[1], SHARE * (2.0 / 3.0 if both else 1.0)
+            )
+            of_labels = None
+            if asked == parameters.PRIVATE:
+                of_labels = Search.of(
+                    common["budget"], count, 1, share=SHARE * (1.0 / 3.0 if both else 1.0),
+                    precision=self.noise_precision,  # type: ignore[attr-defined]
+                )  # fmt: skip
+            beside = [item for made in (of_labels, search) if made for item in made.releases]
+            whole, found = None, None
+            if beside:
+                blank = np.zeros(X.shape[0])
+                whole = self._reserve(beside, common, X, given is not None, bound, blank, persons)
+            source = self._beside_source(common)
+            if of_labels is not None:
+                known = of_labels.intervals(y[:, None], counts, source)
+                found = (float(known.low[0]), float(known.high[0]))
+                if not found[0] < found[1]:
+                    raise NothingFound("label_bounds")
+            self._set_units(X, counts, search, source)
+            labels, beyond = self._to_unit(y, found)
+            table = replace(self._table(X, sample_weight, None, 1.0), groups=persons)
+            fit = self._paid(whole, lambda: self._solve(table, labels, common))
+            weights = self._publish(fit, table, whole)
             coefficients, intercepts = self._coefficients(weights, table)
             self._set_line(coefficients[0], intercepts[0])
             self.clipped_ = ClipCounts(table.scaled, beyond, table.count)
@@ -64,21 +99,30 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
     def _solve(self, table: Table, labels: FloatArray, common: dict[str, Any]) -> erm.Fit:
         raise NotImplementedError
 
-    def _squared(self, table: Table, labels: FloatArray) -> tuple[Squared, Any, FloatArray]:
-        """The loss and the records; weights go into records and labels as their square roots."""
+    def _squared(
+        self, table: Table, labels: FloatArray
+    ) -> tuple[Squared, Any, FloatArray, dict[str, Any]]:
+        """The loss, the records and how they count.
+
+        Weights go into records and labels as their square roots, unless persons are protected.
+        """
+        if table.groups is not None:
+            return Squared(feature_norm=table.norm), table.rows, labels, table.weighting
         size = math.sqrt(table.weight_bound)
         loss = Squared(feature_norm=size * table.norm, label_bounds=(-size, size))
         if table.weights is None:
-            return loss, table.rows, labels
+            return loss, table.rows, labels, {}
         roots = np.sqrt(table.weights)
         rows = table.rows
         rows = sp.csr_array(sp.diags_array(roots) @ rows) if sp.issparse(rows) else (
             rows * roots[:, None]
         )  # fmt: skip
-        return loss, rows, labels * roots
+        return loss, rows, labels * roots, {}
 
 
-def products_survive(budget: Budget, count: int, columns: int) -> tuple[bool, str]:
+def products_survive(
+    budget: Budget, count: int, columns: int, unit: str = "record"
+) -> tuple[bool, str]:
     """Whether noise leaves A'A useful, and a sentence that says so. Reads public numbers only.
 
     The noise's largest eigenvalue is about ``2 sqrt(p) F^2 / mu``, and A'A has the mean eigenvalue
@@ -92,7 +136,7 @@ def products_survive(budget: Budget, count: int, columns: int) -> tuple[bool, st
         return False, f"{columns} columns are too many for a matrix of products"
     fine = _SPREAD * edge < mean
     words = f"noise of norm {edge:.3g} on A'A is {'' if fine else 'not '}small beside its mean"
-    return fine, f"{words} eigenvalue {mean:.3g} ({count} records, {columns} columns)"
+    return fine, f"{words} eigenvalue {mean:.3g} ({count} {unit}s, {columns} columns)"
 
 
 class PrivateLinearRegression(PrivateRegressor):
@@ -102,16 +146,21 @@ class PrivateLinearRegression(PrivateRegressor):
     ----------
     epsilon, delta, neighbours
         The budget; ``delta=0`` asks for pure privacy. See `reticent.Budget`.
-    feature_norm : float
-        Feature vectors longer than this (Euclidean norm) are scaled down to it.
-    label_bounds : (low, high)
+    feature_norm : float or "private"
+        Feature vectors longer than this (Euclidean norm) are scaled down to it. "private" finds an
+        interval of each column and the norm of rows scaled by them with a share of the budget, a
+        tenth where records are many; features then need no scaling.
+    label_bounds : (low, high) or "private"
         Labels beyond these are clipped, and predictions stay within. State what is known, not what
-        the labels turned out to be.
+        the labels turned out to be; "private" finds them with a share of the budget.
     fit_intercept, weight_bound, noise_precision, verbose, random_state
         As in `PrivateLogisticRegression`.
     intercept_scaling : float, optional
         As there, but for the default, which is the best for sufficient statistics: about
         ``(2 p) ** -0.25``.
+    max_records : int, optional
+        How many of a person's records count, the first ones, where ``fit`` is given ``groups``; by
+        default each of a person's m records has the weight 1/m.
     regularizer : float, optional
         A fixed ridge of the summed loss, labels and features scaled. By default sufficient
         statistics choose it after the release, from what was released. Asking for one with "auto"
@@ -145,13 +194,14 @@ class PrivateLinearRegression(PrivateRegressor):
         delta: float = 1e-6,
         *,
         neighbours: str = "zero-out",
-        feature_norm: float = 1.0,
-        label_bounds: tuple[float, float] = (-1, 1),
+        feature_norm: float | str = parameters.FEATURE_NORM,
+        label_bounds: tuple[float, float] | str = parameters.LABEL_BOUNDS,
         fit_intercept: bool = True,
         intercept_scaling: float | None = None,
         regularizer: float | None = None,
         solver: str = "auto",
         weight_bound: float = 1.0,
+        max_records: int | None = None,
         noise_precision: str = "lattice",
         verbose: int = 0,
         random_state: Any = None,
@@ -166,6 +216,7 @@ class PrivateLinearRegression(PrivateRegressor):
         self.regularizer = regularizer
         self.solver = solver
         self.weight_bound = weight_bound
+        self.max_records = max_records
         self.noise_precision = noise_precision
         self.verbose = verbose
         self.random_state = random_state
@@ -180,7 +231,9 @@ class PrivateLinearRegression(PrivateRegressor):
         asked = _checks.choice(self.solver, "solver", LINEAR_SOLVERS)
         self.solver_, self.solver_reason_ = asked, "asked for"
         if asked == "auto":
-            fine, words = products_survive(common["budget"], table.count, table.columns)
+            fine, words = products_survive(
+                common["budget"], table.public, table.columns, table.unit
+            )
             # Without delta every step of a descent would pay in full, and one release is better.
             pure = common["budget"].delta == 0.0 or self.regularizer is not None
             self.solver_ = "objective-perturbation" if pure else "gradient-descent"
@@ -188,23 +241,23 @@ class PrivateLinearRegression(PrivateRegressor):
             self.solver_reason_ = words
         if self.solver_ in (STATISTICS, "adassp"):
             method = "adassp" if self.solver_ == "adassp" else "joint"
-            loss, rows, targets = self._squared(table, labels)
+            loss, rows, targets, weighting = self._squared(table, labels)
             return erm.sufficient_statistics(
-                loss, None, rows, targets, method=method, regularizer=self.regularizer, **common
-            )
+                loss, None, rows, targets, method=method, regularizer=self.regularizer,
+                **weighting, **common,
+            )  # fmt: skip
         huber = Huber(1.0, feature_norm=table.norm)
         if self.solver_ == "objective-perturbation":
             return erm.objective_perturbation(
                 huber, None, table.rows, labels, regularizer=self.regularizer,
-                weights=table.weights, weight_bound=table.weight_bound, **common,
+                **table.weighting, **common,
             )  # fmt: skip
         if self.regularizer is not None:
             raise ValueError(
                 f"solver={self.solver_!r} takes no regularizer; use solver={STATISTICS!r}"
             )
         return erm.gradient_descent(
-            huber, None, table.rows, labels, weights=table.weights,
-            weight_bound=table.weight_bound, **common,
+            huber, None, table.rows, labels, **table.weighting, **common,
         )  # fmt: skip
 
 
@@ -219,9 +272,12 @@ class PrivateLasso(PrivateRegressor):
         say that noise would choose the coefficients of a larger one.
     feature_norm : float
         The largest absolute value of any *single* feature; larger ones are clipped. Over an l1 ball
-        nothing else about a record matters.
+        nothing else about a record matters. "private" finds it with a share of the budget.
     steps : int, optional
         Of Frank-Wolfe; by default as many as balance the two parts of the bound on the excess risk.
+    max_records : int, optional
+        How many of a person's records count, the first ones, where ``fit`` is given ``groups``; by
+        default each of a person's m records has the weight 1/m.
     solver : {"auto", "frank-wolfe", "sufficient-statistics"}
         "auto" takes sufficient statistics where there are few features and many records, else
         Frank-Wolfe.
@@ -253,12 +309,13 @@ class PrivateLasso(PrivateRegressor):
         *,
         radius: float | None = None,
         neighbours: str = "zero-out",
-        feature_norm: float = 1.0,
-        label_bounds: tuple[float, float] = (-1, 1),
+        feature_norm: float | str = parameters.FEATURE_NORM,
+        label_bounds: tuple[float, float] | str = parameters.LABEL_BOUNDS,
         fit_intercept: bool = True,
         steps: int | None = None,
         solver: str = "auto",
         weight_bound: float = 1.0,
+        max_records: int | None = None,
         noise_precision: str = "lattice",
         verbose: int = 0,
         random_state: Any = None,
@@ -273,30 +330,37 @@ class PrivateLasso(PrivateRegressor):
         self.steps = steps
         self.solver = solver
         self.weight_bound = weight_bound
+        self.max_records = max_records
         self.noise_precision = noise_precision
         self.verbose = verbose
         self.random_state = random_state
 
     def _table(self, X: Any, sample_weight: Any, factors: FloatArray | None, most: float) -> Table:
-        self._norm = parameters.CHECKS["feature_norm"](self.feature_norm, "feature_norm")
-        constant = 1.0 if self.fit_intercept else 0.0
+        norm, constant = self._units.norm, self._constant(X.shape[1])
+        X = self._units.scaled(X)
         values = X.data if sp.issparse(X) else X
-        beyond = np.abs(values) > self._norm
+        beyond = np.abs(values) > norm
         scaled = 0
         if beyond.any():
-            scaled = int(np.count_nonzero(abs(X).max(axis=1).toarray() > self._norm)
+            scaled = int(np.count_nonzero(abs(X).max(axis=1).toarray() > norm)
                          if sp.issparse(X) else beyond.any(axis=1).sum())  # fmt: skip
         weights, bound = self._weights(sample_weight, X.shape[0], factors, most)
         # entries are within [-1, 1] then, so that no row is as long as this
-        rows, _ = with_constant(self._clip(X), self._norm, constant, 2.0 * math.sqrt(X.shape[1]))
-        return Table(rows, 1.0, constant, weights, bound, scaled)
+        rows, _ = with_constant(clip_entries(X, norm), norm, constant, 2.0 * math.sqrt(X.shape[1]))
+        return Table(rows, self._row_norm(constant), constant, weights, bound, scaled)
+
+    def _constant(self, columns: int) -> float:
+        return 1.0 if self.fit_intercept else 0.0
+
+    def _row_norm(self, constant: float) -> float:
+        return 1.0
+
+    def _sizes(self, X: Any) -> FloatArray:
+        largest = abs(X).max(axis=1)
+        return np.asarray(largest.toarray().ravel() if sp.issparse(X) else largest, np.float64)
 
     def _clip(self, X: Any) -> Any:
-        if not sp.issparse(X):
-            return np.clip(X, -self._norm, self._norm)
-        clipped = sp.csr_array(X, copy=True)
-        clipped.data = np.clip(clipped.data, -self._norm, self._norm)
-        return clipped
+        return self._units.unscaled(clip_entries(self._units.scaled(X), self._units.norm))
 
     def _facts(self, table: Table) -> tuple[str, ...]:
         first, *rest = super()._facts(table)
@@ -307,17 +371,19 @@ class PrivateLasso(PrivateRegressor):
         given = self.radius
         radius = None if given is None else parameters.CHECKS["radius"](given, "radius")
         ball = L1Ball(table.columns, 1.0 if radius is None else radius)
-        loss, rows, targets = self._squared(table, labels)
+        loss, rows, targets, weighting = self._squared(table, labels)
         self.solver_, self.solver_reason_ = asked, "asked for"
         if asked == "auto":
-            fine, words = products_survive(common["budget"], table.count, table.columns)
+            fine, words = products_survive(
+                common["budget"], table.public, table.columns, table.unit
+            )
             # Corners cost about sqrt(log p) of noise, products of features about p^(3/2).
             self.solver_ = STATISTICS if fine else "frank-wolfe"
             self.solver_reason_ = words
         if self.solver_ == "frank-wolfe":
             return erm.frank_wolfe(
-                loss, ball, rows, targets, steps=self.steps, radius=radius, **common
+                loss, ball, rows, targets, steps=self.steps, radius=radius, **weighting, **common
             )
         wide = Squared(feature_norm=loss.feature_norm * math.sqrt(table.columns),
                        label_bounds=loss.label_bounds)  # fmt: skip
-        return erm.sufficient_statistics(wide, ball, rows, targets, **common)
+        return erm.sufficient_statistics(wide, ball, rows, targets, **weighting, **common)

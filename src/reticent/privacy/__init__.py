@@ -16,6 +16,7 @@ from reticent.privacy.curves import (
 )
 from reticent.privacy.errors import (
     BudgetExceeded,
+    DefaultBoundWarning,
     ForkError,
     LedgerError,
     LooseBudgetWarning,
@@ -25,6 +26,7 @@ from reticent.privacy.errors import (
 from reticent.privacy.guarantee import Guarantee, Release
 from reticent.privacy.ledger import Entry, Ledger, charge, remarked, with_remarks
 from reticent.privacy.objective import ObjectivePerturbation
+from reticent.privacy.odds import Odds
 from reticent.privacy.participation import Participation
 from reticent.privacy.scope import uncharged
 from reticent.privacy.subsampled import SubsampledGaussian
@@ -35,6 +37,7 @@ __all__ = [
     "BudgetExceeded",
     "Composed",
     "Curve",
+    "DefaultBoundWarning",
     "Entry",
     "ForkError",
     "Gaussian",
@@ -45,6 +48,7 @@ __all__ = [
     "LooseBudgetWarning",
     "NoPrivacy",
     "ObjectivePerturbation",
+    "Odds",
     "Participation",
     "PrivacyLeakWarning",
     "Profile",

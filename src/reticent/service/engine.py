@@ -12,6 +12,7 @@ back to what was committed. The commands are then tried one by one, so that one 
 from __future__ import annotations
 
 import logging
+import os
 import queue
 import sqlite3
 import threading
@@ -23,7 +24,7 @@ from typing import Any, Protocol
 
 from reticent.service import runners
 from reticent.service.problems import Problem
-from reticent.service.sealing import Damaged, Ring
+from reticent.service.sealing import Damaged, Ring, state_place
 from reticent.service.specification import Specification
 from reticent.service.store import OutputRow, StateRow, Store, StreamRow, Transaction
 from reticent.state.files import dumps, loads
@@ -43,6 +44,16 @@ class Command(Protocol):
 
 
 Deliver = Callable[[Any, BaseException | None], None]
+Group = list[tuple[Deliver, Any, BaseException | None]]
+
+
+@dataclass(frozen=True)
+class _Item:
+    """A command, who gets its answer, and whether that is called in the engine's thread."""
+
+    command: Command
+    done: Deliver
+    direct: bool
 
 
 @dataclass(frozen=True)
@@ -63,6 +74,7 @@ class Live:
     specification: Specification
     head: Head
     runner: runners.Runner | None = None
+    position: int = 0  # where the runner's lease stood at the last commit
 
 
 class Turn:
@@ -81,7 +93,6 @@ class Turn:
         self.heads: dict[str, Head] = {}
         self.moved: dict[str, Live] = {}
         self.made: list[Live] = []
-        self.after: list[Callable[[], None]] = []
 
     def stream(self, name: str) -> Live:
         """A stream by its name."""
@@ -95,9 +106,12 @@ class Turn:
         return self.heads.get(live.row.name, live.head)
 
     def runner(self, live: Live) -> runners.Runner:
-        """The runner of a stream, which from here on counts as moved."""
-        self.moved[live.row.name] = live
+        """The runner of a stream; whoever has it take a step says so first, with :meth:`touch`."""
         return self._engine.runner(live)
+
+    def touch(self, live: Live) -> None:
+        """Have the state of a stream saved, for its runner is about to take a step."""
+        self.moved[live.row.name] = live
 
     def publish(self, live: Live, outputs: list[OutputRow]) -> None:
         """Decisions to be published when the transaction is durable."""
@@ -138,31 +152,31 @@ class Engine:
         self,
         store: Store,
         ring: Ring,
-        deliver: Callable[[list[tuple[Deliver, Any, BaseException | None]]], None] | None = None,
+        deliver: Callable[[Group], None] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.store, self.ring, self.clock = store, ring, clock
         self.deliver = deliver or _call_each
-        self._queue: queue.Queue[tuple[Command, Deliver] | None] = queue.Queue(_WAITING)
+        self._queue: queue.Queue[_Item | None] = queue.Queue(_WAITING)
         self._known: dict[str, Live] = {}
         self._recent: OrderedDict[str, None] = OrderedDict()  # streams with a runner, latest last
         self._guard = threading.Lock()  # of _known
         self._stopping = False
         self._watchers: list[Callable[[Live], None]] = []
-        self.committed: Callable[[int], None] = lambda number: None
+        self.committed: Callable[[int, int], None] = lambda number, charges: None
         with store.read() as rows:
-            self._number = int(rows.about().get("commit", "0"))
+            self._number = int(rows.fact("commit") or 0)
         self._thread = threading.Thread(target=self._work, name="reticent-engine", daemon=True)
         self._thread.start()
 
     # What others call ------------------------------------------------------------------------------
 
-    def submit(self, command: Command, done: Deliver) -> None:
+    def submit(self, command: Command, done: Deliver, *, direct: bool = False) -> None:
         """Have a command carried out; ``done`` gets its answer once it is durable, or its error."""
         if self._stopping:
             raise Problem(503, "stopping", "the service is stopping; try again in a moment")
         try:
-            self._queue.put_nowait((command, done))
+            self._queue.put_nowait(_Item(command, done, direct))
         except queue.Full:
             raise Problem(
                 429, "too-busy", "more requests are waiting than the service keeps; try again in a second",
@@ -178,7 +192,7 @@ class Engine:
             found.extend((answer, error))
             ready.set()
 
-        self.submit(command, done)
+        self.submit(command, done, direct=True)
         ready.wait()
         if found[1] is not None:
             raise found[1]
@@ -219,7 +233,7 @@ class Engine:
     def _work(self) -> None:
         going = True
         while going:
-            group: list[tuple[Command, Deliver]] = []
+            group: list[_Item] = []
             item = self._queue.get()
             while True:
                 if item is None:
@@ -235,21 +249,23 @@ class Engine:
             if group:
                 self._carry_out(group)
 
-    def _carry_out(self, group: list[tuple[Command, Deliver]]) -> None:
+    def _carry_out(self, group: list[_Item]) -> None:
         try:
-            answers = self._transact([command for command, _ in group])
+            answers = self._transact([item.command for item in group])
         except Exception as error:
             if len(group) > 1:
-                for one in group:
-                    self._carry_out([one])
+                for item in group:
+                    self._carry_out([item])
                 return
             answers = [(None, _as_problem(error))]
-        self.deliver(
-            [
-                (done, answer, error)
-                for (_, done), (answer, error) in zip(group, answers, strict=True)
-            ]
-        )
+        elsewhere: Group = []
+        for item, (answer, problem) in zip(group, answers, strict=True):
+            if item.direct:
+                item.done(answer, problem)
+            else:
+                elsewhere.append((item.done, answer, problem))
+        if elsewhere:
+            self.deliver(elsewhere)
 
     def _transact(self, commands: list[Command]) -> list[tuple[Any, BaseException | None]]:
         """One group in one transaction; whatever is raised here has changed nothing."""
@@ -267,38 +283,60 @@ class Engine:
                 for live in turn.moved.values():
                     head = turn.head(live)
                     assert live.runner is not None
-                    place = _place(live.row.id)
+                    place = state_place(live.row.id)
                     sealed = self.ring.seal(dumps(live.runner.state()), place)
                     rows.save(live.row.id, StateRow(head.steps, head.number, sealed))
-                rows.set_about("commit", str(self._number + 1))
+                changed = rows.changed()
+                if changed:
+                    rows.set_about("commit", str(self._number + 1))
+                    charges = rows.charges()
         except BaseException:
             if turn is not None:
                 self._set_back(turn)
             raise
+        if changed:
+            self._committed(charges)
+        self._reveal(turn)
+        return answers
+
+    def _committed(self, charges: int) -> None:
+        """Note a commit outside the store, before anyone sees what it published."""
         self._number += 1
-        self.committed(self._number)
+        try:
+            self.committed(self._number, charges)
+        except BaseException as error:
+            # What was committed must not be seen before the anchor knows of it. A process that ends here is
+            # one that was killed between the two, from which the next start goes on.
+            log.critical("the anchor cannot be written (%s): ending", error)
+            logging.shutdown()
+            os._exit(70)
+
+    def _reveal(self, turn: Turn) -> None:
+        """Let readers see what is durable. Nothing here may fail: there is no way back."""
         with self._guard:
             for live in turn.made:
                 self._known[live.row.name] = live
         for name, head in turn.heads.items():
             self._known[name].head = head
-        for name in turn.moved:
+        for name, live in turn.moved.items():
+            if live.runner is not None:
+                live.position = live.runner.position
             self._recent[name] = None
             self._recent.move_to_end(name)
         while len(self._recent) > _LIVE:
             self._known[self._recent.popitem(last=False)[0]].runner = None
         for name in turn.heads:
             for watcher in self._watchers:
-                watcher(self._known[name])
-        for action in turn.after:
-            action()
-        return answers
+                try:
+                    watcher(self._known[name])
+                except Exception as error:
+                    log.error("whoever waits for decisions could not be told: %s", error)
 
     def _set_back(self, turn: Turn) -> None:
         """Nothing of a transaction was kept: its runners are gone, and its streams are where they were."""
         for live in turn.moved.values():
             if live.runner is not None:
-                live.runner.lease.withdraw(live.head.steps)
+                live.runner.lease.withdraw(live.position)
                 live.runner = None
             self._recent.pop(live.row.name, None)
 
@@ -309,7 +347,7 @@ class Engine:
                 state = rows.state(live.row.id)
             assert state is not None
             try:
-                plain = self.ring.open(state.sealed, _place(live.row.id))
+                plain = self.ring.open(state.sealed, state_place(live.row.id))
             except Damaged as error:
                 raise Problem(
                     503, "damaged-state",
@@ -317,14 +355,11 @@ class Engine:
                     "run `reticent serve adopt`",
                 ) from None  # fmt: skip
             live.runner = runners.restore(live.specification, loads(plain))
+            live.position = live.runner.position
         return live.runner
 
 
-def _place(stream: int) -> bytes:
-    return b"state of stream %d" % stream
-
-
-def _call_each(group: list[tuple[Deliver, Any, BaseException | None]]) -> None:
+def _call_each(group: Group) -> None:
     for done, answer, error in group:
         done(answer, error)
 
@@ -341,7 +376,7 @@ def _as_problem(error: Exception) -> Problem:
         return Problem(
             503,
             "store-failed",
-            "the store failed and nothing was changed; try again, and see the log",
+            "the store failed, and nothing of this request was published; try again, and see the log",
         )
     # the traceback names lines of code; exceptions of the library quote no records
     log.error("a command failed: %s", type(error).__name__, exc_info=error)

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent.service import arrow
 from reticent.service.keys import MOST, Keys
 from reticent.service.problems import Problem
 from reticent.tables import Column, Encoder
@@ -124,6 +125,41 @@ class Reader:
             ]
         return Batch(X, codes, persons, keys, digests)
 
+    def arrow(self, body: bytes, key: str | None, producer: tuple[str, int] | None) -> Batch:
+        """An Arrow stream, with one key for all of it or the number of a producer's batch."""
+        table = arrow.read(body)
+        names = [*self._names, *([self.encoder.target.name] if self.labelled else [])]
+        arrow.check_columns(table.column_names, names)
+        if not table.num_rows:
+            raise Problem(
+                422, "no-records", "the Arrow stream holds no rows; send one for each record"
+            )
+        if self._numeric:
+            X = self._scaled(arrow.numbers(table, self._names))
+        else:
+            X = self.encoder.encode(
+                arrow.cells(table, self._columns), table.num_rows, labels=False
+            ).X
+        codes = np.zeros(table.num_rows)
+        if self.labelled:
+            cells = arrow.cells(table, [self.encoder.target])
+            codes = self._labels(cells[self.encoder.target.name])
+        persons = arrow.persons(table, names)
+        parts: list[Any] = [np.ascontiguousarray(X), np.ascontiguousarray(codes)]
+        parts += [person.encode() + b"\0" for person in persons or ()]
+        digest = self.keys.digest(*parts)
+        if producer is not None:
+            packed = self.keys.pack(producer[0])
+            return Batch(X, codes, persons, [], [digest], (packed, producer[1]))
+        if key is None or not 0 < len(key) <= MOST:
+            raise Problem(
+                422,
+                "no-key",
+                "a batch needs a key by which a repeat is known again: Idempotency-Key: ..., or "
+                "Reticent-Producer: ... and Reticent-Sequence: ...",
+            )
+        return Batch(X, codes, persons, [self.keys.pack(key)], [digest])
+
     def questions(self, body: bytes) -> FloatArray:
         """A JSON array of feature objects, encoded: what is to be predicted."""
         try:
@@ -133,21 +169,24 @@ class Reader:
         return self._encode([msgspec.structs.astuple(one) for one in found])
 
     def _encode(self, rows: list[tuple[Any, ...]]) -> FloatArray:
-        if self._numeric:  # the encoder's own arithmetic, on all columns at once
-            numbers = np.array(rows, np.float64).reshape(len(rows), len(self._names))
-            with np.errstate(over="ignore"):
-                X = (numbers - self._low) / self._range * 2.0 - 1.0
-            return np.clip(np.where(np.isnan(X), 0.0, X), -1.0, 1.0)
+        if self._numeric:
+            return self._scaled(np.array(rows, np.float64).reshape(len(rows), len(self._names)))
         columns = dict(zip(self._names, zip(*rows, strict=True), strict=True)) if rows else {}
         return self.encoder.encode(columns, len(rows), labels=False).X
 
-    def _labels(self, cells: list[Any]) -> FloatArray:
+    def _scaled(self, numbers: FloatArray) -> FloatArray:
+        """The encoder's own arithmetic, on all columns at once; NaN is a missing cell."""
+        with np.errstate(over="ignore"):
+            X = (numbers - self._low) / self._range * 2.0 - 1.0
+        return np.clip(np.where(np.isnan(X), 0.0, X), -1.0, 1.0)
+
+    def _labels(self, cells: Any) -> FloatArray:
         target = self.encoder.target
         _, codes, bad = self.encoder._labels(cells)
         if bad:
             row = min(bad)
             raise Problem(
-                422, "bad-records", f"line {row + 1}: column {target.name!r} is {bad[row]}; nothing was learnt"
+                422, "bad-records", f"record {row + 1}: column {target.name!r} is {bad[row]}; nothing was learnt"
             )  # fmt: skip
         return codes
 

@@ -1,7 +1,8 @@
 """Encryption at rest: what is secret in the store is sealed with AES-GCM under a key that is kept elsewhere.
 
-A key ring holds the key in use and, during a change of keys, older ones. Each sealed value names its key and
-is bound to its place, so that a value that was moved to another row does not open.
+A key ring holds the key in use and, during a change of keys, the one before. Values are sealed under keys that are
+derived from it, a new one for each process and each 2^28 values, so that random nonces do not meet (NIST SP 800-38D,
+section 8.3, allows 2^32). A sealed value is bound to its place: moved to another row it does not open.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 KEY_BYTES = 32
-_NAME = 8
-_NONCE = 12
+_NAME, _SALT, _NONCE = 8, 16, 12
+_MOST = 2**28
 VARIABLE = "RETICENT_SERVICE_KEY"
 
 
@@ -28,7 +29,7 @@ class Ring:
 
     Parameters
     ----------
-    keys : sequence of bytes
+    keys : list of bytes
         Each 32 bytes; the first is the one in use.
 
     Examples
@@ -41,33 +42,50 @@ class Ring:
     def __init__(self, keys: list[bytes]) -> None:
         if not keys or any(len(key) != KEY_BYTES for key in keys):
             raise ValueError(f"keys must be one or more of {KEY_BYTES} bytes each")
-        self._ciphers = {_name(key): AESGCM(key) for key in keys}
-        self._first = _name(keys[0])
-        self._secret = keys[0]
+        self._keys = {_name(key): key for key in keys}
+        self.name = _name(keys[0])
+        self._ciphers: dict[bytes, AESGCM] = {}
+        self._begin()
 
-    @property
-    def name(self) -> bytes:
-        """Which key seals: a hash that says nothing of the key."""
-        return self._first
+    def _begin(self) -> None:
+        self._head = self.name + os.urandom(_SALT)
+        self._sealed = 0
+
+    def _cipher(self, head: bytes) -> AESGCM:
+        found = self._ciphers.get(head)
+        if found is None:
+            key = self._keys.get(head[:_NAME])
+            if key is None:
+                raise Damaged("it was sealed under a key that is not at hand")
+            derived = hashlib.blake2b(
+                head[_NAME:], key=key, digest_size=KEY_BYTES, person=b"reticent seal"
+            )
+            if len(self._ciphers) > 4096:
+                self._ciphers.clear()
+            found = self._ciphers[head] = AESGCM(derived.digest())
+        return found
 
     def seal(self, data: bytes, place: bytes) -> bytes:
         """Encrypt for one place."""
+        if self._sealed == _MOST:
+            self._begin()
+        self._sealed += 1
         nonce = os.urandom(_NONCE)
-        return self._first + nonce + self._ciphers[self._first].encrypt(nonce, data, place)
+        return self._head + nonce + self._cipher(self._head).encrypt(nonce, data, place)
 
     def open(self, sealed: bytes, place: bytes) -> bytes:
         """Decrypt what :meth:`seal` made for the same place."""
-        cipher = self._ciphers.get(sealed[:_NAME])
-        if cipher is None:
-            raise Damaged("it was sealed under a key that is not at hand")
+        start = _NAME + _SALT
+        cipher = self._cipher(sealed[:start])
         try:
-            return cipher.decrypt(sealed[_NAME : _NAME + _NONCE], sealed[_NAME + _NONCE :], place)
+            return cipher.decrypt(sealed[start : start + _NONCE], sealed[start + _NONCE :], place)
         except InvalidTag:
             raise Damaged("its seal is broken") from None
 
-    def derive(self, purpose: bytes) -> bytes:
-        """A key for one other purpose, from the key in use."""
-        return hashlib.blake2b(purpose, key=self._secret, digest_size=KEY_BYTES).digest()
+
+def state_place(stream: int) -> bytes:
+    """What the sealed state of a stream is bound to."""
+    return b"state of stream %d" % stream
 
 
 def _name(key: bytes) -> bytes:
@@ -88,6 +106,25 @@ def read_key(text: str, where: str) -> bytes:
     return key
 
 
+def key_from_file(path: Path) -> bytes:
+    """The key that a file holds."""
+    try:
+        return read_key(path.read_text(encoding="utf-8"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"the key file {path} cannot be read: {error}") from None
+
+
+def new_key_file(path: Path) -> bytes:
+    """Make a key and keep it in a new file that only its owner can read."""
+    key = os.urandom(KEY_BYTES)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w") as out:
+        out.write(key.hex() + "\n")
+        out.flush()
+        os.fsync(handle)
+    return key
+
+
 def master_key(file: Path | None, default: Path, fresh: bool) -> bytes:
     """The service's key: from a file that was named, from the environment, or from the default file.
 
@@ -101,19 +138,15 @@ def master_key(file: Path | None, default: Path, fresh: bool) -> bytes:
         Whether nothing has been sealed yet, so that a new key may be made.
     """
     if file is not None:
-        return read_key(file.read_text(encoding="utf-8"), str(file))
+        return key_from_file(file)
     named = os.environ.get(VARIABLE)
     if named:
         return read_key(named, f"the environment variable {VARIABLE}")
-    if not default.exists():
-        if not fresh:
-            raise ValueError(
-                f"the key of this folder is missing: there is no {default}; name its file with --key-file, "
-                f"or put it into the environment variable {VARIABLE}"
-            )
-        handle = os.open(default, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "w") as out:
-            out.write(os.urandom(KEY_BYTES).hex() + "\n")
-            out.flush()
-            os.fsync(handle)
-    return read_key(default.read_text(encoding="utf-8"), str(default))
+    if default.exists():
+        return key_from_file(default)
+    if not fresh:
+        raise ValueError(
+            f"the key of this folder is missing: there is no {default}; name its file with --key-file, "
+            f"or put it into the environment variable {VARIABLE}"
+        )
+    return new_key_file(default)

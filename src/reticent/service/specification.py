@@ -7,8 +7,8 @@ a new option of an estimator is an option of the service; what the estimator doe
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from reticent import _checks
@@ -92,6 +92,21 @@ class Specification:
         except (ValueError, TypeError) as error:
             raise Problem(422, "bad-specification", str(error)) from None
         return cls(name, kind, schema, budget, publish, seed, ledger, remember, given)
+
+    def check_options(self, known: Sequence[str]) -> None:
+        """Refuse options that are not among these."""
+        for name in self.options:
+            if name not in known:
+                raise Problem(
+                    422,
+                    "bad-specification",
+                    f"{name!r} is not an option of kind {self.kind!r} in this version; its options are "
+                    f"{', '.join(known)}",
+                )
+
+    def with_seed(self, seed: int) -> Specification:
+        """The same specification with another seed."""
+        return replace(self, seed=seed)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, from which the same specification is made."""

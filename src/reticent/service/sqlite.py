@@ -1,6 +1,6 @@
 """The store in one folder: SQLite with a write-ahead log, synced with every commit.
 
-Considered: SQLAlchemy (a second language between this file and one that has eleven tables), aiosqlite (a thread
+Considered: SQLAlchemy (a second language between this file and one that has a dozen tables), aiosqlite (a thread
 for each connection; the engine already has one thread that writes), LMDB (no queries for whoever has to look
 inside after an accident). The standard library's ``sqlite3`` is enough and nothing has to be installed.
 """
@@ -18,6 +18,7 @@ from typing import Any
 
 from reticent.service.store import (
     EntryRow,
+    JobRow,
     Known,
     LedgerRow,
     OutputRow,
@@ -25,6 +26,7 @@ from reticent.service.store import (
     StateRow,
     StoreError,
     StreamRow,
+    TableRow,
     TokenRow,
 )
 
@@ -35,7 +37,8 @@ _TABLES = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE streams (
     id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, specification TEXT NOT NULL,
-    guarantee TEXT NOT NULL, ledger TEXT NOT NULL, created REAL NOT NULL, epochs INTEGER NOT NULL
+    guarantee TEXT NOT NULL, ledger TEXT NOT NULL, created REAL NOT NULL, epochs INTEGER NOT NULL,
+    closed TEXT NOT NULL
 );
 CREATE TABLE states (
     stream INTEGER PRIMARY KEY, steps INTEGER NOT NULL, number INTEGER NOT NULL, sealed BLOB NOT NULL
@@ -53,13 +56,21 @@ CREATE TABLE producers (
     number INTEGER NOT NULL, records INTEGER NOT NULL, PRIMARY KEY (stream, producer)
 ) WITHOUT ROWID;
 CREATE TABLE ledgers (
-    name TEXT PRIMARY KEY, budget TEXT NOT NULL, unit TEXT NOT NULL, created REAL NOT NULL
+    name TEXT PRIMARY KEY, budget TEXT NOT NULL, unit TEXT NOT NULL, created REAL NOT NULL,
+    closed TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE entries (
     id INTEGER PRIMARY KEY, ledger TEXT NOT NULL, at TEXT NOT NULL, what TEXT NOT NULL,
     guarantee TEXT NOT NULL
 );
 CREATE INDEX entries_of_ledger ON entries (ledger, id);
+CREATE TABLE tables (
+    name TEXT PRIMARY KEY, path TEXT NOT NULL, schema TEXT NOT NULL, created REAL NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE jobs (
+    id TEXT PRIMARY KEY, "table" TEXT NOT NULL, request TEXT NOT NULL, status TEXT NOT NULL,
+    detail TEXT NOT NULL, created REAL NOT NULL, result BLOB
+);
 CREATE TABLE tokens (
     id TEXT PRIMARY KEY, hash BLOB NOT NULL, role TEXT NOT NULL, label TEXT NOT NULL, streams TEXT,
     created REAL NOT NULL, expires REAL
@@ -72,6 +83,10 @@ class _Rows:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._db = connection
+        self._before = connection.total_changes
+
+    def changed(self) -> bool:
+        return self._db.total_changes != self._before
 
     @contextlib.contextmanager
     def step(self) -> Iterator[None]:
@@ -89,6 +104,13 @@ class _Rows:
     def about(self) -> dict[str, str]:
         return dict(self._db.execute("SELECT name, value FROM about"))
 
+    def fact(self, name: str) -> str | None:
+        row = self._db.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def charges(self) -> int:
+        return int(self._db.execute("SELECT COALESCE(MAX(id), 0) FROM entries").fetchone()[0])
+
     def set_about(self, name: str, value: str) -> None:
         self._db.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (name, value))
 
@@ -101,14 +123,15 @@ class _Rows:
 
     def add_stream(self, row: StreamRow) -> int:
         cursor = self._db.execute(
-            "INSERT INTO streams VALUES (NULL, ?, ?, ?, ?, ?, ?)", _facts(row)
+            "INSERT INTO streams VALUES (NULL, ?, ?, ?, ?, ?, ?, ?)", _facts(row)
         )
         assert cursor.lastrowid is not None
         return cursor.lastrowid
 
     def set_stream(self, row: StreamRow) -> None:
         self._db.execute(
-            "UPDATE streams SET name=?, specification=?, guarantee=?, ledger=?, created=?, epochs=?"
+            "UPDATE streams SET name=?, specification=?, guarantee=?, ledger=?, created=?, epochs=?,"
+            " closed=?"
             " WHERE id = ?",
             (*_facts(row), row.id),
         )
@@ -162,12 +185,19 @@ class _Rows:
         self._db.execute("INSERT OR REPLACE INTO producers VALUES (?, ?, ?, ?, ?, ?)", values)
 
     def ledgers(self) -> list[LedgerRow]:
-        rows = self._db.execute("SELECT name, budget, unit, created FROM ledgers ORDER BY name")
+        rows = self._db.execute(
+            "SELECT name, budget, unit, created, closed FROM ledgers ORDER BY name"
+        )
         return [LedgerRow(name, json.loads(budget), *rest) for name, budget, *rest in rows]
 
     def add_ledger(self, row: LedgerRow) -> None:
-        values = (row.name, json.dumps(row.budget), row.unit, row.created)
-        self._db.execute("INSERT INTO ledgers VALUES (?, ?, ?, ?)", values)
+        values = (row.name, json.dumps(row.budget), row.unit, row.created, row.closed)
+        self._db.execute("INSERT INTO ledgers VALUES (?, ?, ?, ?, ?)", values)
+
+    def set_ledger(self, row: LedgerRow) -> None:
+        values = (json.dumps(row.budget), row.unit, row.created, row.closed, row.name)
+        query = "UPDATE ledgers SET budget = ?, unit = ?, created = ?, closed = ? WHERE name = ?"
+        self._db.execute(query, values)
 
     def entries(self, ledger: str) -> list[EntryRow]:
         query = "SELECT ledger, at, what, guarantee FROM entries WHERE ledger = ? ORDER BY id"
@@ -177,6 +207,27 @@ class _Rows:
     def add_entry(self, row: EntryRow) -> None:
         values = (row.ledger, row.at, row.what, json.dumps(row.guarantee))
         self._db.execute("INSERT INTO entries VALUES (NULL, ?, ?, ?, ?)", values)
+
+    def tables(self) -> list[TableRow]:
+        rows = self._db.execute("SELECT name, path, schema, created FROM tables ORDER BY name")
+        return [TableRow(name, path, json.loads(text), at) for name, path, text, at in rows]
+
+    def add_table(self, row: TableRow) -> None:
+        values = (row.name, row.path, json.dumps(row.schema), row.created)
+        self._db.execute("INSERT INTO tables VALUES (?, ?, ?, ?)", values)
+
+    def jobs(self) -> list[JobRow]:
+        query = """SELECT id, "table", request, status, detail, created FROM jobs ORDER BY created, id"""
+        return [_job(*row) for row in self._db.execute(query)]
+
+    def job(self, identity: str) -> JobRow | None:
+        row = self._db.execute("SELECT * FROM jobs WHERE id = ?", (identity,)).fetchone()
+        return None if row is None else _job(*row)
+
+    def set_job(self, row: JobRow) -> None:
+        request = json.dumps(row.request)
+        values = (row.id, row.table, request, row.status, row.detail, row.created, row.result)
+        self._db.execute("INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?)", values)
 
     def tokens(self) -> list[TokenRow]:
         query = (
@@ -295,6 +346,12 @@ class SqliteStore:
         with self._reading:
             yield self._rows
 
+    def compact(self) -> None:
+        """Write the file anew and empty the log, so that nothing that was replaced is left in either."""
+        self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._writer.execute("VACUUM")
+        self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
     def close(self) -> None:
         """Let go of the file."""
         with self._reading:
@@ -303,10 +360,14 @@ class SqliteStore:
 
 
 def _stream(row: Any) -> StreamRow:
-    identity, name, specification, guarantee, ledger, created, epochs = row
-    return StreamRow(
-        identity, name, json.loads(specification), json.loads(guarantee), ledger, created, epochs
-    )
+    identity, name, specification, guarantee, *rest = row
+    return StreamRow(identity, name, json.loads(specification), json.loads(guarantee), *rest)
+
+
+def _job(
+    identity: str, table: str, request: str, status: str, detail: str, created: float, result: bytes | None = None
+) -> JobRow:  # fmt: skip
+    return JobRow(identity, table, json.loads(request), status, detail, created, result)
 
 
 def _token(
@@ -319,5 +380,5 @@ def _token(
 def _facts(row: StreamRow) -> tuple[Any, ...]:
     return (
         row.name, json.dumps(row.specification), json.dumps(row.guarantee), row.ledger,
-        row.created, row.epochs,
+        row.created, row.epochs, row.closed,
     )  # fmt: skip

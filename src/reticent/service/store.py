@@ -24,6 +24,8 @@ class StreamRow:
     ledger: str
     created: float
     epochs: int = 1
+    closed: str = ""
+    """Why it takes no more records; empty while it does."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,8 @@ class LedgerRow:
     budget: dict[str, Any]
     unit: str
     created: float
+    closed: str = ""
+    """Why it pays for nothing more; empty while it does."""
 
 
 @dataclass(frozen=True)
@@ -96,11 +100,44 @@ class TokenRow:
     expires: float | None
 
 
+@dataclass(frozen=True)
+class TableRow:
+    """A table that the service may fit models to: a folder that an administrator named."""
+
+    name: str
+    path: str
+    schema: dict[str, Any]
+    created: float
+
+
+@dataclass(frozen=True)
+class JobRow:
+    """A fit of a table.
+
+    ``status`` is one of waiting, running, done, failed, cancelled; ``result`` is the model file, which the
+    guarantee covers.
+    """
+
+    id: str
+    table: str
+    request: dict[str, Any]
+    status: str
+    detail: str
+    created: float
+    result: bytes | None = None
+
+
 class Reading(Protocol):
     """What can be read, inside a transaction or outside."""
 
     def about(self) -> dict[str, str]:
         """Facts on the store as a whole, by name."""
+
+    def fact(self, name: str) -> str | None:
+        """One fact on the store as a whole."""
+
+    def charges(self) -> int:
+        """How many charges all ledgers together have seen."""
 
     def streams(self) -> list[StreamRow]:
         """Every stream, by name."""
@@ -120,6 +157,15 @@ class Reading(Protocol):
     def entries(self, ledger: str) -> list[EntryRow]:
         """What a ledger was charged with, in order."""
 
+    def tables(self) -> list[TableRow]:
+        """Every table, by name."""
+
+    def jobs(self) -> list[JobRow]:
+        """Every job, the oldest first, without results."""
+
+    def job(self, identity: str) -> JobRow | None:
+        """One job."""
+
     def tokens(self) -> list[TokenRow]:
         """Every token that was not revoked."""
 
@@ -129,6 +175,9 @@ class Transaction(Reading, Protocol):
 
     def step(self) -> AbstractContextManager[None]:
         """A part of the transaction: if the block raises, what it wrote is undone."""
+
+    def changed(self) -> bool:
+        """Whether the transaction has written anything."""
 
     def set_about(self, name: str, value: str) -> None:
         """Set a fact on the store as a whole."""
@@ -163,8 +212,17 @@ class Transaction(Reading, Protocol):
     def add_ledger(self, row: LedgerRow) -> None:
         """Add a ledger."""
 
+    def set_ledger(self, row: LedgerRow) -> None:
+        """Replace the facts of a ledger."""
+
     def add_entry(self, row: EntryRow) -> None:
         """Charge a ledger."""
+
+    def add_table(self, row: TableRow) -> None:
+        """Add a table."""
+
+    def set_job(self, row: JobRow) -> None:
+        """Add a job, or replace what is known of it."""
 
     def add_token(self, row: TokenRow) -> None:
         """Add a token."""

@@ -1,24 +1,20 @@
-"""What can be done to a stream, as commands for the engine: create it, send records."""
+"""What can be done to a stream, as commands for the engine: create it, send records, ask and tell."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from reticent.privacy import Budget, Guarantee, Ledger, uncharged
-from reticent.privacy.errors import BudgetExceeded
 from reticent.service import keys as packed
 from reticent.service import runners
 from reticent.service.engine import Head, Live, Turn
+from reticent.service.ledgers import add_ledger, charge
 from reticent.service.problems import Problem
 from reticent.service.records import Batch
 from reticent.service.specification import Specification
-from reticent.service.store import EntryRow, LedgerRow, OutputRow, Producer, Reading, StreamRow
-
-_EARLY = 600.0  # a key may be this many seconds ahead of the service's clock
+from reticent.service.store import OutputRow, Producer, StreamRow
 
 
 @dataclass(frozen=True)
@@ -38,7 +34,7 @@ class Create:
                 409, "name-taken", f"there is a stream {asked.name!r} with another specification; choose another name"
             )  # fmt: skip
         # The ledger is charged below, in the same transaction, before any noise is drawn.
-        runner = uncharged(lambda: runners.start(asked))
+        runner = runners.start(asked)
         guarantee = runner.guarantee
         ledger = asked.ledger or asked.name
         if asked.ledger is None:
@@ -75,7 +71,7 @@ class Send:
             there = seen.get(key) if before is None else before.digest
             if there is not None:
                 if there != digest:
-                    raise _another_body()
+                    raise another_body()
                 repeated += 1
                 if before is not None:
                     latest = max(latest, before.number)
@@ -84,12 +80,6 @@ class Send:
             if when is not None and when < oldest:
                 refused += 1
                 continue
-            if when is not None and when > turn.now + _EARLY:
-                raise Problem(
-                    422, "key-from-the-future",
-                    "a key carries a time that is ahead of the service's clock by more than ten minutes; set the "
-                    "sender's clock",
-                )  # fmt: skip
             seen[key] = digest
             fresh.append(place)
         if not fresh:
@@ -108,7 +98,7 @@ class Send:
         head, count = turn.head(live), len(self.batch)
         if last is not None and sequence == last.sequence:
             if digest != last.digest:
-                raise _another_body()
+                raise another_body()
             return _answer(head, 0, count, 0, last.number, True, count)
         if last is not None and sequence < last.sequence:
             return _answer(head, 0, 0, count, head.number, True, count)
@@ -123,16 +113,112 @@ class Send:
         return _answer(new, count, 0, 0, new.number, True, count)
 
 
+@dataclass(frozen=True)
+class Ask:
+    """The next point of a bandit."""
+
+    stream: str
+    key: bytes | None = None
+
+    def apply(self, turn: Turn) -> bytes:
+        """The point and its ticket, as the bytes that a repeat gets as well."""
+        live = turn.stream(self.stream)
+        runner = _player(turn, live)
+        if self.key is not None:
+            known = turn.rows.known(live.row.id, [self.key]).get(self.key)
+            if known is not None:
+                found = turn.rows.output(live.row.id, known.number)
+                assert found is not None
+                return found.body
+        check_open(live)
+        check_room(runner, 1)
+        turn.touch(live)
+        asked = runner.ask()
+        number = turn.head(live).number + 1
+        body = body_of(asked, number, runner.steps)
+        turn.publish(live, [OutputRow(number, runner.steps, turn.now, body)])
+        if self.key is not None:
+            turn.rows.remember(live.row.id, [(self.key, b"", number)])
+        return body
+
+
+@dataclass(frozen=True)
+class Tell:
+    """The loss of a point that was played; None if there will be none."""
+
+    stream: str
+    ticket: int
+    value: float | None
+    key: bytes
+    digest: bytes
+
+    def apply(self, turn: Turn) -> dict[str, Any]:
+        """Counted once; the same again is a repeat, another value is refused."""
+        live = turn.stream(self.stream)
+        runner = _player(turn, live)
+        head = turn.head(live)
+        known = turn.rows.known(live.row.id, [self.key]).get(self.key)
+        if known is not None:
+            if known.digest != self.digest:
+                raise another_body()
+            return _answer(head, 0, 1, 0, known.number, True, 1)
+        check_open(live)
+        turn.touch(live)
+        runner.tell(self.ticket, self.value)
+        turn.rows.remember(live.row.id, [(self.key, self.digest, head.number)])
+        return _answer(head, 1, 0, 0, head.number, True, 1)
+
+
+@dataclass(frozen=True)
+class Inspect:
+    """Diagnostics of a stream, which read private data."""
+
+    stream: str
+
+    def apply(self, turn: Turn) -> dict[str, Any]:
+        """Nothing is changed."""
+        return turn.runner(turn.stream(self.stream)).diagnostics()
+
+
+def _player(turn: Turn, live: Live) -> Any:
+    if live.specification.kind != "bandit":
+        raise wrong_kind(
+            "only a bandit is asked and told; POST /records sends records to this stream"
+        )
+    return turn.runner(live)
+
+
+def wrong_kind(detail: str) -> Problem:
+    """A request that a stream of another kind takes."""
+    return Problem(409, "wrong-kind", detail)
+
+
+def check_open(live: Live) -> None:
+    """Refuse a stream that cannot go on."""
+    if live.row.closed:
+        raise Problem(409, "stream-closed", live.row.closed)
+
+
+def check_room(runner: runners.Runner, count: int) -> None:
+    """Refuse what does not fit into the horizon."""
+    room = runner.room()
+    if room is not None and count > room:
+        raise Problem(
+            409,
+            "horizon-used-up",
+            f"{count} records do not fit: {room} of the horizon are left; send fewer, or create a stream "
+            "with a larger horizon or with a window",
+        )
+
+
 def learn(turn: Turn, live: Live, batch: Batch) -> Head:
     """Have a stream take records and publish what its specification says."""
+    check_open(live)
+    if live.specification.kind == "bandit":
+        raise wrong_kind("a bandit takes no records: POST /ask, play the point, POST /tell")
     runner = turn.runner(live)
-    room = runner.room()
-    if room is not None and len(batch) > room:
-        raise Problem(
-            409, "horizon-used-up",
-            f"{len(batch)} records do not fit: {room} of the horizon are left; send fewer, or create a stream "
-            "with a larger horizon or with a window",
-        )  # fmt: skip
+    check_room(runner, len(batch))
+    turn.touch(live)
     head = turn.head(live)
     outputs: list[OutputRow] = []
     parts = [batch]
@@ -147,14 +233,37 @@ def learn(turn: Turn, live: Live, batch: Batch) -> Head:
     return turn.head(live)
 
 
+@dataclass(frozen=True)
+class Forget:
+    """Forget the keys of a stream that are older than its specification says."""
+
+    stream: str
+
+    def apply(self, turn: Turn) -> int:
+        """What is forgotten is written down, so that a clock that is set back cannot bring it back."""
+        live = turn.stream(self.stream)
+        until = turn.now - live.specification.remember
+        written = float(turn.rows.fact(_forgotten(live)) or 0.0)
+        # now and then is enough; each time costs a commit
+        if until - written < 0.02 * live.specification.remember:
+            return 0
+        found = turn.rows.forget(live.row.id, *packed.span(until))
+        turn.rows.set_about(_forgotten(live), repr(until))
+        return found
+
+
+def _forgotten(live: Live) -> str:
+    return f"forgotten {live.row.id}"
+
+
 def forgotten_until(turn: Turn, live: Live) -> float:
     """The time before which keys of a stream are refused."""
-    # the clock alone does not decide: what was forgotten stays forgotten when the clock is set back
-    written = turn.rows.about().get(f"forgotten {live.row.id}")
+    written = turn.rows.fact(_forgotten(live))
     return max(turn.now - live.specification.remember, float(written or 0.0))
 
 
-def _another_body() -> Problem:
+def another_body() -> Problem:
+    """A key that came again with another body."""
     return Problem(
         409, "key-with-another-body",
         "a key came again with another body, and nothing of this request was counted; send the record under a "
@@ -185,41 +294,3 @@ def plain(specification: Specification) -> dict[str, Any]:
     """A specification as the store gives it back."""
     out: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(specification.to_dict()))
     return out
-
-
-# Ledgers ---------------------------------------------------------------------------------------------
-
-
-def add_ledger(turn: Turn, name: str, budget: Budget, unit: str) -> None:
-    """Add a ledger, refused if there is one of that name."""
-    if any(row.name == name for row in turn.rows.ledgers()):
-        raise Problem(
-            409, "name-taken",
-            f"there is a ledger {name!r} already; choose another name, or say \"ledger\": {name!r} to charge it",
-        )  # fmt: skip
-    terms = msgspec.json.decode(msgspec.json.encode(vars(budget)))
-    turn.rows.add_ledger(LedgerRow(name, terms, unit, turn.now))
-
-
-def ledger_of(rows: Reading, name: str) -> Ledger:
-    """A ledger with everything that was charged to it."""
-    for row in rows.ledgers():
-        if row.name == name:
-            ledger = Ledger(Budget(**row.budget), unit=row.unit)
-            for entry in rows.entries(name):
-                ledger.spend(Guarantee.from_dict(entry.guarantee), entry.what)
-            return ledger
-    raise Problem(
-        404, "unknown-ledger", f"there is no ledger {name!r}; an administrator can add one"
-    )
-
-
-def charge(turn: Turn, name: str, guarantee: Guarantee, what: str) -> None:
-    """Charge a ledger, or refuse."""
-    ledger = ledger_of(turn.rows, name)
-    try:
-        ledger.spend(guarantee, what)
-    except (BudgetExceeded, ValueError) as error:
-        raise Problem(409, "budget-exceeded", str(error)) from None
-    at = datetime.fromtimestamp(turn.now, UTC).isoformat(timespec="seconds")
-    turn.rows.add_entry(EntryRow(name, at, what, guarantee.to_dict()))

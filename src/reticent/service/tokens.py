@@ -6,7 +6,9 @@ A token is 32 random bytes, so that a plain SHA-256 of it cannot be guessed back
 from __future__ import annotations
 
 import hashlib
+import math
 import secrets
+import time
 from dataclasses import dataclass
 
 from reticent.service.problems import Problem
@@ -91,6 +93,37 @@ class Desk:
             raise _unknown("this token has expired; ask an administrator for another")
         streams = None if row.streams is None else frozenset(row.streams)
         return Caller(row.id, row.role, streams)
+
+
+class Limiter:
+    """How often each token may call: a bucket that fills at a rate and holds two seconds of it.
+
+    Parameters
+    ----------
+    rate : float
+        Requests a second for each token; 0 is any number.
+    """
+
+    def __init__(self, rate: float) -> None:
+        self._rate = rate
+        self._buckets: dict[str, tuple[float, float]] = {}
+
+    def check(self, token: str) -> None:
+        """Count a request, or refuse it."""
+        if self._rate <= 0.0:
+            return
+        now, most = time.monotonic(), max(1.0, 2.0 * self._rate)
+        left, before = self._buckets.get(token, (most, now))
+        left = min(most, left + (now - before) * self._rate)
+        if left < 1.0:
+            self._buckets[token] = (left, now)
+            wait = math.ceil((1.0 - left) / self._rate)
+            raise Problem(
+                429, "too-many-requests",
+                f"this token may send {self._rate:g} requests a second; send more records in each",
+                {"Retry-After": str(wait)},
+            )  # fmt: skip
+        self._buckets[token] = (left - 1.0, now)
 
 
 def _unknown(detail: str) -> Problem:

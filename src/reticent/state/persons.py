@@ -347,14 +347,14 @@ class Persons:
 _KINDS = {int: "whole numbers", str: "text", bytes: "bytes"}
 
 
-def read(person: Any) -> tuple[str, NDArray[np.uint8], NDArray[np.int64]]:
+def read(person: Any, name: str = "person") -> tuple[str, NDArray[np.uint8], NDArray[np.int64]]:
     """Ids as rows of bytes with their lengths, and what kind they are of.
 
     Whole numbers of any width are the same id; text and bytes end where their last zero byte does not.
     """
-    values = _plain(person)
+    values = _plain(person, name)
     if values.ndim != 1:
-        raise ValueError(f"person must be a vector of ids, got shape {values.shape}")
+        raise ValueError(f"{name} must be a vector of ids, got shape {values.shape}")
     if values.dtype.kind in "iu":
         rows = np.zeros((len(values), 10), np.uint8)
         rows[:, 0] = ord("i")
@@ -373,17 +373,17 @@ def read(person: Any) -> tuple[str, NDArray[np.uint8], NDArray[np.int64]]:
         rows[:, 1:] = native.view(np.uint8).reshape(-1, width)
     lengths = (rows.shape[1] - np.argmax(rows[:, ::-1] != 0, axis=1)).astype(np.int64)
     if (lengths == 1).any():
-        raise _missing(int(np.argmax(lengths == 1)), "")
+        raise _missing(name, int(np.argmax(lengths == 1)), "")
     if values.dtype.kind == "U":
         lengths = 1 + -(-(lengths - 1) // 4) * 4
     return _KINDS[str if values.dtype.kind == "U" else bytes], rows, lengths
 
 
-def _plain(person: Any) -> NDArray[Any]:
+def _plain(person: Any, name: str) -> NDArray[Any]:
     """Ids as an array of whole numbers, text or bytes."""
     if person is None:
         raise ValueError(
-            "person must hold an id for each record, got None: the promise is about persons; give "
+            f"{name} must hold an id for each record, got None: the promise is about persons; give "
             "person=ids, or build the learner without max_records and min_gap"
         )
     values = person if isinstance(person, np.ndarray) else getattr(person, "to_numpy", None)
@@ -394,9 +394,9 @@ def _plain(person: Any) -> NDArray[Any]:
     if isinstance(values, np.ndarray) and values.dtype != object:
         where = np.flatnonzero(values != values)
         if where.size:
-            raise _missing(int(where[0]), values.ravel()[where[0]])
+            raise _missing(name, int(where[0]), values.ravel()[where[0]])
         raise TypeError(
-            f"person must hold whole numbers, text or bytes, got an array of {values.dtype}; two "
+            f"{name} must hold whole numbers, text or bytes, got an array of {values.dtype}; two "
             "numbers that differ by rounding would be two persons: convert the ids"
         )
     items = list(person if values is None else values.tolist() if values.ndim == 1 else values)
@@ -407,10 +407,10 @@ def _plain(person: Any) -> NDArray[Any]:
     if bool in kinds or None in known or len(known) > 1:
         for at, item in enumerate(items):
             if item is None or item is getattr(_pandas(), "NA", _NOTHING) or _is_nan(item):
-                raise _missing(at, item)
+                raise _missing(name, at, item)
         names = sorted(kind.__name__ for kind in kinds)
         raise TypeError(
-            f"person must hold ids of one type, all whole numbers, all text or all bytes, got "
+            f"{name} must hold ids of one type, all whole numbers, all text or all bytes, got "
             f"{' and '.join(names)}"
         )
     if not items:
@@ -419,7 +419,7 @@ def _plain(person: Any) -> NDArray[Any]:
         low, high = min(items), max(items)
         if low < -(2**63) or high >= 2**64 or (low < 0 and high >= 2**63):
             raise ValueError(
-                f"person holds whole numbers from {low} to {high}, which no 64-bit type holds; give "
+                f"{name} holds whole numbers from {low} to {high}, which no 64-bit type holds; give "
                 "them as text"
             )
         return np.array(items, np.uint64 if high >= 2**63 else np.int64)
@@ -439,8 +439,8 @@ def _is_nan(item: Any) -> bool:
     return isinstance(item, float | np.floating) and item != item
 
 
-def _missing(at: int, item: Any) -> ValueError:
+def _missing(name: str, at: int, item: Any) -> ValueError:
     return ValueError(
-        f"person[{at}] is missing ({item!r}): a record without a person is protected by nothing; leave "
+        f"{name}[{at}] is missing ({item!r}): a record without a person is protected by nothing; leave "
         "such records out, or give each an id of its own. Nothing was learnt from these records"
     )

@@ -19,13 +19,22 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from reticent._checks import FloatArray
-from reticent.erm._sums import UNIT, UNITS, UNLIMITED, summed_slopes, weighted_rows
+from reticent.erm._passes import (
+    Along,
+    Curvature,
+    CurvatureTimes,
+    Scalar,
+    SlopeSum,
+    Values,
+    taken,
+)
+from reticent.erm._sums import UNIT, UNITS, weighted_rows
 from reticent.losses import ClipCounts, GeneralizedLinear, Loss, Quadratic, kernels
 from reticent.noise import Source, door, release
 from reticent.privacy import Budget, Guarantee, Release, curves, with_remarks
+from reticent.solve.blocks import UNLIMITED, InMemory, Meaning, Records, summed
 
 IGNORANCE = 0.25
 """The default radius lets the noise cost at most this share of what the zero decision loses."""
@@ -39,23 +48,51 @@ class Problem:
 
     loss: Loss
     set: Any
-    A: Any
-    y: Any
+    records: Records  # their weights are within [0, weight_bound]
     budget: Budget
     precision: str
     clipped: ClipCounts
     by_entries: bool
     share: float = 1.0  # of the budget: of mu, or of epsilon without delta
-    weights: FloatArray | None = None  # of the records, within [0, weight_bound]
     weight_bound: float = 1.0
 
     @property
+    def shape(self) -> tuple[int, int]:
+        return self.records.shape
+
+    @property
     def count(self) -> int:
-        return int(self.A.shape[0])
+        return self.records.shape[0]
 
     @property
     def dim(self) -> int:
-        return int(self.A.shape[1])
+        return self.records.shape[1]
+
+    @property
+    def A(self) -> Any:
+        """All records in memory, clipped, for solvers that do not go by passes."""
+        return self.records.matrix()
+
+    @property
+    def y(self) -> Any:
+        """All labels, for the same."""
+        table = self._in_memory
+        return table.vector() if self.is_linear_model else table.labels
+
+    @property
+    def weights(self) -> FloatArray | None:
+        return getattr(self.records, "weights", None)
+
+    @property
+    def _in_memory(self) -> InMemory:
+        assert isinstance(self.records, InMemory)
+        return self.records
+
+    @functools.cached_property
+    def scalar(self) -> Scalar:
+        """The loss as passes take it."""
+        kind, params = self.loss.kernel  # type: ignore[misc]
+        return Scalar(kind, params, self.slope_bound)
 
     @property
     def is_linear_model(self) -> bool:
@@ -89,7 +126,7 @@ class Problem:
 
     @property
     def row_limit(self) -> float:
-        """What a row is cut to, as measured, where it enters a sum: its true length is `feature_norm` at most."""
+        """What a row of `A` is cut to where it enters a sum, as measured: it is no longer than `feature_norm`."""
         if self.by_entries:
             return UNLIMITED  # the entries were clipped, in memory of our own
         assert isinstance(self.loss, GeneralizedLinear)
@@ -128,58 +165,61 @@ class Problem:
     def with_set(self, set: Any) -> Problem:
         return replace(self, set=set)
 
-    def predictors(self, x: FloatArray) -> FloatArray:
-        return np.ascontiguousarray(self.A @ x)
+    # Passes: what is kept of a point is the point itself.
 
-    def slopes(self, z: FloatArray, rows: Any = slice(None)) -> FloatArray:
-        bound = self.slope_bound
-        labels = np.ascontiguousarray(self.y[rows])
-        kind, params = self.loss.kernel  # type: ignore[misc]
-        found = np.clip(kernels.dphi_all(kind)(params, z, labels), -bound, bound)
-        np.nan_to_num(found, copy=False, nan=0.0)
-        return found if self.weights is None else found * self.weights[rows]
+    def predictors(self, x: FloatArray) -> FloatArray:
+        return x
+
+    def total_value(self, z: FloatArray) -> float:
+        """The summed scalar loss, ridge left out."""
+        return float(summed(self.records.map(Values(self.scalar, z)))[0])
+
+    def slope_along(self, z: FloatArray, dz: FloatArray) -> float:
+        return float(summed(self.records.map(Along(self.scalar, z, dz)))[0])
+
+    def gram(self, z: FloatArray, kind: Any = np.float64) -> FloatArray:
+        """Second derivatives of the summed loss, ridge left out."""
+        return summed(self.records.map(Curvature(self.scalar, z, kind is np.float32)))
+
+    def gram_times(self, z: FloatArray, v: FloatArray) -> FloatArray:
+        return summed(self.records.map(CurvatureTimes(self.scalar, z, v)))
 
     def bends(self, z: FloatArray) -> FloatArray:
         """Second derivatives of the scalar loss of every record."""
         kind, params = self.loss.kernel  # type: ignore[misc]
-        found = kernels.d2phi_all(kind)(params, z, self.y)
+        found = kernels.d2phi_all(kind)(params, np.ascontiguousarray(self.A @ z), self.y)
         return found if self.weights is None else found * self.weights
 
-    def total_value(self, z: FloatArray) -> float:
-        """The summed scalar loss, ridge left out."""
-        kind, params = self.loss.kernel  # type: ignore[misc]
-        if self.weights is None:
-            return self.count * float(kernels.phi_mean(kind)(params, z, self.y))
-        return float(np.sum(kernels.phi_all(kind)(params, z, self.y) * self.weights))
+    def predictors_and_sum(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The point itself, and the sum of all records' clipped gradients."""
+        return x, self.gradient_sum(x)
 
     def thinned(self, every: int) -> Problem:
         """Every so-many-th record; to begin a run with, never to end it."""
-        A = self.A[::every]
-        A = A if sp.issparse(A) else np.ascontiguousarray(A)
-        weights = None if self.weights is None else self.weights[::every].copy()
-        return replace(self, A=A, y=self.y[::every].copy(), weights=weights)
+        return replace(self, records=self.records.thinned(every))
 
-    def with_labels(self, y: FloatArray) -> Problem:
-        return replace(self, y=y)
+    def with_labels(self, y: FloatArray | Meaning) -> Problem:
+        """The same records with other labels, or with labels that stand for something else."""
+        if isinstance(y, Meaning):
+            return replace(self, records=self.records.meaning(y))
+        return replace(self, records=replace(self._in_memory, labels=y))
 
     def gradient_sum(self, x: FloatArray, rows: Any = None) -> FloatArray:
         """The sum of all (or some) records' clipped gradients, without the ridge."""
         if not self.is_linear_model:
             return self._loop(x, rows)
-        if rows is None:
-            return self.predictors_and_sum(x)[1]
-        A = self.A[rows]
-        return weighted_rows(A, self.slopes(np.ascontiguousarray(A @ x), rows), self.row_limit)
-
-    def predictors_and_sum(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Every record's linear predictor, and the sum of their clipped gradients."""
-        if sp.issparse(self.A):
-            z = self.predictors(x)
-            return z, weighted_rows(self.A, self.slopes(z), self.row_limit)
-        kind, params = self.loss.kernel  # type: ignore[misc]
-        return summed_slopes(
-            self.A, self.y, self.weights, x, kind, params, self.slope_bound, self.row_limit
-        )
+        table: Records = self.records
+        if rows is not None:
+            whole = self._in_memory
+            if not len(rows):
+                return np.zeros(self.dim)
+            table = replace(
+                whole,
+                rows=whole.rows[rows],
+                labels=taken(whole.labels, rows),
+                weights=taken(whole.weights, rows),
+            )
+        return summed(table.map(SlopeSum(self.scalar, np.ascontiguousarray(x))))
 
     def _loop(self, x: FloatArray, rows: Any) -> FloatArray:
         # A loss of the user's own: its Lipschitz constant is a claim, so every gradient is clipped.
@@ -199,7 +239,10 @@ class Problem:
 
     def mean_loss(self, x: FloatArray) -> float:
         """A diagnostic: reads the records."""
-        return self.loss.mean_value(x, self.A, self.y)
+        if not self.is_linear_model:
+            return self.loss.mean_value(x, self.A, self.y)
+        total = summed(self.records.map(Values(self.scalar, x, weighted=False)))
+        return float(total[0]) / self.count + 0.5 * self.loss.ridge * float(x @ x)
 
     def shaped(self, x: FloatArray) -> FloatArray:
         shape = getattr(self.set, "shape", (self.dim,))

@@ -40,6 +40,7 @@ from reticent.erm.output_perturbation import check_smooth
 from reticent.erm.solver import Plan, Run, solve
 from reticent.losses import records
 from reticent.sets import L2Ball
+from reticent.solve.blocks import Meaning
 from reticent.trace import Callback
 
 
@@ -69,10 +70,12 @@ def objective_perturbation(
         With a projection. None is the whole space for losses of a margin (logistic, smooth hinge),
         else a ball around 0 whose radius follows from the number of records, the dimension and the
         budget; a small ball needs less noise, since gradients are smaller on it.
-    X, y
-        The records, an array or a CSR matrix, and their labels. Labels of shape (n, K), for losses
-        of a margin, are K problems on the same records: the budget is for all of them together, and
-        the point has one row for each.
+    X : array, CSR matrix or records in blocks
+        The records. Records in blocks (`reticent.solve.blocks.Records`) hold their labels and weights.
+    y : array
+        Their labels. Labels of shape (n, K), for losses of a margin, are K problems on the same
+        records: the budget is for all of them together, and the point has one row for each. Of records
+        in blocks: what their labels stand for, or a list of that for several problems.
     budget : Budget
         ``delta = 0`` is pure differential privacy with Gamma noise, else the noise is Gaussian.
     regularizer : float, optional
@@ -122,14 +125,14 @@ def objective_perturbation(
 
 def _plan(problem: Problem, set: Any, columns: list[Any], several: bool,
           regularizer: float | None, calibration: str) -> Plan:  # fmt: skip
-    targets = [problem.y, *(_labels(problem, column) for column in columns[1:])]
     _check_loss(problem)
-    count = len(targets)
+    count = len(columns)
     if several and not (is_margin(problem.loss) and calibration == "exact"):
         raise ValueError(
             f"y of shape (n, {count}) needs a loss of a margin such as losses.Logistic and "
             f"calibration='exact', got {problem.loss!r} and {calibration!r}; fit one column at a time"
         )
+    parts = [problem, *(problem.with_labels(_labels(problem, column)) for column in columns[1:])]
     if set is None and not is_margin(problem.loss):
         problem = problem.with_set(L2Ball(problem.dim, default_radius(problem, NAME)))
     need_lipschitz(problem, NAME)
@@ -150,7 +153,7 @@ def _plan(problem: Problem, set: Any, columns: list[Any], several: bool,
 
     def step(run: Run, k: int) -> None:
         b = run.noisy(np.zeros(problem.dim), setting.scale)
-        found = minimise(problem.with_labels(targets[k - 1]), b, setting.ridge, tolerance)
+        found = minimise(parts[k - 1].with_set(problem.set), b, setting.ridge, tolerance)
         points.append(problem.set.project(problem.shaped(run.noisy(found.point, cover))))
         taken.append(found.steps)
         run.recorder.facts["Newton steps"] = sum(taken)
@@ -175,7 +178,9 @@ def _plan(problem: Problem, set: Any, columns: list[Any], several: bool,
 
 
 def _columns(y: Any) -> tuple[list[Any], bool]:
-    if y is not None and np.ndim(y) == 2:
+    if isinstance(y, list) and y and all(isinstance(one, Meaning) for one in y):
+        return list(y), True
+    if y is not None and not isinstance(y, Meaning) and np.ndim(y) == 2:
         array = np.asarray(y)
         if array.shape[1] == 0:
             raise ValueError("y must have at least one column, got shape (n, 0)")
@@ -183,7 +188,9 @@ def _columns(y: Any) -> tuple[list[Any], bool]:
     return [y], False
 
 
-def _labels(problem: Problem, column: Any) -> FloatArray:
+def _labels(problem: Problem, column: Any) -> FloatArray | Meaning:
+    if isinstance(column, Meaning):
+        return column
     return records.signs(records.labels(column, problem.count))
 
 

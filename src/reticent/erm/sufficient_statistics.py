@@ -23,7 +23,7 @@ import scipy.linalg
 from reticent import _checks
 from reticent._checks import FloatArray
 from reticent.erm._problem import Problem, label_range
-from reticent.erm._sums import UNIT, UNITS, gram
+from reticent.erm._sums import UNIT, UNITS, products, unfolded
 from reticent.erm.fit import Fit
 from reticent.erm.solver import Plan, Run, solve
 from reticent.losses import Squared
@@ -31,6 +31,7 @@ from reticent.privacy import Gaussian, Release, prescribed
 from reticent.sets import L2Ball, WholeSpace
 from reticent.solve.accelerated import accelerated, settled
 from reticent.solve.ball import in_eigenbasis
+from reticent.solve.blocks import summed
 from reticent.solve.region import Region
 from reticent.trace import Callback
 
@@ -189,7 +190,7 @@ def _joint(problem: Problem, given: float | None) -> Plan:
     )  # fmt: skip
 
     def step(run: Run, t: int) -> bool:
-        V, u = gram(problem.A, problem.y, problem.row_limit)
+        V, u = unfolded(summed(problem.records.map(products)))
         seen = run.noisy(np.concatenate([_fold(V) / matrix, u / vector]), scale)
         V, u = _unfold(seen[:-p], p) * matrix, seen[-p:] * vector
         spread = scale * (math.sqrt(size + 1.0) if problem.noise == "gamma" else 1.0)
@@ -299,7 +300,7 @@ def _adassp(problem: Problem, given: float | None, calibration: str) -> Plan:
         caveats = formula.doubts(problem.budget.neighbours, _truth(problem, releases))
 
     def step(run: Run, t: int) -> bool:
-        V, u = gram(problem.A, problem.y, problem.row_limit)
+        V, u = unfolded(summed(problem.records.map(products)))
         rows, columns = np.triu_indices(p)
         smallest = scipy.linalg.eigvalsh(V, subset_by_index=[0, 0])
         seen = [

@@ -13,22 +13,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from reticent import _checks
 from reticent.erm import Fit
+from reticent.erm._passes import surveyed
 from reticent.estimators import parameters
-from reticent.estimators.face import ROOM, Face, FloatArray, with_details
+from reticent.estimators.face import PRECISIONS, ROOM, Face, FloatArray, with_details
 from reticent.losses import ClipCounts
-from reticent.losses.records import unit_rows
 from reticent.privacy import Budget, Guarantee
+from reticent.solve.blocks import Form, InMemory, Records
 
-PRECISIONS = ("lattice", "float")
+NOISE_PRECISIONS = ("lattice", "float")
 DIAGNOSTICS = ("clipped_",)
 
 
@@ -36,20 +36,20 @@ DIAGNOSTICS = ("clipped_",)
 class Table:
     """Records as a solver gets them, and the public numbers that it is told."""
 
-    rows: Any
+    records: Records
     norm: float  # of a row, its constant feature included
     scaling: float  # the constant feature; 0 for no intercept
-    weights: FloatArray | None
+    is_weighted: bool
     weight_bound: float
     scaled: int  # how many rows were clipped
 
     @property
     def count(self) -> int:
-        return int(self.rows.shape[0])
+        return self.records.shape[0]
 
     @property
     def columns(self) -> int:
-        return int(self.rows.shape[1])
+        return self.records.shape[1]
 
 
 class PrivateEstimator(Face):
@@ -59,6 +59,7 @@ class PrivateEstimator(Face):
     clipped_: ClipCounts
     solver_: str
     solver_reason_: str
+    _precisions = PRECISIONS
 
     def _budget(self) -> Budget:
         """What the parameters ask for; all parameters are checked on the way."""
@@ -67,7 +68,7 @@ class PrivateEstimator(Face):
         )
         parameters.CHECKS["feature_norm"](self.feature_norm, "feature_norm")  # type: ignore[attr-defined]
         parameters.CHECKS["fit_intercept"](self.fit_intercept, "fit_intercept")  # type: ignore[attr-defined]
-        _checks.choice(self.noise_precision, "noise_precision", PRECISIONS)  # type: ignore[attr-defined]
+        _checks.choice(self.noise_precision, "noise_precision", NOISE_PRECISIONS)  # type: ignore[attr-defined]
         return Budget(values["epsilon"], values["delta"], values["neighbours"])
 
     def _common(self) -> dict[str, Any]:
@@ -87,13 +88,17 @@ class PrivateEstimator(Face):
             return float(columns) ** -0.25
         return parameters.CHECKS["intercept_scaling"](given, "intercept_scaling")
 
-    def _table(self, X: Any, sample_weight: Any, factors: FloatArray | None, most: float) -> Table:
+    def _table(
+        self, X: Any, y: Any, sample_weight: Any, factors: FloatArray | None, most: float
+    ) -> Table:
         """Rows scaled to norm 1 with a constant beside them; ``factors`` are within [0, most]."""
         self._norm = parameters.CHECKS["feature_norm"](self.feature_norm, "feature_norm")  # type: ignore[attr-defined]
         t = self._scaling(X.shape[1])
         weights, bound = self._weights(sample_weight, X.shape[0], factors, most)
-        rows, scaled = with_constant(X, self._norm, t)
-        return Table(rows, math.hypot(1.0, t) * ROOM, t, weights, bound, scaled)
+        records = InMemory(X, y, weights, Form(self._norm, 1.0, t))
+        scaled = surveyed(records)
+        records = replace(records, clipped=scaled)
+        return Table(records, math.hypot(1.0, t) * ROOM, t, weights is not None, bound, scaled)
 
     def _weights(
         self, sample_weight: Any, count: int, factors: FloatArray | None, most: float
@@ -112,7 +117,7 @@ class PrivateEstimator(Face):
         lines = [f"features clipped to norm {self._norm:g}, then divided by it"]
         if table.scaling:
             lines[0] += f"; intercept from a constant feature {table.scaling:.4g}"
-        if table.weights is not None:
+        if table.is_weighted:
             lines.append(
                 f"records weighted, weights within [0, {table.weight_bound:g}]; the null record has "
                 "weight 0"
@@ -145,22 +150,6 @@ class PrivateEstimator(Face):
         for name in DIAGNOSTICS:
             state.pop(name, None)
         return state
-
-
-def with_constant(A: Any, norm: float, constant: float, length: float = 1.0) -> tuple[Any, int]:
-    """Rows divided by a norm and then no longer than a length, and how many were longer.
-
-    A constant feature comes after them unless it is 0.
-    """
-    if not constant:
-        return unit_rows(A, norm, length)
-    if sp.issparse(A):
-        made, clipped = unit_rows(A, norm, length)
-        column = np.full((A.shape[0], 1), constant)
-        return sp.csr_array(sp.hstack([made, column], format="csr")), clipped
-    rows = np.empty((A.shape[0], A.shape[1] + 1))
-    rows[:, -1] = constant
-    return rows, unit_rows(A, norm, length, out=rows[:, :-1])[1]
 
 
 def class_factors(value: Any, classes: Any, numbers: Any) -> tuple[FloatArray | None, float]:

@@ -25,6 +25,7 @@ from reticent.estimators.face import LEAK, Classes, FloatArray, shares
 from reticent.estimators.private import PrivateEstimator, Table, class_factors
 from reticent.losses import CappedLogistic, ClipCounts, Logistic, SmoothHinge
 from reticent.privacy import PrivacyLeakWarning, remarked
+from reticent.solve.blocks import IsClass
 
 OBJECTIVE = "objective-perturbation"
 _OTHERS: dict[str, Callable[..., erm.Fit]] = {
@@ -55,22 +56,23 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
             X, y = self._checked(X, y, reset=True)
             declared = parameters.CHECKS["classes"](self.classes, "classes")  # type: ignore[attr-defined]
             self._set_classes(y if declared is None else declared)
-            numbers = self._numbers(y)
+            numbers = self._numbers(y)  # refuses labels that are not among them
             if declared is None:
                 warnings.warn(LEAK, PrivacyLeakWarning, stacklevel=2)
             factors, most = class_factors(self.class_weight, self.classes_, numbers)  # type: ignore[attr-defined]
             common = self._common()
-            table = self._table(X, sample_weight, factors, most)
+            table = self._table(X, y, sample_weight, factors, most)
             with remarked(*((LEAK,) if declared is None else ())):
-                fit = self._solve(table, numbers, common)
+                fit = self._solve(table, common)
             weights = self._publish(fit, table)
             self.coef_, self.intercept_ = self._coefficients(weights, table)
             self.clipped_ = ClipCounts(table.scaled, 0, table.count)
             return self
 
-    def _solve(self, table: Table, numbers: Any, common: dict[str, Any]) -> erm.Fit:
+    def _solve(self, table: Table, common: dict[str, Any]) -> erm.Fit:
         asked = _checks.choice(self.solver, "solver", SOLVERS)  # type: ignore[attr-defined]
         count = len(self.classes_)
+        common["weight_bound"] = table.weight_bound
         self.solver_ = OBJECTIVE if asked == "auto" else asked
         self.solver_reason_ = "asked for"
         if asked == "auto":
@@ -81,24 +83,22 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
                 "of steps"
             )
         if self.solver_ == OBJECTIVE:
-            Y: Any = 2.0 * numbers - 1.0
-            if count > 2:
-                Y = np.where(numbers[:, None] == np.arange(count), 1.0, -1.0)
+            one = IsClass(self.classes_[1])
             return erm.objective_perturbation(
-                self._loss(table.norm, plain=False), None, table.rows, Y,
-                regularizer=self.regularizer, weights=table.weights,  # type: ignore[attr-defined]
-                weight_bound=table.weight_bound, **common,
+                self._loss(table.norm, plain=False), None, table.records,
+                [IsClass(name) for name in self.classes_] if count > 2 else one,
+                regularizer=self.regularizer, **common,  # type: ignore[attr-defined]
             )  # fmt: skip
-        weighted = table.weights is not None and asked != "gradient-descent"
+        weighted = table.is_weighted and asked != "gradient-descent"
         if count > 2 or weighted or self.regularizer is not None:  # type: ignore[attr-defined]
             raise ValueError(
                 f"solver={asked!r} takes two classes and no regularizer, and only "
                 f"'gradient-descent' of the others takes weights; use solver={OBJECTIVE!r}"
             )
-        if table.weights is not None:
-            common |= {"weights": table.weights, "weight_bound": table.weight_bound}
+        if not table.is_weighted:
+            common.pop("weight_bound")
         loss = self._loss(table.norm, plain=True)
-        return _OTHERS[asked](loss, None, table.rows, 2.0 * numbers - 1.0, **common)
+        return _OTHERS[asked](loss, None, table.records, IsClass(self.classes_[1]), **common)
 
 
 class PrivateLogisticRegression(PrivateClassifier):

@@ -13,6 +13,7 @@ before anything is learnt; radius and regularizer are in those units.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -23,10 +24,11 @@ from sklearn.utils.validation import column_or_1d
 from reticent import _checks, erm
 from reticent.estimators import parameters
 from reticent.estimators.face import Bounded, FloatArray
-from reticent.estimators.private import PrivateEstimator, Table, with_constant
+from reticent.estimators.private import PrivateEstimator, Table
 from reticent.losses import ClipCounts, Huber, Squared
 from reticent.privacy import Budget
 from reticent.sets import L1Ball
+from reticent.solve.blocks import Form, InMemory, Within
 
 STATISTICS = "sufficient-statistics"
 LINEAR_SOLVERS = ("auto", STATISTICS, "adassp", "objective-perturbation", "gradient-descent")
@@ -51,31 +53,40 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
         """
         with self._all_or_nothing():
             X, y = self._features(X, y, reset=True, numeric=True)
-            labels, beyond = self._to_unit(column_or_1d(y, warn=True))
+            y = column_or_1d(y, warn=True)
+            meaning, beyond = self._labels(y)
             common = self._common()
-            table = self._table(X, sample_weight, None, 1.0)
-            fit = self._solve(table, labels, common)
+            table = self._table(X, y, sample_weight, None, 1.0)
+            fit = self._solve(replace(table, records=table.records.meaning(meaning)), common)
             weights = self._publish(fit, table)
             coefficients, intercepts = self._coefficients(weights, table)
             self._set_line(coefficients[0], intercepts[0])
             self.clipped_ = ClipCounts(table.scaled, beyond, table.count)
             return self
 
-    def _solve(self, table: Table, labels: FloatArray, common: dict[str, Any]) -> erm.Fit:
+    def _labels(self, y: Any) -> tuple[Within, int]:
+        """What labels stand for, and how many are beyond their bounds."""
+        low, high = self._bounds = parameters.CHECKS["label_bounds"](
+            self.label_bounds,  # type: ignore[attr-defined]
+            "label_bounds",
+        )
+        return Within(low, high), int(np.count_nonzero(y < low) + np.count_nonzero(y > high))
+
+    def _solve(self, table: Table, common: dict[str, Any]) -> erm.Fit:
         raise NotImplementedError
 
-    def _squared(self, table: Table, labels: FloatArray) -> tuple[Squared, Any, FloatArray]:
+    def _squared(self, table: Table) -> tuple[Squared, Any, FloatArray | None]:
         """The loss and the records; weights go into records and labels as their square roots."""
         size = math.sqrt(table.weight_bound)
         loss = Squared(feature_norm=size * table.norm, label_bounds=(-size, size))
-        if table.weights is None:
-            return loss, table.rows, labels
-        roots = np.sqrt(table.weights)
-        rows = table.rows
+        records = table.records
+        if not isinstance(records, InMemory) or records.weights is None:
+            return loss, records, None
+        roots, rows = np.sqrt(records.weights), records.matrix()
         rows = sp.csr_array(sp.diags_array(roots) @ rows) if sp.issparse(rows) else (
             rows * roots[:, None]
         )  # fmt: skip
-        return loss, rows, labels * roots
+        return loss, rows, records.vector() * roots
 
 
 def products_survive(budget: Budget, count: int, columns: int) -> tuple[bool, str]:
@@ -176,7 +187,7 @@ class PrivateLinearRegression(PrivateRegressor):
             return math.sqrt((math.sqrt(1.0 + 8.0 * columns) - 1.0) / (4.0 * columns))
         return super()._scaling(columns)
 
-    def _solve(self, table: Table, labels: FloatArray, common: dict[str, Any]) -> erm.Fit:
+    def _solve(self, table: Table, common: dict[str, Any]) -> erm.Fit:
         asked = _checks.choice(self.solver, "solver", LINEAR_SOLVERS)
         self.solver_, self.solver_reason_ = asked, "asked for"
         if asked == "auto":
@@ -188,23 +199,22 @@ class PrivateLinearRegression(PrivateRegressor):
             self.solver_reason_ = words
         if self.solver_ in (STATISTICS, "adassp"):
             method = "adassp" if self.solver_ == "adassp" else "joint"
-            loss, rows, targets = self._squared(table, labels)
+            loss, rows, targets = self._squared(table)
             return erm.sufficient_statistics(
                 loss, None, rows, targets, method=method, regularizer=self.regularizer, **common
             )
         huber = Huber(1.0, feature_norm=table.norm)
         if self.solver_ == "objective-perturbation":
             return erm.objective_perturbation(
-                huber, None, table.rows, labels, regularizer=self.regularizer,
-                weights=table.weights, weight_bound=table.weight_bound, **common,
+                huber, None, table.records, regularizer=self.regularizer,
+                weight_bound=table.weight_bound, **common,
             )  # fmt: skip
         if self.regularizer is not None:
             raise ValueError(
                 f"solver={self.solver_!r} takes no regularizer; use solver={STATISTICS!r}"
             )
         return erm.gradient_descent(
-            huber, None, table.rows, labels, weights=table.weights,
-            weight_bound=table.weight_bound, **common,
+            huber, None, table.records, weight_bound=table.weight_bound, **common,
         )  # fmt: skip
 
 
@@ -277,7 +287,9 @@ class PrivateLasso(PrivateRegressor):
         self.verbose = verbose
         self.random_state = random_state
 
-    def _table(self, X: Any, sample_weight: Any, factors: FloatArray | None, most: float) -> Table:
+    def _table(
+        self, X: Any, y: Any, sample_weight: Any, factors: FloatArray | None, most: float
+    ) -> Table:
         self._norm = parameters.CHECKS["feature_norm"](self.feature_norm, "feature_norm")
         constant = 1.0 if self.fit_intercept else 0.0
         values = X.data if sp.issparse(X) else X
@@ -288,8 +300,9 @@ class PrivateLasso(PrivateRegressor):
                          if sp.issparse(X) else beyond.any(axis=1).sum())  # fmt: skip
         weights, bound = self._weights(sample_weight, X.shape[0], factors, most)
         # entries are within [-1, 1] then, so that no row is as long as this
-        rows, _ = with_constant(self._clip(X), self._norm, constant, 2.0 * math.sqrt(X.shape[1]))
-        return Table(rows, 1.0, constant, weights, bound, scaled)
+        form = Form(self._norm, 2.0 * math.sqrt(X.shape[1]), constant)
+        records = InMemory(form.applied(self._clip(X)), y, weights)
+        return Table(records, 1.0, constant, weights is not None, bound, scaled)
 
     def _clip(self, X: Any) -> Any:
         if not sp.issparse(X):
@@ -302,12 +315,14 @@ class PrivateLasso(PrivateRegressor):
         first, *rest = super()._facts(table)
         return (first.replace("features clipped to norm", "each feature clipped to"), *rest)
 
-    def _solve(self, table: Table, labels: FloatArray, common: dict[str, Any]) -> erm.Fit:
+    def _solve(self, table: Table, common: dict[str, Any]) -> erm.Fit:
         asked = _checks.choice(self.solver, "solver", LASSO_SOLVERS)
         given = self.radius
         radius = None if given is None else parameters.CHECKS["radius"](given, "radius")
         ball = L1Ball(table.columns, 1.0 if radius is None else radius)
-        loss, rows, targets = self._squared(table, labels)
+        loss, rows, targets = self._squared(table)
+        if isinstance(rows, InMemory):
+            rows, targets = rows.matrix(), rows.vector()
         self.solver_, self.solver_reason_ = asked, "asked for"
         if asked == "auto":
             fine, words = products_survive(common["budget"], table.count, table.columns)

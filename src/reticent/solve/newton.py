@@ -3,9 +3,9 @@
 In the whole space a pass over the records for a gradient costs less than one for second derivatives, so these are
 taken from a part of the records where there are many (Byrd, Chin, Neveitt and Nocedal, *On the use of stochastic
 Hessian information in optimization methods for machine learning*), kept for as long as they serve, and what each step
-tells of them is learnt by BFGS updates (Nocedal and Wright, *Numerical optimization*, section 7.2). On a set each step minimises the second-order model
-over it and moves towards that point by a line search (Lee, Sun and Saunders, *Proximal Newton-type
-methods*).
+tells of them is learnt by BFGS updates (Nocedal and Wright, *Numerical optimization*, section 7.2). On a set each step
+minimises the second-order model over it and moves towards that point by a line search (Lee, Sun and Saunders,
+*Proximal Newton-type methods*).
 
 Nothing here needs to be exact but the gradient: where the search begins, single precision and old second
 derivatives change how long it takes, and a certificate decides when it ends.

@@ -161,6 +161,7 @@ def gradient_descent(
         ),
         loss, set, X, y, budget=budget, seed=seed, noise_precision=noise_precision,
         calibration=calibration, callback=callback, progress=progress, resume=resume,
+        by_passes=sampling is None,
         weights=weights, weight_bound=weight_bound,
     )  # fmt: skip
 

@@ -118,7 +118,7 @@ def objective_perturbation(
         partial(_plan, set=set, columns=columns, several=several, regularizer=regularizer,
                 calibration=calibration),
         loss, set, X, columns[0], budget=budget, seed=seed, noise_precision=noise_precision,
-        calibration=calibration, callback=callback, progress=progress, weights=weights,
+        calibration=calibration, callback=callback, progress=progress, by_passes=True, weights=weights,
         weight_bound=weight_bound,
     )  # fmt: skip
 

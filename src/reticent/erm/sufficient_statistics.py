@@ -109,7 +109,7 @@ def sufficient_statistics(
         NAME,
         partial(_plan, method=method, regularizer=regularizer, calibration=calibration),
         loss, set, X, y, budget=budget, seed=seed, noise_precision=noise_precision,
-        calibration=calibration, callback=callback, progress=progress,
+        calibration=calibration, callback=callback, progress=progress, by_passes=True,
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,7 +25,7 @@ from reticent.estimators import parameters
 from reticent.estimators.charged import Charged
 from reticent.losses.records import as_it_is, clip_labels, clip_rows
 from reticent.privacy import Guarantee
-from reticent.solve.blocks import block_size, ends
+from reticent.solve.blocks import Lazy, block_size, ends
 
 FloatArray = NDArray[np.float64]
 
@@ -69,14 +70,32 @@ class Face(Charged):
 
     def _predictors(self, X: Any) -> FloatArray:
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=PRECISIONS)
         W = np.atleast_2d(self.coef_).T
-        parts = []
+        return np.concatenate(
+            [self._clip(rows) @ W + self.intercept_ for rows in self._in_blocks(X)]
+        )
+
+    def _in_blocks(self, X: Any) -> Iterator[Any]:
+        """Rows in double precision, some at a time."""
+        if isinstance(X, Lazy):
+            if X.shape[1] != self.n_features_in_:
+                raise ValueError(
+                    f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
+                    f"{self.n_features_in_} features as input"
+                )
+            yield from map(_doubles, X.blocks())
+            return
+        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=PRECISIONS)
         for start, stop in ends(*block_size(X)):
             rows = X[start:stop]
-            rows = sp.csr_array(rows, dtype=np.float64) if sp.issparse(rows) else _doubles(rows)
-            parts.append(self._clip(rows) @ W + self.intercept_)
-        return np.concatenate(parts)
+            yield sp.csr_array(rows, dtype=np.float64) if sp.issparse(rows) else _doubles(rows)
+
+    def _take_columns(self, X: Lazy) -> None:
+        """What `validate_data` notes of features, of a table that does not lie in memory."""
+        self.n_features_in_ = X.shape[1]
+        self.__dict__.pop("feature_names_in_", None)
+        if X.names is not None:
+            self.feature_names_in_ = np.array(X.names, dtype=object)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")

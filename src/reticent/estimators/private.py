@@ -26,7 +26,7 @@ from reticent.estimators import parameters
 from reticent.estimators.face import PRECISIONS, ROOM, Face, FloatArray, with_details
 from reticent.losses import ClipCounts
 from reticent.privacy import Budget, Guarantee
-from reticent.solve.blocks import Form, InMemory, Records
+from reticent.solve.blocks import Form, InMemory, Lazy, Records
 
 NOISE_PRECISIONS = ("lattice", "float")
 DIAGNOSTICS = ("clipped_",)
@@ -94,11 +94,25 @@ class PrivateEstimator(Face):
         """Rows scaled to norm 1 with a constant beside them; ``factors`` are within [0, most]."""
         self._norm = parameters.CHECKS["feature_norm"](self.feature_norm, "feature_norm")  # type: ignore[attr-defined]
         t = self._scaling(X.shape[1])
+        if isinstance(X, Lazy):
+            if sample_weight is not None or factors is not None:
+                raise ValueError(
+                    "a table that does not lie in memory takes no weights; leave sample_weight and "
+                    "class_weight out, or read it into memory"
+                )
+            stored = X.records(y, Form(self._norm, 1.0, t), self._look_at)
+            norm, clipped = math.hypot(1.0, t) * ROOM, stored.clipped
+            assert clipped is not None
+            return Table(stored, norm, t, False, 1.0, clipped)
         weights, bound = self._weights(sample_weight, X.shape[0], factors, most)
         records = InMemory(X, y, weights, Form(self._norm, 1.0, t))
         scaled = surveyed(records)
         records = replace(records, clipped=scaled)
         return Table(records, math.hypot(1.0, t) * ROOM, t, weights is not None, bound, scaled)
+
+    def _look_at(self, y: Any, start: int) -> float:
+        """Refuse labels that cannot be used, from number ``start`` on; how many are beyond their bounds."""
+        raise NotImplementedError
 
     def _weights(
         self, sample_weight: Any, count: int, factors: FloatArray | None, most: float

@@ -25,7 +25,7 @@ from reticent.estimators.face import LEAK, Classes, FloatArray, shares
 from reticent.estimators.private import PrivateEstimator, Table, class_factors
 from reticent.losses import CappedLogistic, ClipCounts, Logistic, SmoothHinge
 from reticent.privacy import PrivacyLeakWarning, remarked
-from reticent.solve.blocks import IsClass
+from reticent.solve.blocks import IsClass, Lazy
 
 OBJECTIVE = "objective-perturbation"
 _OTHERS: dict[str, Callable[..., erm.Fit]] = {
@@ -47,16 +47,23 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
 
         Parameters
         ----------
-        X, y
-            Records (an array, a data frame or a sparse matrix) and their labels.
+        X : array, data frame, sparse matrix or table of `reticent.tables.open`
+            The records. Single precision, memory maps and files are read as they are.
+        y : array, or labels of `reticent.tables.open`
+            Their labels.
         sample_weight : array, optional
             Clipped to [0, ``weight_bound``].
         """
         with self._all_or_nothing():
-            X, y = self._checked(X, y, reset=True)
             declared = parameters.CHECKS["classes"](self.classes, "classes")  # type: ignore[attr-defined]
-            self._set_classes(y if declared is None else declared)
-            numbers = self._numbers(y)  # refuses labels that are not among them
+            if isinstance(X, Lazy):
+                self._take_columns(X)
+                numbers: Any = np.zeros(0, dtype=np.int64)
+                self._set_classes(y.distinct() if declared is None else declared)
+            else:
+                X, y = self._checked(X, y, reset=True)
+                self._set_classes(y if declared is None else declared)
+                numbers = self._numbers(y)  # refuses labels that are not among them
             if declared is None:
                 warnings.warn(LEAK, PrivacyLeakWarning, stacklevel=2)
             factors, most = class_factors(self.class_weight, self.classes_, numbers)  # type: ignore[attr-defined]
@@ -68,6 +75,10 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
             self.coef_, self.intercept_ = self._coefficients(weights, table)
             self.clipped_ = ClipCounts(table.scaled, 0, table.count)
             return self
+
+    def _look_at(self, y: Any, start: int) -> float:
+        self._places(y, start)
+        return 0.0
 
     def _solve(self, table: Table, common: dict[str, Any]) -> erm.Fit:
         asked = _checks.choice(self.solver, "solver", SOLVERS)  # type: ignore[attr-defined]

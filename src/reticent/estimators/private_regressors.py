@@ -28,7 +28,7 @@ from reticent.estimators.private import PrivateEstimator, Table
 from reticent.losses import ClipCounts, Huber, Squared
 from reticent.privacy import Budget
 from reticent.sets import L1Ball
-from reticent.solve.blocks import Form, InMemory, Within
+from reticent.solve.blocks import Form, InMemory, Lazy, Within
 
 STATISTICS = "sufficient-statistics"
 LINEAR_SOLVERS = ("auto", STATISTICS, "adassp", "objective-perturbation", "gradient-descent")
@@ -46,17 +46,25 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
 
         Parameters
         ----------
-        X, y
-            Records (an array, a data frame or a sparse matrix) and their labels.
+        X : array, data frame, sparse matrix or table of `reticent.tables.open`
+            The records. Single precision, memory maps and files are read as they are.
+        y : array, or labels of `reticent.tables.open`
+            Their labels.
         sample_weight : array, optional
             Clipped to [0, ``weight_bound``].
         """
         with self._all_or_nothing():
-            X, y = self._features(X, y, reset=True, numeric=True)
-            y = column_or_1d(y, warn=True)
-            meaning, beyond = self._labels(y)
+            meaning = self._meaning()
             common = self._common()
-            table = self._table(X, y, sample_weight, None, 1.0)
+            if isinstance(X, Lazy):
+                self._take_columns(X)
+                table = self._table(X, y, sample_weight, None, 1.0)
+                beyond = int(table.records.beyond)  # type: ignore[attr-defined]
+            else:
+                X, y = self._features(X, y, reset=True, numeric=True)
+                y = column_or_1d(y, warn=True)
+                beyond = int(self._look_at(y, 0))
+                table = self._table(X, y, sample_weight, None, 1.0)
             fit = self._solve(replace(table, records=table.records.meaning(meaning)), common)
             weights = self._publish(fit, table)
             coefficients, intercepts = self._coefficients(weights, table)
@@ -64,13 +72,22 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
             self.clipped_ = ClipCounts(table.scaled, beyond, table.count)
             return self
 
-    def _labels(self, y: Any) -> tuple[Within, int]:
-        """What labels stand for, and how many are beyond their bounds."""
+    def _meaning(self) -> Within:
+        """What labels stand for."""
         low, high = self._bounds = parameters.CHECKS["label_bounds"](
             self.label_bounds,  # type: ignore[attr-defined]
             "label_bounds",
         )
-        return Within(low, high), int(np.count_nonzero(y < low) + np.count_nonzero(y > high))
+        return Within(low, high)
+
+    def _look_at(self, y: Any, start: int) -> float:
+        if y.dtype.kind not in "iufb" or not np.isfinite(y).all():
+            raise ValueError(
+                f"the labels must be finite numbers, and not all of the {len(y)} from number {start} on are; "
+                "nothing was learnt"
+            )
+        low, high = self._bounds
+        return float(np.count_nonzero(y < low) + np.count_nonzero(y > high))
 
     def _solve(self, table: Table, common: dict[str, Any]) -> erm.Fit:
         raise NotImplementedError
@@ -291,6 +308,11 @@ class PrivateLasso(PrivateRegressor):
         self, X: Any, y: Any, sample_weight: Any, factors: FloatArray | None, most: float
     ) -> Table:
         self._norm = parameters.CHECKS["feature_norm"](self.feature_norm, "feature_norm")
+        if isinstance(X, Lazy):
+            raise TypeError(
+                "PrivateLasso needs its table in memory: Frank-Wolfe steps and clipping by entries do not go "
+                "by passes over files. Read it into memory, or use PrivateLinearRegression"
+            )
         constant = 1.0 if self.fit_intercept else 0.0
         values = X.data if sp.issparse(X) else X
         beyond = np.abs(values) > self._norm

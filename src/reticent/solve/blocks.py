@@ -209,6 +209,35 @@ class Records(Protocol):
         """All rows in their form, in memory; refused where they do not lie in memory."""
 
 
+@runtime_checkable
+class Lazy(Protocol):
+    """The features of a table that an estimator can fit though they do not lie in memory.
+
+    Attributes
+    ----------
+    shape : (int, int)
+        How many records and how many features.
+    names : tuple of str or None
+        Of the features.
+    """
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+
+    @property
+    def names(self) -> tuple[str, ...] | None: ...
+
+    def blocks(self) -> Iterator[Any]:
+        """The rows, some at a time."""
+
+    def records(self, labels: Any, form: Form, check: Callable[[Any, int], float]) -> Records:
+        """Records for a solver: one pass reads and checks all of them.
+
+        ``check(labels, start)`` is given the labels of each block and the number of the first; it raises for
+        labels that cannot be used, and what it returns is added up in an attribute ``beyond``.
+        """
+
+
 _NONE = np.empty(0)
 
 
@@ -256,6 +285,7 @@ class InMemory:
         return (self._block(*ends) for ends in self._ends())
 
     def map(self, work: Pass) -> Iterator[FloatArray]:
+        _check_whole(self.rows)
         return in_order(self._ends(), lambda ends: work(self._block(*ends)))
 
     def thinned(self, every: int) -> InMemory:
@@ -291,6 +321,20 @@ class InMemory:
         labels = _NONE if self.labels is None else self.labels_are.read(self.labels[start:stop])
         weights = _NONE if self.weights is None else self.weights[start:stop]
         return Block(start, rows, np.ascontiguousarray(labels), weights, self.form)
+
+
+def _check_whole(rows: Any) -> None:
+    """Refuse a memory map whose file has become too short: reading it would end the process."""
+    while isinstance(rows, np.ndarray) and not isinstance(rows, np.memmap):
+        rows = rows.base
+    if isinstance(rows, np.memmap) and rows.filename is not None:
+        needed = int(rows.offset) + rows.nbytes
+        there = os.path.getsize(rows.filename) if os.path.exists(rows.filename) else 0
+        if there < needed:
+            raise ValueError(
+                f"{rows.filename} was cut short: its memory map needs {needed} bytes, and it has {there}. "
+                "Nothing is released; restore the file"
+            )
 
 
 def rows_per_block(columns: int) -> int:

@@ -88,7 +88,12 @@ class _Part:
         return self.every == 1
 
     def refine(self) -> None:
+        before = self._thinned
         self.every, self._thinned = max(1, self.every // _FINER), None
+        if before is not None and not self.is_all:
+            self._thinned = self.objective.thinned(self.every)
+            if self._thinned.count == before.count:  # no more are at hand
+                self.every, self._thinned = 1, None
 
     def curvature(self, x: FloatArray, z: FloatArray) -> _Curvature:
         if self.is_all:

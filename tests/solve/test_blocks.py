@@ -67,7 +67,7 @@ def test_passes_against_numpy(holds, form, monkeypatch, tmp_path):
         summed(records.map(_passes.CurvatureTimes(LOSS, x, v))), H @ v, **near
     )
     A = records.matrix()
-    V, u = _sums.unfolded(summed(records.meaning(Within(3, 7)).map(_sums.products)))
+    V, u = _sums.unfolded(summed(records.meaning(Within(3, 7)).map(_passes.Products())))
     A = A.toarray() if holds == "csr" else A
     np.testing.assert_allclose(V, A.T @ A, **near)
     np.testing.assert_allclose(u, A.T @ np.where(y == 7, 1.0, -1.0), **near)

@@ -125,6 +125,14 @@ class CurvatureTimes:
 
 
 @dataclass(frozen=True)
+class Products:
+    """``A'A`` and then ``A'y``, each entry within the records' units times the sum of absolute values."""
+
+    def __call__(self, block: Block) -> FloatArray:
+        return _sums.products(block)
+
+
+@dataclass(frozen=True)
 class Survey:
     """How many rows are beyond their length, how many are not finite, and which is the first of these."""
 

@@ -30,7 +30,7 @@ from reticent.erm._passes import (
     Values,
     taken,
 )
-from reticent.erm._sums import UNIT, UNITS, weighted_rows
+from reticent.erm._sums import UNIT, weighted_rows
 from reticent.losses import ClipCounts, GeneralizedLinear, Loss, Quadratic, kernels
 from reticent.noise import Source, door, release
 from reticent.privacy import Budget, Guarantee, Release, curves, with_remarks
@@ -142,7 +142,7 @@ class Problem:
     @property
     def rounding(self) -> float:
         """How far rounding alone can move the sums of two neighbouring data sets apart."""
-        return 2.0 * self.count * self.norm * UNITS * UNIT
+        return 2.0 * self.count * self.norm * self.records.units * UNIT
 
     @property
     def sensitivity(self) -> float:

@@ -32,8 +32,8 @@ from reticent._compile import compiled, specialised
 from reticent.losses import kernels
 from reticent.noise import door
 from reticent.solve.blocks import AS_IT_IS, UNLIMITED, Block, Form, InMemory, summed
+from reticent.solve.blocks import UNITS as UNITS
 
-UNITS = 160.0
 UNIT = 2.0**-53
 
 _BLOCK = 128
@@ -300,10 +300,7 @@ def weighted_rows(A: Any, weights: FloatArray, limit: float = UNLIMITED) -> Floa
 
 
 def products(block: Block) -> FloatArray:
-    """``A'A`` and then ``A'y`` of a block, each entry within ``UNITS`` u times the sum of absolute values.
-
-    Both are of the same reading of a row.
-    """
+    """``A'A`` and then ``A'y`` of a block, of the same reading of a row."""
     dim = block.form.dim(block.rows.shape[1])
     total, lost = np.zeros(dim * (dim + 1)), np.zeros(dim * (dim + 1))
     if sp.issparse(block.rows):

@@ -22,8 +22,9 @@ import scipy.linalg
 
 from reticent import _checks
 from reticent._checks import FloatArray
+from reticent.erm._passes import Products
 from reticent.erm._problem import Problem, label_range
-from reticent.erm._sums import UNIT, UNITS, products, unfolded
+from reticent.erm._sums import UNIT, unfolded
 from reticent.erm.fit import Fit
 from reticent.erm.solver import Plan, Run, solve
 from reticent.losses import Squared
@@ -180,7 +181,7 @@ def _joint(problem: Problem, given: float | None) -> Plan:
     matrix, vector = _weights(problem)
     moved = joint_sensitivity(F, Y, matrix, vector, problem.budget.neighbours == "replace")
     moved *= 1.0 + 2.0**-48
-    moved += 2.0 * (UNITS + 4.0) * UNIT * n * (F * F / matrix + F * Y / vector)
+    moved += 2.0 * (problem.records.units + 4.0) * UNIT * n * (F * F / matrix + F * Y / vector)
     size = p * (p + 1) // 2 + p
     most = n * max(F * F / matrix, F * Y / vector) * 2.0
     scale = problem.noise_scale(moved, problem.level, size, most)
@@ -190,7 +191,7 @@ def _joint(problem: Problem, given: float | None) -> Plan:
     )  # fmt: skip
 
     def step(run: Run, t: int) -> bool:
-        V, u = unfolded(summed(problem.records.map(products)))
+        V, u = unfolded(summed(problem.records.map(Products())))
         seen = run.noisy(np.concatenate([_fold(V) / matrix, u / vector]), scale)
         V, u = _unfold(seen[:-p], p) * matrix, seen[-p:] * vector
         spread = scale * (math.sqrt(size + 1.0) if problem.noise == "gamma" else 1.0)
@@ -270,7 +271,7 @@ def _adassp(problem: Problem, given: float | None, calibration: str) -> Plan:
     F, Y = _bounds(problem)
     p, n = problem.dim, problem.count
     replace = problem.budget.neighbours == "replace"
-    slack = 2.0 * (UNITS + 4.0) * UNIT * n
+    slack = 2.0 * (problem.records.units + 4.0) * UNIT * n
     # an eigenvalue in floating point is off by a few p units of the largest, which is n F^2
     moved = [
         F * F * (1.0 + slack + 64.0 * p * UNIT * n),
@@ -300,7 +301,7 @@ def _adassp(problem: Problem, given: float | None, calibration: str) -> Plan:
         caveats = formula.doubts(problem.budget.neighbours, _truth(problem, releases))
 
     def step(run: Run, t: int) -> bool:
-        V, u = unfolded(summed(problem.records.map(products)))
+        V, u = unfolded(summed(problem.records.map(Products())))
         rows, columns = np.triu_indices(p)
         smallest = scipy.linalg.eigvalsh(V, subset_by_index=[0, 0])
         seen = [

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -105,9 +105,9 @@ class PrivateEstimator(Face):
             assert clipped is not None
             return Table(stored, norm, t, False, 1.0, clipped)
         weights, bound = self._weights(sample_weight, X.shape[0], factors, most)
-        records = InMemory(X, y, weights, Form(self._norm, 1.0, t))
-        scaled = surveyed(records)
-        records = replace(records, clipped=scaled)
+        form = Form(self._norm, 1.0, t)
+        scaled = surveyed(InMemory(X, form=form))
+        records = InMemory(X, y, weights, form, clipped=scaled)
         return Table(records, math.hypot(1.0, t) * ROOM, t, weights is not None, bound, scaled)
 
     def _look_at(self, y: Any, start: int) -> float:

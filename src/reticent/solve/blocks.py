@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,6 +27,8 @@ from reticent.noise import door
 
 UNLIMITED = 1e150
 """A row of numbers that no one else can change may be as long as it is."""
+UNITS = 160.0
+"""A sum of rows is off by at most so many units of rounding, 2^-53, of the sum of their lengths."""
 MOST_BLOCKS = 2**24
 """The bound on rounding errors leaves room for adding so many blocks in pairs."""
 _ROWS = 128  # a block has a multiple of so many rows
@@ -185,6 +187,9 @@ class Records(Protocol):
     clipped : int or None
         How many rows are longer than their form allows, if somebody has looked: then all rows are
         known to be finite, too.
+    units : float
+        What whoever computes the sums of rows may lose, in units of rounding: `UNITS` for the kernels of
+        :mod:`reticent.erm._sums`; more where a device adds in another order.
     """
 
     @property
@@ -195,6 +200,9 @@ class Records(Protocol):
 
     @property
     def clipped(self) -> int | None: ...
+
+    @property
+    def units(self) -> float: ...
 
     def map(self, work: Pass) -> Iterator[FloatArray]:
         """The result for every block, in the order of the blocks."""
@@ -276,6 +284,7 @@ class InMemory:
     labels_are: Meaning = AsGiven()
     fits: bool = False
     clipped: int | None = None
+    units: ClassVar[float] = UNITS
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -18,7 +18,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from reticent import _checks
 from reticent._checks import FloatArray
 from reticent.erm._sums import survey
 from reticent.solve.blocks import (
+    UNITS,
     AsGiven,
     Block,
     Form,
@@ -268,6 +269,7 @@ class StoredRecords:
     clipped: int
     beyond: float  # what the check of the labels added up to
     labels_are: Meaning = AsGiven()  # noqa: RUF009 (frozen)
+    units: ClassVar[float] = UNITS
 
     @property
     def shape(self) -> tuple[int, int]:

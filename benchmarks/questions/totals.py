@@ -13,7 +13,7 @@ import reticent
 from reticent import sums
 from reticent.noise import lattice
 from reticent.noise.source import Source
-from reticent.sums.base import _BLOCK
+from reticent.sums.mechanism import _BLOCK
 
 BUDGET = reticent.Budget(1.0, 1e-6)
 HORIZON = 2**30  # beyond what any number of rounds can use up

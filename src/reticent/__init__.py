@@ -39,11 +39,14 @@ if TYPE_CHECKING:
     )
     from reticent.privacy import (  # noqa: F401
         Budget,
+        DefaultBoundWarning,
         Guarantee,
         Ledger,
+        LooseBudgetWarning,
         PrivacyLeakWarning,
         RepeatedFitWarning,
     )
+    from reticent.service.client import Client  # noqa: F401
     from reticent.state import committed  # noqa: F401
     from reticent.state import load as load_state  # noqa: F401
     from reticent.state import save as save_state  # noqa: F401
@@ -52,6 +55,8 @@ _HOME = {
     "Budget": "privacy.Budget",
     "Guarantee": "privacy.Guarantee",
     "Ledger": "privacy.Ledger",
+    "DefaultBoundWarning": "privacy.DefaultBoundWarning",
+    "LooseBudgetWarning": "privacy.LooseBudgetWarning",
     "PrivacyLeakWarning": "privacy.PrivacyLeakWarning",
     "RepeatedFitWarning": "privacy.RepeatedFitWarning",
     "OnlineLogisticRegression": "estimators.OnlineLogisticRegression",
@@ -60,6 +65,7 @@ _HOME = {
     "PrivateLinearRegression": "estimators.PrivateLinearRegression",
     "PrivateLasso": "estimators.PrivateLasso",
     "PrivateLinearSVC": "estimators.PrivateLinearSVC",
+    "Client": "service.client.Client",
     "committed": "state.committed",
     "save_state": "state.save",
     "load_state": "state.load",
@@ -90,7 +96,7 @@ def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
         return importlib.import_module(f"reticent.{name}")
     if name in _HOME:
-        package, _, attribute = _HOME[name].partition(".")
+        package, _, attribute = _HOME[name].rpartition(".")
         return getattr(importlib.import_module(f"reticent.{package}"), attribute)
     raise AttributeError(f"module 'reticent' has no attribute {name!r}")
 

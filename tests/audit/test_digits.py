@@ -14,18 +14,17 @@ from reticent.audit.pairs_sums import side_by_side
 BUDGETS = {"laplace": reticent.Budget(0.1), "gaussian": reticent.Budget(1.0, 1e-6)}
 
 
-def total_sampler(noise, precision, kind=sums.Independent):
+def total_sampler(noise, precision, kind=sums.IndependentMechanism):
+    alone = kind(1, 1, budget=BUDGETS[noise], noise=noise, noise_precision=precision)
+
     def sample(value, size):
-        total = side_by_side(
-            kind, size, 1, budget=BUDGETS[noise], noise=noise, noise_precision=precision
-        )
-        return total.add(np.full(size, value))
+        return sums.RunningTotal(side_by_side(alone, size)).add(np.full(size, value))
 
     return sample
 
 
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
-@pytest.mark.parametrize("kind", [sums.Independent, sums.Tree])
+@pytest.mark.parametrize("kind", [sums.IndependentMechanism, sums.TreeMechanism])
 def test_floating_point_is_broken_and_the_lattice_is_not(noise, kind):
     claim = kind(1, 1, budget=BUDGETS[noise], noise=noise).guarantee
     broken = audit.numbers(total_sampler(noise, "float", kind), claim=claim)

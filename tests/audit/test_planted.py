@@ -174,12 +174,12 @@ def test_published_sketch_noise_of_the_vertical_solver():
     assert averaged.holds
 
 
-class SurrogateSensitivity(sums.WindowTree):
+class SurrogateSensitivity(sums.WindowTreeMechanism):
     """Noise for the printed sensitivity L + mu D of [window], Theorem 1."""
 
-    def _scale(self):
+    def _scale(self, steps):
         return papers.window_tree_gamma(
-            self.budget.epsilon, window=self._protected, strong_convexity=0.1, diameter=1.0
+            self.budget.epsilon, window=self.window, strong_convexity=0.1, diameter=1.0
         ).scale  # type: ignore[return-value]
 
 

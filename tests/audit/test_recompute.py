@@ -49,7 +49,7 @@ def same_columns(first, second):
 @pytest.mark.parametrize("precision", ["lattice", "float"])
 def test_the_matrix_of_a_tree_is_the_incidence_of_its_nodes(precision):
     total = sums.Tree(2, 13, budget=GAUSSIAN, estimator="plain", noise_precision=precision)
-    found = matrices.mix(total, 13)
+    found = matrices.mix(total.mechanism, 13)
     assert same_columns(found.matrix, incidence([dyadic(1, t) for t in range(1, 14)]))
     assert np.allclose(found.scales, math.sqrt(4) / GAUSSIAN.mu)
 
@@ -59,7 +59,7 @@ def test_the_matrix_of_a_window_tree_is_the_incidence_of_its_nodes(window):
     total = sums.WindowTree(2, budget=PURE.with_(window=window), noise="gamma")
     steps = 4 * window
     rows = [dyadic(max(0, t - window) + 1, t) for t in range(1, steps + 1)]
-    found = matrices.mix(total, steps).matrix
+    found = matrices.mix(total.mechanism, steps).matrix
     assert same_columns(found[:, found.any(axis=0)], incidence(rows))
 
 
@@ -69,7 +69,7 @@ def test_the_worst_record_by_brute_force():
         (sums.Correlated(1, budget=GAUSSIAN.with_(window=5)), 5),
         (sums.WindowTree(1, budget=GAUSSIAN.with_(window=6)), 6),
     ):
-        found = matrices.mix(total, 20)
+        found = matrices.mix(total.mechanism, 20)
         worst = 0.0
         for tau in range(20):
             end = 20 if window is None else min(20, tau + window)
@@ -180,39 +180,38 @@ def test_the_joint_total_of_the_quadratic_leader_moves_as_far_as_it_says():
 
     base = joint(0.0, 1.0)
     moves = [np.linalg.norm(base - joint(angle, y)) for angle in angles for y in (-1.0, 1.0)]
-    assert max(moves) <= learner.total._reach()
-    assert max(moves) == pytest.approx(learner.total._reach(), rel=1e-4)
+    assert max(moves) <= learner.total.mechanism.record_sensitivity
+    assert max(moves) == pytest.approx(learner.total.mechanism.record_sensitivity, rel=1e-4)
 
 
 # Lies ----------------------------------------------------------------------------------------------
 
 
-class HalfTheNoise(sums.Tree):
+class HalfTheNoise(sums.TreeMechanism):
     """Promises what it should and draws half of it."""
 
-    def _process(self, steps):
-        process = super()._process(steps)
+    def process(self, steps=None):
+        process = super().process(steps)
         process.scale /= 2.0
         return process
 
 
-class OneNodeTooFew(sums.Tree):
+class OneNodeTooFew(sums.TreeMechanism):
     """Counts log2(n) nodes."""
 
     def _scale(self, steps):
         return scales.exact(self, steps.bit_length() - 1)
 
     def _promise(self):
-        return scales.promise(
-            self, "tree", self._scale(self.horizon), self.horizon.bit_length() - 1
-        )
+        return scales.promise(self, "tree", self.scale(), self.horizon.bit_length() - 1)
 
 
 @pytest.mark.parametrize("lie", [HalfTheNoise, OneNodeTooFew])
 @pytest.mark.parametrize("noise", ["gaussian", "gamma"])
 def test_a_false_promise_is_found_out(lie, noise):
     budget = GAUSSIAN if noise == "gaussian" else PURE
-    found = audit.guarantee(lie(1, 8, budget=budget, noise=noise, estimator="plain"))
+    told = lie(1, 8, budget=budget, noise=noise, estimator="plain")
+    found = audit.guarantee(sums.RunningTotal(told))
     assert not found.holds
     assert "DISAGREES" in str(found)
 

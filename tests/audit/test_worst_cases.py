@@ -109,12 +109,12 @@ def test_wide_totals_have_the_noise_of_narrow_ones():
     from reticent.audit.pairs_sums import side_by_side
 
     for kind, budget, noise in (
-        (reticent.sums.Tree, reticent.Budget(1.0, 1e-6), "gaussian"),
-        (reticent.sums.Tree, reticent.Budget(1.0), "laplace"),
-        (reticent.sums.WindowTree, reticent.Budget(1.0, window=4), "laplace"),
+        (reticent.sums.TreeMechanism, reticent.Budget(1.0, 1e-6), "gaussian"),
+        (reticent.sums.TreeMechanism, reticent.Budget(1.0), "laplace"),
+        (reticent.sums.WindowTreeMechanism, reticent.Budget(1.0, window=4), "laplace"),
     ):
-        wide = side_by_side(kind, 5000, 8, budget=budget, noise=noise)
         narrow = kind(1, 8, budget=budget, noise=noise)
+        wide = side_by_side(narrow, 5000)
         assert wide.error(8) == pytest.approx(narrow.error(8), rel=1e-5)
         assert np.allclose(matrices.mix(wide, 8).scaled, matrices.mix(narrow, 8).scaled, rtol=1e-5)
 

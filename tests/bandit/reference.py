@@ -17,6 +17,7 @@ from reticent import bandit
 from reticent.bandit import totals
 from reticent.bandit.directions import Directions
 from reticent.bandit.frame import _child_seeds
+from reticent.sums import RunningTotal
 
 Array = NDArray[np.float64]
 BUDGET = reticent.Budget(1.0, 1e-6)
@@ -142,8 +143,12 @@ def ingredients(learner: bandit.Bandit, seed: int, plays: int) -> dict[str, Any]
         stream.ready()
         rows.append(stream.inner.copy())
         stream.row = len(stream.inner)
-    twin = learner._build(plan.sums, plan.plays, plan.norm, second)
-    noise = np.array([twin.absorb(twin.blank()) for _ in range(plan.sums)])
+    twin: Any = totals.Clean(learner._width)
+    if learner.budget is not None:
+        twin = RunningTotal(
+            learner._describe(learner.budget, plan.sums, plan.plays, plan.norm), seed=second
+        )
+    noise = np.array([twin._absorb(twin._blank()) for _ in range(plan.sums)])
     n = geometry.dim
     return {
         "plays": plays,

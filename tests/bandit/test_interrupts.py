@@ -12,8 +12,9 @@ import pytest
 import reticent
 from reticent import bandit, sets
 from reticent.bandit import frame as frames
-from reticent.bandit import kernels, totals
+from reticent.bandit import kernels
 from reticent.privacy import ForkError
+from reticent.sums import RunningTotal, running
 
 BUDGET = reticent.Budget(1.0, 1e-6)
 
@@ -63,7 +64,7 @@ def test_a_batch_is_added_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert whole.any()
     learner.total._ready()  # noise is at hand, so that the first array made is the released total
     with monkeypatch.context() as patch:
-        patch.setattr(totals.np, "asarray", raising(np.asarray, after=True))
+        patch.setattr(running.np, "asarray", raising(np.asarray, after=True))
         with pytest.raises(KeyboardInterrupt):
             learner.ask()
     learner.ask()
@@ -79,15 +80,15 @@ def test_no_record_is_clipped_to_the_norm_of_another_epoch(
     learner.run(np.zeros((frames.plan.FIRST_EPOCH, 3)))
     with monkeypatch.context() as patch:
         if name == "blank":
-            patch.setattr(totals.Batched, "blank", raising(None, after=False))
+            patch.setattr(RunningTotal, "_blank", raising(None, after=False))
         else:
-            patch.setattr(totals.Batched, "gauge", property(raising(None, after=False)))
+            patch.setattr(RunningTotal, "_gauge", property(raising(None, after=False)))
         with pytest.raises(KeyboardInterrupt):
             learner.ask()
-    assert learner._gauge == learner.total.gauge
+    assert learner._gauge == learner.total._gauge
     learner.ask()
     assert learner._epoch == 1
-    assert learner._gauge == learner.total.gauge
+    assert learner._gauge == learner.total._gauge
 
 
 def test_twins_in_threads_are_one_learner() -> None:

@@ -13,7 +13,7 @@ from scipy.stats import norm
 
 import reticent
 from reticent import bandit, papers, sets
-from reticent.bandit import kernels, plan, totals
+from reticent.bandit import kernels, plan
 from reticent.privacy import BudgetExceeded, PrivacyLeakWarning
 
 from .reference import BUDGET, PURE
@@ -41,13 +41,13 @@ def test_a_record_moves_its_batch_by_the_claimed_norm(seed, value, other, centri
     u = rng.standard_normal(4)
     kernels.normalise(u[None])
     made, total = learner._plan, learner._total
-    others = total.blank()
+    others = total._blank()
     for w in rng.uniform(-1, 1, 5):
         v = rng.standard_normal(4)
-        kernels.take(v / np.linalg.norm(v), w, made.factor, made.watch, others, *total.gauge)
+        kernels.take(v / np.linalg.norm(v), w, made.factor, made.watch, others, *total._gauge)
     one, two = others.copy(), others.copy()
-    kernels.take(u, value, made.factor, made.watch, one, *total.gauge)
-    kernels.take(u, other, made.factor, made.watch, two, *total.gauge)
+    kernels.take(u, value, made.factor, made.watch, one, *total._gauge)
+    kernels.take(u, other, made.factor, made.watch, two, *total._gauge)
     step = total._noise.step
     assert math.log2(step).is_integer()
 
@@ -68,8 +68,8 @@ def test_the_norm_is_attained(centring):
     learner = LEARNERS[centring]
     u = np.array([0.5, -0.5, 0.5, 0.5])
     made, total = learner._plan, learner._total
-    batch = total.blank()
-    kernels.take(u, 1.0, made.factor, made.watch, batch, *total.gauge)
+    batch = total._blank()
+    kernels.take(u, 1.0, made.factor, made.watch, batch, *total._gauge)
     moved = np.linalg.norm(batch * total._noise.step)
     assert made.norm * (1 - 1e-7) < moved <= made.norm
     n, width = 4, 2.0
@@ -141,7 +141,7 @@ def test_correlated():
     total = learner._total
     steps = total.horizon
     assert steps == 48
-    parameters = total._parameters(steps)
+    parameters = total.mechanism.parameters
     b = np.ones(steps)
     for k in range(1, steps):
         b[k] = sum(
@@ -164,13 +164,13 @@ def test_correlated():
 def test_pure():
     """epsilon = h S / c with c the scale of the radius, read off the variance (d + 1) c^2 of a node."""
     learner = learner_on(budget=PURE, smoothing=0.2, centring="middle")
-    scale = learner._total._scale(30)
+    scale = learner._total.mechanism.scale()
     assert learner._total.horizon == 30
     S = 4 * 2.0 / (2 * 0.2)
     assert scale == pytest.approx((30).bit_length() * S / 1.0, rel=1e-12)
     assert learner.guarantee.pure == pytest.approx(1.0, rel=1e-12)
     laplace = learner_on(budget=PURE, noise="laplace", smoothing=0.2, centring="middle")
-    assert laplace._total._scale(30) == pytest.approx(2 * scale, rel=1e-12)  # sqrt(n) more
+    assert laplace._total.mechanism.scale() == pytest.approx(2 * scale, rel=1e-12)  # sqrt(n) more
 
 
 @pytest.mark.parametrize("budget", [BUDGET, PURE, BUDGET.with_(neighbours="replace")])
@@ -320,7 +320,7 @@ def test_published_noise():
     assert learner.guarantee.gdp == pytest.approx(mu, rel=1e-6)
     pure = learner_on(sets.L1Ball(n), horizon=T, budget=PURE, calibration="published")
     scale = papers.bandit_laplace(1.0, horizon=T, dim=n).scale
-    assert pure._total._scale(98) == pytest.approx(scale, rel=1e-12)
+    assert pure._total.mechanism.scale() == pytest.approx(scale, rel=1e-12)
     assert pure.guarantee.pure < 0.6
 
 
@@ -389,6 +389,6 @@ def test_lattice_has_room_for_every_record():
     """The exact total holds all records at full norm, late ones of earlier epochs included."""
     learner = learner_on(horizon=10**6, patience=10**6)
     total = learner._total
-    assert isinstance(total, totals.Batched)
+    assert total.mechanism.records == 2 * 10**6
     assert learner._plan.norm * 2e6 / total._noise.step < 2**62
     assert plan.layout(10**6, None) == (1000, 1000)

@@ -70,7 +70,7 @@ def test_first_session(place: Path) -> None:
     terminal = Terminal(place)
     try:
         shown = terminal.do("reticent learn visits.csv --schema visits.toml --epsilon 1 --out run")
-        assert "epsilon = 1 at delta = 1e-06" in shown
+        assert "epsilon = 1 at delta = 1e-6" in shown
         assert "8,000 of 8,000 records" in shown  # the progress line, which only terminals get
         assert re.search(r"[\d,]+/s", shown)
         shown = terminal.do("reticent explain run/model.json")

@@ -273,7 +273,7 @@ def test_bad_records_spend_nothing(binary, regression, spoil):
         ({"feature_norm": -1.0}, "feature_norm"),
         ({"influence": 0.2}, "influence"),
         ({"solver": "newton"}, "solver"),
-        ({"class_weight": "balanced"}, "nothing protects"),
+        ({"class_weight": "even"}, "class_weight"),
         ({"class_weight": {"maybe": 1.0}}, "not one of the classes"),
         ({"class_weight": {"yes": -1.0}}, "class_weight"),
         ({"weight_bound": 0.0}, "weight_bound"),

@@ -51,4 +51,5 @@ def test_labels_are_offsets_for_the_kernels_and_otherwise_ignored():
 
 def test_checked():
     assert losses.check(losses.Linear(ridge=0.1)).passed
+    assert losses.check(losses.Costs(feature_norm=2.0)).passed
     assert losses.check(losses.Quadratic(0.4, feature_norm=3.0)).passed

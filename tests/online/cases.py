@@ -41,6 +41,7 @@ LEARNERS = {
         sets.Box(-1, 1, dim=DIM), losses.Logistic(), inner=online.GradientDescent(),
         added_regularizer=1.0, budget=BUDGET, horizon=3000, **k,
     ),
+    "experts": lambda **k: online.Experts(DIM, budget=BUDGET, horizon=3000, **k),
     "quadratic": lambda **k: online.QuadraticLeader(
         DIM, losses.Squared(ridge=0.1), budget=BUDGET, horizon=3000, **k
     ),

@@ -139,7 +139,7 @@ def test_pftal_is_a_full_window_and_gamma_noise():
     learner = online.FollowTheApproximateLeader(
         convex, loss, budget=reticent.Budget(1.0), horizon=STEPS, seed=7, noise_precision="float"
     )
-    assert isinstance(learner.total, sums.Tree)
+    assert isinstance(learner.total.mechanism, sums.TreeMechanism)
     assert learner.total.noise == "gamma"
     assert learner.guarantee.pure == pytest.approx(1.0, rel=1e-12)
     A, y = records()
@@ -302,7 +302,7 @@ def test_guarantee_follows_from_the_noise_alone(neighbours):
         sets.L2Ball(dim, 1.0), losses.Logistic(), budget=budget, horizon=n, noise_precision="float"
     )
     total = learner.total
-    parameters = total._parameters(n)
+    parameters = total.mechanism.parameters
     b = np.zeros(n)
     b[0] = 1.0
     for gap, weight in zip(parameters.gap, parameters.weight, strict=True):

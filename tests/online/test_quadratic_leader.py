@@ -118,7 +118,7 @@ def test_the_joint_move_under_replacement(weight):
         return -float(np.sum((stacked(v, y, weight) - stacked(other, label, weight)) ** 2))
 
     found = max(-minimize(apart, 3 * rng.standard_normal(8), tol=1e-12).fun for _ in range(25))
-    claimed = learner.total._reach() ** 2
+    claimed = learner.total.mechanism.record_sensitivity**2
     assert found <= claimed * (1 + 1e-9)
     assert found >= claimed * (1 - 1e-3)
     if weight == 0.75:
@@ -131,12 +131,12 @@ def test_equal_weights_give_four_and_a_half():
         3, losses.Squared(ridge=1.0), budget=BUDGET.with_(neighbours="replace"), weight=1.0,
         horizon=50, noise_precision="float",
     )  # fmt: skip
-    assert learner.total._reach() ** 2 == pytest.approx(4.5, rel=1e-9)
+    assert learner.total.mechanism.record_sensitivity**2 == pytest.approx(4.5, rel=1e-9)
     on_lattice = online.QuadraticLeader(
         3, losses.Squared(ridge=1.0), budget=BUDGET.with_(neighbours="replace"), weight=1.0,
         horizon=50,
     )  # fmt: skip
-    reach, step = on_lattice.total._reach(), on_lattice.total._noise.step
+    reach, step = on_lattice.total.mechanism.record_sensitivity, on_lattice.total._noise.step
     assert math.sqrt(4.5) + math.sqrt(on_lattice.total.dim) * step <= reach < math.sqrt(4.5) * 1.001
 
 

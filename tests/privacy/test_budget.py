@@ -12,7 +12,7 @@ from reticent.privacy import Budget, gaussian
 def test_words_and_values() -> None:
     budget = Budget(1, 1e-6, window=1024)
     assert str(budget).count("\n") == 0
-    assert "1e-06" in str(budget)
+    assert "1e-6" in str(budget)
     assert "zero-out" in str(budget)
     assert "1024" in str(budget)
     assert eval(repr(budget)) == budget

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import pickle
+from dataclasses import replace
 
 import pytest
 
@@ -14,6 +15,8 @@ from reticent.privacy import (
     Gaussian,
     Guarantee,
     Laplace,
+    Ledger,
+    LooseBudgetWarning,
     Pure,
     Release,
     SubsampledGaussian,
@@ -104,7 +107,7 @@ def test_meets() -> None:
 def test_one_line() -> None:
     line = str(of(Gaussian(0.2367), window=64))
     assert line.count("\n") == 0
-    for words in ("0.2367-GDP", "epsilon = 1 at delta = 1e-06", "zero-out", "64 outputs"):
+    for words in ("0.2367-GDP", "epsilon = 1 at delta = 1e-6", "zero-out", "64 outputs"):
         assert words in line
     assert "pure epsilon = 1;" in str(of(Pure(1.0)))
     many = str(of(Pure(0.01), count=100))
@@ -171,3 +174,41 @@ def test_bad_input() -> None:
         of(Pure(1.0), caveats=(1,))
     with pytest.raises(AttributeError):
         of(Pure(1.0)).seeded = True
+
+
+def test_printed_at_the_delta_that_was_asked() -> None:
+    budget = Budget(1.0, 1.0 / 150.0)
+    made = Guarantee.of(budget, [Release("sum", Gaussian(budget.mu), 1.0, "gaussian")])
+    assert str(made).startswith("epsilon = 1 at delta = 0.00666667 (")
+    assert repr(made) == f"<Guarantee: {made.summary}>"
+    assert Guarantee.from_dict(made.to_dict()).summary == made.summary
+    assert made.by_age([1]).delta == budget.delta
+    # how it is printed is no part of what is promised
+    assert made == replace(made, asked=None)
+    assert "epsilon = 1" not in replace(made, asked=None).summary
+    assert "1e-6" in (of(Pure(0.1)) + of(Gaussian(0.1))).summary
+    assert (made + of(Gaussian(0.1))).asked == budget.delta
+    with pytest.raises(ValueError, match="asked"):
+        replace(made, asked=1.5)
+
+
+def test_terms_are_explained_where_they_appear() -> None:
+    words = of(Gaussian(0.1)).explain()
+    assert words.count("mu-GDP: ") == 1
+    assert words.count("rho-zCDP: ") == 1
+    assert "mu-GDP" not in of(Pure(1.0)).explain()
+
+
+def test_html_is_escaped() -> None:
+    made = of(Pure(1.0), caveats="<script>")
+    assert "&lt;script&gt;" in made._repr_html_()
+    assert "<script>" not in made._repr_html_()
+    ledger = Ledger(Budget(2.0))
+    ledger.spend(made, "a <b>fit</b>")
+    assert "&lt;b&gt;" in ledger._repr_html_()
+
+
+@pytest.mark.parametrize("delta", [0.5, 0.011])
+def test_a_large_delta_warns(delta: float) -> None:
+    with pytest.warns(LooseBudgetWarning, match="published in full"):
+        Budget(1.0, delta)

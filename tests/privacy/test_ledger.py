@@ -651,6 +651,12 @@ def test_a_ledger_has_one_unit(tmp_path) -> None:
     ledger.spend(person, "a sum")
     assert ledger.spent.unit == "person"
     assert "all records of one person" in str(ledger.spent)
+    assert "protected: each person, all of their records together" in person.explain()
+    assert "protected: each record by itself" in Guarantee([release]).explain()
+    windowed = Guarantee([release], window=64, unit="person")
+    assert "any 64 consecutive outputs" in str(windowed)
+    with pytest.raises(ValueError, match="cannot be put in parallel"):
+        Guarantee.parallel(person, Guarantee([release]))
     with pytest.raises(ValueError, match="cannot be added"):
         person + Guarantee([release])
     with pytest.raises(ValueError, match="unit"):

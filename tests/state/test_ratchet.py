@@ -13,7 +13,7 @@ from reticent import bandit, losses, online, sets, sums
 from reticent.noise import Source, source
 from reticent.online import schedules
 from reticent.state import files, lease
-from reticent.sums import base
+from reticent.sums import mechanism
 
 BUDGET = reticent.Budget(1.0, 1e-6)
 WINDOW = reticent.Budget(1.0, 1e-6, window=4096)
@@ -127,7 +127,7 @@ STREAMS = {
 @pytest.mark.parametrize("name", STREAMS)
 def test_a_later_state_has_no_key_of_an_earlier_interval(name, monkeypatch):
     """Blocks of four steps; every key that was ever used is looked for in the bytes of the state."""
-    monkeypatch.setattr(base, "_BLOCK", 12)
+    monkeypatch.setattr(mechanism, "_BLOCK", 12)
     monkeypatch.setattr(schedules, "_BLOCK", 12)
     keys = watched(monkeypatch)
     made, go = STREAMS[name]()
@@ -147,7 +147,7 @@ def test_a_later_state_has_no_key_of_an_earlier_interval(name, monkeypatch):
 @pytest.mark.parametrize("name", ["tree", "plain tree", "window", "correlated", "independent"])
 def test_what_a_thief_can_draw_again_is_the_present_interval(name, monkeypatch):
     """Published totals less all noise that the state leads to: only the present interval comes clean."""
-    monkeypatch.setattr(base, "_BLOCK", 12)
+    monkeypatch.setattr(mechanism, "_BLOCK", 12)
     made, _ = STREAMS[name]()
     published = made.run(X[:102])
     clean = np.cumsum(
@@ -183,7 +183,7 @@ def test_what_a_thief_can_draw_again_is_the_present_interval(name, monkeypatch):
 
 def test_restored_in_every_position_of_an_interval(monkeypatch):
     monkeypatch.setattr(schedules, "_BLOCK", 12)
-    monkeypatch.setattr(base, "_BLOCK", 12)
+    monkeypatch.setattr(mechanism, "_BLOCK", 12)
     for make in (
         lambda: online.PerturbedIterates(
             sets.L2Ball(3), losses.Logistic(ridge=0.5), budget=BUDGET, horizon=200, seed=1

@@ -21,7 +21,7 @@ from scipy.stats import chi2
 import reticent
 from reticent import sums
 from reticent.noise.source import Source
-from reticent.sums import base, process
+from reticent.sums import mechanism, process
 
 Matrix = NDArray[np.float64]
 Node = tuple[int, int]  # first and last record, counted from 1
@@ -160,7 +160,7 @@ def as_matrix(
             drawn += 1
 
     with monkeypatch.context() as patch:
-        patch.setattr(base, "_BLOCK", block * total.dim)
+        patch.setattr(mechanism, "_BLOCK", block * total.dim)
         set_noise(patch, fill)
         outputs = total.run(np.zeros((n, total.dim)))
     assert not outputs[:, drawn:].any()

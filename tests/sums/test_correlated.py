@@ -10,7 +10,7 @@ import pytest
 import reticent
 from reticent import papers, sums
 from reticent.noise import lattice
-from reticent.sums import base, correlated
+from reticent.sums import correlated, mechanism
 from reticent.sums.toeplitz import Toeplitz
 
 from . import reference
@@ -227,7 +227,7 @@ def test_a_restored_total_keeps_its_filter(precision, monkeypatch):
     gdp, error = total.guarantee.gdp, total.error(33)
     other = Toeplitz(gap=(0.05,), inverse_gap=(0.5,))
     monkeypatch.setattr(correlated, "toeplitz", lambda **_: other)
-    monkeypatch.setattr(base, "_BLOCK", 8)
+    monkeypatch.setattr(mechanism, "_BLOCK", 8)
     back = sums.Correlated.from_state(state)
     assert back.guarantee.gdp == gdp
     assert back.error(33) == error
@@ -247,7 +247,7 @@ def test_the_filter_is_a_convolution_in_every_coordinate(dim, horizon, precision
     fresh = rng.standard_normal((steps, dim))
     if precision == "lattice":
         fresh = np.rint(fresh * 2.0**30).astype(np.int64)
-    b = total._parameters(horizon).noise_coefficients(steps)
+    b = total.mechanism.parameters.noise_coefficients(steps)
     lag = np.subtract.outer(np.arange(steps), np.arange(steps))
     expected = np.where(lag >= 0, b[np.maximum(lag, 0)], 0.0) @ fresh.astype(float)
     found = np.concatenate(

@@ -12,7 +12,7 @@ import pytest
 
 import reticent
 from reticent import sums
-from reticent.sums import base, correlated, kernels
+from reticent.sums import correlated, kernels, mechanism
 from reticent.sums.process import Process
 
 BUDGET = reticent.Budget(1.0, 1e-6)
@@ -67,11 +67,11 @@ def test_a_longer_epoch_never_gets_the_noise_of_a_shorter_one(
 ) -> None:
     calm = sums.Tree(1, None, budget=BUDGET, seed=0)
     other = sums.Tree(1, None, budget=BUDGET, seed=0)
-    rows = np.full((base._FIRST_EPOCH, 1), 0.5)
+    rows = np.full((mechanism._FIRST_EPOCH, 1), 0.5)
     np.testing.assert_array_equal(calm.run(rows), other.run(rows))
     scale = calm._noise.scale
     with monkeypatch.context() as patch:
-        cut_short(patch, sums.Tree, "_process", first=True)
+        cut_short(patch, sums.TreeMechanism, "process", first=True)
         with pytest.raises(KeyboardInterrupt):
             other.add(rows[0])
     np.testing.assert_array_equal(calm.add(rows[0]), other.add(rows[0]))

@@ -15,7 +15,7 @@ import reticent
 from reticent import sums
 from reticent.privacy import ForkError
 from reticent.state import files, lease
-from reticent.sums import base, kernels
+from reticent.sums import kernels, mechanism
 
 from . import reference
 from .reference import CASES, GAUSSIAN
@@ -47,8 +47,8 @@ def test_chunks_steps_and_restored_states_give_the_same_totals(
     name, precision, endless, monkeypatch
 ):
     """Across the ends of blocks (5 steps) and epochs (4, 8, 16, ...)."""
-    monkeypatch.setattr(base, "_BLOCK", 11)
-    monkeypatch.setattr(base, "_FIRST_EPOCH", 4)
+    monkeypatch.setattr(mechanism, "_BLOCK", 11)
+    monkeypatch.setattr(mechanism, "_FIRST_EPOCH", 4)
     steps = 40
     seed = sum(name.encode())
     rng = np.random.default_rng(seed)
@@ -107,7 +107,7 @@ def test_a_state_at_every_step_of_the_real_blocks(name, precision):
 
 def test_an_unseeded_stream_goes_on_with_its_own_noise(monkeypatch):
     """Two restored twins in two processes would use the same noise: the key travels with the state."""
-    monkeypatch.setattr(base, "_BLOCK", 4)
+    monkeypatch.setattr(mechanism, "_BLOCK", 4)
     total = sums.Tree(2, 64, budget=GAUSSIAN)
     total.run(np.zeros((5, 2)))
     state = total.state()

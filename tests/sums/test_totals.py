@@ -14,7 +14,7 @@ import pytest
 import reticent
 from reticent import sums
 from reticent.state import files, lease
-from reticent.sums import base
+from reticent.sums import mechanism, running
 
 from . import reference
 from .reference import CASES, GAUSSIAN, PURE
@@ -44,7 +44,7 @@ def frozen(total):
 )
 def test_without_noise_the_totals_are_the_running_sums(name, precision, monkeypatch):
     reference.no_noise(monkeypatch)
-    monkeypatch.setattr(base, "_BLOCK", 21)
+    monkeypatch.setattr(mechanism, "_BLOCK", 21)
     rows = np.random.default_rng(1).uniform(-0.3, 0.3, (90, 3))
     for horizon in (90, None):
         total = CASES[name](3, horizon, noise_precision=precision)
@@ -84,8 +84,8 @@ ENDLESS = [n for n in CASES if "window" in n or "correlated" in n] + ["independe
 @pytest.mark.parametrize("name", ENDLESS)
 def test_endless_totals_stay_exact_across_carries(name, monkeypatch):
     """Against Python's own whole numbers, with the high part carried away every few steps."""
-    monkeypatch.setattr(base, "_CARRY", 3)
-    monkeypatch.setattr(base, "_BLOCK", 14)
+    monkeypatch.setattr(running, "_CARRY", 3)
+    monkeypatch.setattr(mechanism, "_BLOCK", 14)
     steps = 700
     rows = np.random.default_rng(4).integers(-512, 700, (steps, 2)) / 1024
     quiet, loud = CASES[name](2, None), CASES[name](2, None)
@@ -144,13 +144,13 @@ def test_the_exact_total_never_overflows(name, horizon):
             continue
         total = CASES[name](1, horizon, budget=budget)
         if (
-            total._is_endless
+            total.mechanism.is_endless
         ):  # what is in the total between two carries, and noise of 40 deviations
-            last = int(min(total._last_step, 2**60))
-            reach = total._block_rows * total.norm + 40 * total.error(last)
-            assert reach / total._noise.step + 2**base._CARRY < 2.0**53
+            last = int(min(total.mechanism.last_step, 2**60))
+            reach = total.mechanism.block_rows * total.norm + 40 * total.error(last)
+            assert reach / total._noise.step + 2**running._CARRY < 2.0**53
             continue
-        most = horizon or base._FIRST_EPOCH
+        most = horizon or mechanism._FIRST_EPOCH
         reach = most * total.norm / total._noise.step + 100 * total.error(1) / total._noise.step
         assert reach < 2.0**62
 
@@ -174,7 +174,7 @@ def check_variances(name, samples, errors):
 @pytest.mark.parametrize("name", [n for n in CASES if "gamma" not in n])
 def test_error_is_the_empirical_deviation(name, endless, precision, monkeypatch):
     """The coordinates of one vector are independent repeats."""
-    monkeypatch.setattr(base, "_FIRST_EPOCH", 4)
+    monkeypatch.setattr(mechanism, "_FIRST_EPOCH", 4)
     steps = 20
     total = CASES[name](SAMPLES, None if endless else steps, noise_precision=precision)
     rows = np.full((steps, SAMPLES), 2.0**-8)
@@ -201,8 +201,8 @@ def test_error_of_gamma_noise_is_the_empirical_deviation(name, precision):
 
 @pytest.mark.parametrize("name", ["tree-gamma-honaker", "window-tree-gamma-8"])
 def test_error_of_gamma_noise_in_epochs_and_far_out(name, monkeypatch):
-    monkeypatch.setattr(base, "_FIRST_EPOCH", 2)
-    monkeypatch.setattr(base, "_BLOCK", 42)
+    monkeypatch.setattr(mechanism, "_FIRST_EPOCH", 2)
+    monkeypatch.setattr(mechanism, "_BLOCK", 42)
     total = CASES[name](2, None, noise_precision="float")
     steps = 9 if "tree-gamma-h" in name else 21
     samples = np.empty((steps, SAMPLES))
@@ -365,8 +365,8 @@ BAD_ROWS = {
 @pytest.mark.parametrize("name", CASES)
 def test_bad_contributions_change_nothing(name, precision, monkeypatch):
     """At the first step, within a block, and where a block or an epoch ends."""
-    monkeypatch.setattr(base, "_BLOCK", 8)
-    monkeypatch.setattr(base, "_FIRST_EPOCH", 8)
+    monkeypatch.setattr(mechanism, "_BLOCK", 8)
+    monkeypatch.setattr(mechanism, "_FIRST_EPOCH", 8)
     total = CASES[name](2, None, noise_precision=precision)
     twin = CASES[name](2, None, noise_precision=precision)
     for _ in range(3):
@@ -702,7 +702,7 @@ def test_an_empty_run_is_fine(name):
 @pytest.mark.parametrize("name", ["tree-gaussian-honaker", "window-tree-gaussian-6", "correlated"])
 def test_threads_lose_nothing(name, monkeypatch):
     reference.no_noise(monkeypatch)
-    monkeypatch.setattr(base, "_BLOCK", 50)
+    monkeypatch.setattr(mechanism, "_BLOCK", 50)
     total = CASES[name](1)
     outputs: list[float] = []
 

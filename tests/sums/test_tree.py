@@ -10,7 +10,7 @@ import pytest
 import reticent
 from reticent import sums
 from reticent.noise import lattice
-from reticent.sums import base
+from reticent.sums import mechanism
 
 from . import reference
 
@@ -173,7 +173,7 @@ def test_known_figures():
 @pytest.mark.parametrize("estimator", ["plain", "honaker"])
 def test_epochs_cost_no_privacy(estimator, precision, monkeypatch):
     """Epochs of 4, 8, 16 and 32 steps: the worst record of all 60 outputs together has the mu of the budget."""
-    monkeypatch.setattr(base, "_FIRST_EPOCH", 4)
+    monkeypatch.setattr(mechanism, "_FIRST_EPOCH", 4)
     n = 60
     total = sums.Tree(n, None, budget=GAUSSIAN, estimator=estimator, noise_precision=precision)
     matrix = reference.as_matrix(total, n, monkeypatch)

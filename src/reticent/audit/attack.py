@@ -55,8 +55,10 @@ def mechanism(
         ``run(world)`` runs the mechanism once, with randomness of its own, and returns its output: a
         number, a vector, or a label. With ``batch``, ``run(world, size)`` returns ``size`` independent
         outputs, one a row.
-    world_a, world_b
-        Two neighbouring inputs, handed to ``run``.
+    world_a
+        One input, handed to ``run``.
+    world_b
+        A neighbouring input.
     runs
         Runs of each world.
     delta

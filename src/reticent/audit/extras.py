@@ -29,13 +29,13 @@ def last_bits() -> Iterator[Attack]:
     for noise, budget in (("laplace", Budget(0.1)), ("gaussian", Budget(1.0, 1e-6))):
 
         def sample(value: float, size: int, noise: str = noise, budget: Budget = budget) -> Any:
-            total = side_by_side(sums.Independent, size, 1, budget=budget, noise=noise)
-            return total.add(np.full(size, value))
+            alone = sums.IndependentMechanism(1, 1, budget=budget, noise=noise)
+            return sums.RunningTotal(side_by_side(alone, size)).add(np.full(size, value))
 
         def attack(
             alarm: float, sample: Any = sample, noise: str = noise, budget: Budget = budget
         ) -> Finding:
-            claim = sums.Independent(1, 1, budget=budget, noise=noise).guarantee
+            claim = sums.IndependentMechanism(1, 1, budget=budget, noise=noise).guarantee
             return numbers(sample, claim=claim, false_alarm=alarm)
 
         yield "last bits", f"Independent, {noise}", attack

@@ -23,13 +23,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.bandit import totals as bandit_totals
 from reticent.noise import lattice, release, selection
 from reticent.noise.source import Source
 from reticent.online import OnlineLearner, schedules
 from reticent.privacy import gaussian
 from reticent.sums import RunningTotal, process
-from reticent.sums import base as sums_base
+from reticent.sums import mechanism as mechanisms
 
 FloatArray = NDArray[np.float64]
 
@@ -182,13 +181,13 @@ def _patches(
     for owner, name in (
         (RunningTotal, "_add"),
         (RunningTotal, "run"),
-        (bandit_totals.Batched, "absorb"),
+        (RunningTotal, "_absorb"),
     ):
         found.append((owner, name, _leaving(recorder, getattr(owner, name))))
     found.append((OnlineLearner, "run", _played(recorder, OnlineLearner.run)))
     # for speed alone: a mechanism is built anew for every run
     found.append((gaussian, "mu", _remembered(gaussian.mu)))
-    found += [(module, "_BLOCK", _AHEAD) for module in (sums_base, schedules)]
+    found += [(module, "_BLOCK", _AHEAD) for module in (mechanisms, schedules)]
     return found
 
 

@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.optimize import linprog
 
-from reticent.privacy import Budget, uncharged
-from reticent.sums import RunningTotal
+from reticent.sums import Mechanism
 
 FloatArray = NDArray[np.float64]
 
@@ -48,20 +47,11 @@ class Mix:
         return variance * self.scaled @ self.scaled.T
 
 
-def _twin(total: RunningTotal, dim: int) -> RunningTotal:
-    """The same total in another dimension; no ledger pays for it, since it never sees a record."""
-    arguments = total._arguments() | {"dim": dim}
-    arguments["budget"] = Budget(**arguments["budget"])
-    kind = next(cls for cls in type(total).__mro__ if cls.__module__.startswith("reticent."))
-    return uncharged(lambda: kind(**arguments))
-
-
-def mix(total: RunningTotal, steps: int, stretch: int | None = None) -> Mix:
+def mix(mechanism: Mechanism, steps: int, stretch: int | None = None) -> Mix:
     """The noise of the first ``steps`` totals of a stretch of the stream (an epoch, or all of it)."""
-    length = total._epoch_steps if stretch is None else stretch
-    process = total._process(length)
+    process = mechanism.process(stretch)
     draws = process.draws(0, steps)
-    probe = _twin(total, draws)._process(length)
+    probe = mechanism.with_(dim=draws).process(stretch)
     relative = process.relative_scales(0, steps)
     relative = np.ones(draws) if relative is None else np.asarray(relative, dtype=np.float64)
     unit = _LARGE * (process.scale / process.step if process.lattice else 1.0)

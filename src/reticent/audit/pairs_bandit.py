@@ -131,7 +131,7 @@ def _statistics(learner: bandit.Bandit, looks: int) -> list[Statistic]:
     """The likelihood ratio where it is known, and a learnt score: totals show up with a minus sign."""
     if learner.horizon is None or not learner.guarantee.gdp:
         return [Fisher()]
-    covariance = matrices.mix(learner.total, looks).covariance()
+    covariance = matrices.mix(learner.total.mechanism, looks).covariance()
     return [GaussianRatio(-np.ones(looks), covariance), Fisher()]
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent import losses, online, sets, sums
+from reticent import losses, online, sets
 from reticent.audit.pairs_sums import again, side_by_side
 from reticent.audit.registry import Pair, register
 from reticent.audit.statistics import Classifier, Fisher
@@ -99,15 +99,12 @@ def leader_pair(
     """
     budget = Budget(epsilon, delta, neighbours, window)
     ordinary = make(1, budget=budget, horizon=horizon, lipschitz=1.0, total="auto")
-    kind = next(cls for cls in type(ordinary.total).__mro__ if cls in vars(sums).values())
     end = horizon if window is None else min(horizon, record + window)
     gradients = 0.25 * np.cos(np.arange(end))
 
-    def wide(dim: int, steps: int | None, *, norm: float, **options: Any) -> sums.RunningTotal:
-        return side_by_side(kind, dim, steps, norm=norm / math.sqrt(dim), **options)
-
     def run(world: float | None, size: int) -> FloatArray:
         length = math.sqrt(size)
+        wide = side_by_side(ordinary.total.mechanism, size)
         learner = make(size, budget=budget, horizon=horizon, lipschitz=length, total=wide)
         decisions = np.empty((end, size))
         for t in range(end):

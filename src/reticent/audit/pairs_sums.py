@@ -35,26 +35,12 @@ _GAMMA_DIM = 2
 _NUMBERS = 2_000_000  # numbers of output held at a time
 
 
-def side_by_side(
-    kind: type[sums.RunningTotal],
-    count: int,
-    horizon: int | None,
-    *,
-    norm: float = 1.0,
-    **options: Any,
-) -> sums.RunningTotal:
-    """``count`` independent totals of dimension one in one object; not for Gamma noise."""
-
-    class Many(kind):  # type: ignore[misc, valid-type]
-        def _reach(self) -> float:
-            reach = float(self.budget.sensitivity(norm))
-            # Laplace noise is scaled to the 1-norm, which the base takes to be sqrt(dim) times this
-            return reach / math.sqrt(self.dim) if self.noise == "laplace" else reach
-
-    Many.__name__ = kind.__name__
-    Many.__module__ = __name__
-    made: sums.RunningTotal = Many(count, horizon, norm=norm * math.sqrt(count), **options)
-    return made
+def side_by_side(mechanism: sums.Mechanism, count: int) -> sums.Mechanism:
+    """``count`` independent totals of dimension one in one description; not for Gamma noise."""
+    moved = mechanism.record_sensitivity
+    # Laplace noise is scaled to the 1-norm, which is taken to be sqrt(dim) times the Euclidean one
+    moved = moved / math.sqrt(count) if mechanism.noise == "laplace" else moved
+    return mechanism.with_(dim=count, norm=mechanism.norm * math.sqrt(count), sensitivity=moved)
 
 
 def again(total: sums.RunningTotal) -> None:
@@ -65,7 +51,7 @@ def again(total: sums.RunningTotal) -> None:
 
 def total_pair(
     name: str,
-    kind: type[sums.RunningTotal],
+    kind: type[sums.Mechanism],
     *,
     epsilon: float = 1.0,
     delta: float = 1e-6,
@@ -81,8 +67,10 @@ def total_pair(
 
     Parameters
     ----------
-    horizon, steps
-        Of the total, and how many totals are looked at (for a total without a horizon).
+    horizon
+        Of the total.
+    steps
+        How many totals are looked at, for a total without a horizon.
     record
         When the record enters, counted from 0; by default where it is hardest to hide.
     """
@@ -90,9 +78,9 @@ def total_pair(
     pure = noise != "gaussian"
     budget = Budget(epsilon, 0.0 if pure else delta, neighbours, window)
     dim = _GAMMA_DIM if noise == "gamma" else 1
-    ordinary = kind(dim, horizon, budget=budget, norm=norm, **options)
+    ordinary = sums.RunningTotal(kind(dim, horizon, budget=budget, norm=norm, **options))
     seen = steps or horizon or 3 * (window or 8)
-    found = matrices.mix(ordinary, seen)
+    found = matrices.mix(ordinary.mechanism, seen)
     tau = _hardest(found, pure, window) if record is None else record
     end = seen if window is None else min(seen, tau + window)
     found = matrices.Mix(found.matrix[:end], found.scales)
@@ -110,9 +98,7 @@ def total_pair(
         run = _one_by_one(ordinary, background, tau)
         batch, cost = 500, 150.0
     else:
-        run = _many(
-            kind, background, tau, dict(budget=budget, horizon=horizon, norm=norm, **options)
-        )
+        run = _many(ordinary.mechanism, background, tau)
         batch, cost = max(64, _NUMBERS // end), 0.2 * end
     return Pair(
         name,
@@ -157,15 +143,13 @@ def _statistics(
 
 
 def _many(
-    kind: type[sums.RunningTotal], background: FloatArray, tau: int, options: dict[str, Any]
+    mechanism: sums.Mechanism, background: FloatArray, tau: int
 ) -> Callable[[float, int], FloatArray]:
-    horizon, end = options.pop("horizon"), len(background)
-
     def run(world: float, size: int) -> FloatArray:
-        total = side_by_side(kind, size, horizon, **options)
+        total = sums.RunningTotal(side_by_side(mechanism, size))
         rows = np.repeat(background[:, None], size, axis=1)
         rows[tau] = world
-        return total.run(rows)[:end].T
+        return total.run(rows)[: len(background)].T
 
     return run
 
@@ -191,9 +175,7 @@ def _one_by_one(
 BOTH = ({"neighbours": "zero-out"}, {"neighbours": "replace"})
 
 
-def _register(
-    name: str, kind: type[sums.RunningTotal], *more: dict[str, Any], **options: Any
-) -> None:
+def _register(name: str, kind: type[sums.Mechanism], *more: dict[str, Any], **options: Any) -> None:
     @register(name, variants=(*BOTH, *more), **options)
     def build(**changes: Any) -> Pair:
         return total_pair(name, kind, **changes)
@@ -202,17 +184,19 @@ def _register(
 for _noise in ("gaussian", "laplace", "gamma"):
     # runs of Gamma noise are made one by one: at a larger epsilon fewer of them show something
     _level = {"noise": _noise, "epsilon": 4.0 if _noise == "gamma" else 1.0}
-    _register(f"independent-{_noise}", sums.Independent, {"window": 2}, **_level, horizon=2)
+    _register(
+        f"independent-{_noise}", sums.IndependentMechanism, {"window": 2}, **_level, horizon=2
+    )
     for _estimator in ("honaker", "plain"):
         _name = f"tree-{_noise}-{_estimator}"
-        _register(_name, sums.Tree, **_level, estimator=_estimator, horizon=8)
+        _register(_name, sums.TreeMechanism, **_level, estimator=_estimator, horizon=8)
     # An endless total draws far ahead, which is a waste where runs are made one by one. Beside the
     # worst record, one that enters later, while others expire.
     _register(
-        f"window-tree-{_noise}", sums.WindowTree, {"record": 6, "window": 4}, {"record": 7, "window": 6},
+        f"window-tree-{_noise}", sums.WindowTreeMechanism, {"record": 6, "window": 4}, {"record": 7, "window": 6},
         **_level, horizon=24 if _noise == "gamma" else None, window=4,
     )  # fmt: skip
-_register("correlated", sums.Correlated, {"objective": "mean"}, horizon=16)
-_register("correlated-window", sums.Correlated, {"record": 9}, horizon=None, window=8)
-_register("tree-epochs", sums.Tree, horizon=None, steps=16)
-_register("correlated-epochs", sums.Correlated, horizon=None, steps=16)
+_register("correlated", sums.CorrelatedMechanism, {"objective": "mean"}, horizon=16)
+_register("correlated-window", sums.CorrelatedMechanism, {"record": 9}, horizon=None, window=8)
+_register("tree-epochs", sums.TreeMechanism, horizon=None, steps=16)
+_register("correlated-epochs", sums.CorrelatedMechanism, horizon=None, steps=16)

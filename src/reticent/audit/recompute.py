@@ -156,15 +156,15 @@ def _totals(subject: Any) -> list[RunningTotal]:
 
 def _of_total(total: RunningTotal, delta: float, steps: int | None) -> Iterator[Recomputed]:
     window = total.budget.window
-    reach, name = _reach(total), type(total).__name__
+    reach, name = _reach(total), total.mechanism.kind
     lengths = [total._epoch_steps]
-    if total._has_epochs:
-        lengths.append(2 * total._epoch_steps)  # type: ignore[operator]
+    if total.mechanism.has_epochs and total._epoch_steps is not None:
+        lengths.append(2 * total._epoch_steps)
     for length in lengths:
         natural = length or 3 * (window or 1)
         most = _LINEAR_ALGEBRA if total.noise == "gaussian" else _PROGRAMMES
         looked = min(natural, most, natural if steps is None else integer(steps, "steps", low=1))
-        found = matrices.mix(total, looked, length)
+        found = matrices.mix(total.mechanism, looked, length)
         if total.noise == "gaussian":
             # fewer totals than there will be show less of a record: attained, but not the truth
             whole = looked == length or (window is not None and looked >= 2 * window)
@@ -189,10 +189,9 @@ def _of_total(total: RunningTotal, delta: float, steps: int | None) -> Iterator[
 
 
 def _reach(total: RunningTotal) -> float:
-    """How far one record moves a total, by a rule of our own unless a subclass knows better."""
-    if type(total)._reach is not RunningTotal._reach:
-        reach = float(total._reach())
-    else:
+    """How far one record moves a total, by a rule of our own unless its description knows better."""
+    reach = total.mechanism.sensitivity
+    if reach is None:
         reach = total.norm * (1.0 if total.budget.neighbours == "zero-out" else 2.0)
     # a vector of norm 1 has a 1-norm of up to sqrt(dim)
     return reach * math.sqrt(total.dim) if total.noise == "laplace" else reach
@@ -231,7 +230,8 @@ def _of_iterates(learner: PerturbedIterates) -> Iterator[Recomputed | str]:
 
 def _tight(total: RunningTotal) -> bool:
     """Whether the claim is meant to be the exact truth: not where the noise is prescribed."""
-    return getattr(total, "calibration", "exact") == "exact"
+    rule = getattr(total.mechanism, "calibration", None)
+    return rule is None or rule.is_exact
 
 
 # Curves ------------------------------------------------------------------------------------------

@@ -32,8 +32,10 @@ class Pair:
     run
         ``run(world, size)``: outputs of ``size`` independent runs, one a row; with ``batch`` None,
         ``run(world)``: the output of one run.
-    world_a, world_b
-        What is handed to ``run``.
+    world_a
+        What is handed to ``run`` in one world.
+    world_b
+        And in the other.
     claim
         What the algorithm promises about this pair.
     delta

@@ -56,8 +56,10 @@ class Exact:
     ----------
     name
         What was looked at.
-    claimed, epsilon
-        The claimed and the computed epsilon at ``delta``.
+    claimed
+        The claimed epsilon at ``delta``.
+    epsilon
+        The computed one.
     tightness
         The computed value as a share of the claim, in mu where both are Gaussian.
     holds
@@ -496,8 +498,10 @@ def white_box(
         ``run(data, source)`` runs the mechanism once and returns what it publishes: a number, an array, or a list of
         such. All noise has to come from the library: from ``source`` (``source.normals``, ``noise.release.noisy``,
         ``noise.select``) or from a running total, a learner or a solver that ``run`` builds without a seed.
-    data, neighbour
-        Two inputs that differ in one record, the worse the better.
+    data
+        One input.
+    neighbour
+        Another, which differs in one record; the worse the pair, the better the attack.
     guarantee : Guarantee, Curve or float
         The claim; a number is a pure epsilon.
     delta : float, optional

@@ -207,6 +207,29 @@ class _Plain(sets.Simplex):
     kernel = None  # type: ignore[assignment]
 
 
+def _costs(neighbours: str, rows: int, dim: int) -> Iterator[Pair]:
+    """Costs at the corners of the unit cube and beyond, blanked or turned into the opposite corner."""
+    for place in (0, rows - 1):
+        for high, low in ((1.0, 0.0), (7.0, -7.0), (HUGE, -HUGE), (TINY, 0.0)):
+            here, there = np.full((rows, dim), 0.5), np.full((rows, dim), 0.5)
+            here[place] = np.where(np.arange(dim) % 2 == 0, high, low)
+            there[place] = high + low - here[place]
+            why = f"costs of row {place} are {high:g} and {low:g}"
+            yield _stream(neighbours, here, there, place, why)
+
+
+def _logits(make: Callable[[], online.OnlineLearner]) -> Run:
+    """Weights of experts at a fixed temperature show the noisy total, but for one number added to all."""
+    inner = _learner(make)
+
+    def run(data: Any, source: Source) -> Outcome:
+        found = inner(data, source)
+        weights = np.vstack([np.atleast_2d(part) for part in found.output])[1:]
+        return Outcome(np.log(weights[:, 1:] / weights[:, :1]), found.guarantee)
+
+    return run
+
+
 def learners() -> Iterator[Case]:
     """Every online learner."""
     rows, dim = 6, 2
@@ -270,6 +293,11 @@ def learners() -> Iterator[Case]:
                     )),
                     streams, normals=precision == "float", quick=precision == "lattice",
                 )  # fmt: skip
+        yield case(
+            f"Experts, {neighbours}",
+            _logits(partial(online.Experts, 4, budget=budget, horizon=4, temperature=50.0)),
+            partial(_costs, neighbours, 4, 4),
+        )  # fmt: skip
         # a decision says less than the two totals behind it; several, with noise a known way apart, say all
         yield case(
             f"QuadraticLeader, {neighbours}",

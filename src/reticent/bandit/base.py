@@ -36,7 +36,7 @@ from reticent.trace import Play
 
 FloatArray = NDArray[np.float64]
 
-STATE_VERSION = 2
+STATE_VERSION = 3
 
 
 class Bandit(Frame):
@@ -301,9 +301,9 @@ class Bandit(Frame):
         self._desk.restore(state["tickets"])
         self._point = state["point"].copy()
         self._sum_of_gradients, self._last = state["gradients"].copy(), state["last"].copy()
-        self._total = totals.BY_NAME[state["total"]["kind"]].from_state(state["total"])
+        self._total = totals.restore(state["total"])
         self._pending = state["pending"].copy()
-        self._gauge = self._total.gauge
+        self._gauge = self._total._gauge
         self._centring = Centring.from_state(state["centring"], self._plan)
         self._directions.restore(state["directions"])
         self._response.restore(state["response"])

@@ -15,19 +15,20 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reticent import _checks
+from reticent._checks import FloatArray
 from reticent.bandit import checks, plan, totals
 from reticent.bandit.centring import Centring
 from reticent.bandit.directions import Directions
 from reticent.bandit.geometry import survey
 from reticent.bandit.mirror import Mirror
 from reticent.bandit.responses import Response
-from reticent.privacy import Budget, Guarantee, Release, curves, prescribed, uncharged
+from reticent.noise import Source
+from reticent.online.totals import MECHANISMS
+from reticent.privacy import Budget, Guarantee, Release, curves, prescribed
 from reticent.sets import ConvexSet
-
-FloatArray = NDArray[np.float64]
+from reticent.sums import Mechanism, RunningTotal
 
 FEASIBILITY = ("shrink", "overflow")
 CENTRING = ("adaptive", "middle")
@@ -141,14 +142,17 @@ class Frame(ABC):
             values=self.values,
             smoothing=self._smoothing,
             step=self._step,
-            relative_error=lambda: self._build(sums, plays, 1.0, None).error(sums),
+            relative_error=lambda: self._error_of(sums, plays),
             before=before,
             watches=self._watches,
             prescribed=self._prescribed(plays),
         )
-        total = self._build(sums, plays, made.norm, seed)
-        if self._total is not None:
-            total.go_on_from(self._total)
+        total: Any = totals.Clean(self._width)
+        if self.budget is not None:
+            # the learner itself is charged, for all epochs together
+            source = Source(seed) if self._total is None else self._total._source
+            mechanism = self._describe(self.budget, sums, plays, made.norm)
+            total = RunningTotal._paid(mechanism, source)
         self._start_epoch(epoch, made, total, total.error(sums))
 
     def _start_epoch(self, epoch: int, made: plan.Plan, total: Any, error: float) -> None:
@@ -156,7 +160,7 @@ class Frame(ABC):
         if epoch > 0 and self._watches:
             before = self._centring.baseline, self._centring.clip
         centring = Centring(made, error, before)
-        pending, gauge, last = total.blank(), total.gauge, np.zeros(self._width)
+        pending, gauge, last = total._blank(), total._gauge, np.zeros(self._width)
         length = min(made.batch, made.plays)
         # From here on nothing is called: an interrupt must not leave records clipped to the norm of
         # one epoch on their way into the total of another.
@@ -169,19 +173,15 @@ class Frame(ABC):
         """Length of a record's vector: the estimate, and what the baseline is learnt from."""
         return self._geometry.dim + (2 if self._watches else 0)
 
-    def _build(self, sums: int, plays: int, norm: float, seed: int | None) -> Any:
+    def _error_of(self, sums: int, plays: int) -> float:
+        """Standard deviation of the noise in the last sum, for records of norm 1."""
         if self.budget is None:
-            return totals.Clean(self._width)
-        budget = self.budget
-        facts: dict[str, Any] = {
-            "norm": norm,
-            "seed": seed,
-            "noise_precision": self.noise_precision,
-            "records": plays + self.patience,  # late values of earlier epochs included
-        }
-        make: Any = totals.BY_WORD[self._total_word]
-        if self._total_word != "correlated":
-            facts["noise"] = self._noise
+            return 0.0
+        return self._describe(self.budget, sums, plays, 1.0).error(sums)
+
+    def _describe(self, budget: Budget, sums: int, plays: int, norm: float) -> Mechanism:
+        """The total of an epoch: one addition a batch, the sensitivity of one record."""
+        facts: dict[str, Any] = {"noise": self._noise}
         if self.calibration != "exact":
             known = {"plays": plays, "lipschitz": self.lipschitz}
             rule = prescribed.Calibration(self.calibration, "bandit", tuple(known.items()))
@@ -189,7 +189,15 @@ class Frame(ABC):
         elif self.horizon is None and self._noise != "gaussian":
             # every epoch makes the same promise, and only the pure one is the same for all lengths
             budget = budget.with_(delta=0.0)
-        return uncharged(lambda: make(self._width, sums, budget=budget, **facts))
+        return MECHANISMS[self._total_word](
+            self._width,
+            sums,
+            budget=budget,
+            norm=norm,
+            noise_precision=self.noise_precision,
+            records=plays + self.patience,  # late values of earlier epochs included
+            **facts,
+        )
 
     def _prescribed(self, plays: int) -> tuple[float, float] | None:
         """Smoothing radius and step, where the calibration has some of its own."""
@@ -227,10 +235,9 @@ class Frame(ABC):
                     + details[1:],
                 )
             ]
-        return Guarantee(
+        return Guarantee.of(
+            budget,
             releases,
-            budget.neighbours,
-            budget.window,
             seeded=self._seed is not None,
             lattice=made.lattice,
             caveats=made.caveats,
@@ -262,7 +269,7 @@ class Frame(ABC):
             self._rebase()
         made = self._plan
         if self._round <= made.sums and self._sums_in_total < self._round:
-            self._read(self._total.absorb(self._pending))
+            self._read(self._total._absorb(self._pending))
             self._sums_in_total = self._round
         if self._round < made.rounds:
             self._set_round(self._round + 1, 0)

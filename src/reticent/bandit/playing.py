@@ -198,7 +198,7 @@ def _swift(
     plan, directions, geometry = learner._plan, learner._directions, learner._geometry
     rounds = min(plan.sums, plan.rounds - 1) - learner._round + 1
     most = min(rounds, len(rows), directions.ready())
-    total, noise, step, base = learner._total.lend(most)
+    total, noise, step, base = learner._total._lend(most)
     count = len(noise)
     here = slice(directions.row, directions.row + count)
     kind, params = learner.set.kernel  # type: ignore[misc]

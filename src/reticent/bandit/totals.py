@@ -4,9 +4,8 @@ A batch adds the sum of many records to the total, each clipped to the norm by i
 in one batch, so it moves the total by no more than its own norm, however many records the batch
 holds. See docs/algorithms/bandit.md.
 
-The one thing a reader would get wrong: ``norm`` is the bound on one record, and nothing clips the sum
-of the batch. `Batched.absorb` therefore takes sums of records that `kernels.take` has clipped and
-truncated one by one, never a vector of the caller's own.
+``norm`` is the bound on one record, and nothing clips the sum of the batch: what a total absorbs are sums of
+records that `kernels.take` has clipped and truncated one by one, never a vector of the caller's own.
 """
 
 from __future__ import annotations
@@ -14,89 +13,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from reticent import _checks, sums
+from reticent import _checks
+from reticent._checks import FloatArray
+from reticent.online import totals
 from reticent.privacy import Budget
-from reticent.sums import RunningTotal, scales
-
-FloatArray = NDArray[np.float64]
+from reticent.sums import RunningTotal
+from reticent.sums.mechanism import NOISES
 
 WORDS = ("auto", "correlated", "tree", "independent")
-
-
-class Batched(RunningTotal):
-    """A running total of batches of at most ``records`` records in all."""
-
-    records: int
-
-    def _lattice_step(self, scale: float, steps: float) -> float:
-        # the exact total holds every record, not one contribution a step
-        return super()._lattice_step(scale, max(steps, self.records))
-
-    def _arguments(self) -> dict[str, Any]:
-        return super()._arguments() | {"records": self.records}
-
-    @property
-    def gauge(self) -> tuple[float, float]:
-        """Clipping limit of one record, and lattice steps in one unit: the arguments of `take`."""
-        return self._limit, self._per_step
-
-    def blank(self) -> NDArray[Any]:
-        """An empty batch, in lattice steps."""
-        return np.zeros_like(self._total)
-
-    def absorb(self, batch: NDArray[Any]) -> FloatArray:
-        """Move a batch, in lattice steps, into the total, and return that with noise.
-
-        The batch is empty afterwards, also if an interrupt comes: it must not be added again.
-        """
-        with self._lock:
-            self._ready()
-            noise = self._block[self._row]
-            self._advance(1)
-            moved = self._total + batch
-            self._total = moved
-            batch[...] = 0
-            out = self._base + self._noise.step * (moved + noise)
-        return np.asarray(out, np.float64)
-
-    def lend(self, most: int) -> tuple[NDArray[Any], NDArray[Any], float, FloatArray]:
-        """Exact total, noise of the next batches, lattice step and offset, for a compiled loop.
-
-        The loop adds to the exact total in place, one batch for each row of noise.
-        """
-        with self._lock:
-            noise = self._take(most)
-            return self._total, noise, self._noise.step, self._base
-
-    def go_on_from(self, earlier: Batched) -> None:
-        """Draw from the same stream of randomness, so that a restored learner repeats itself."""
-        self._source = earlier._source
-
-
-class BatchedCorrelated(Batched, sums.Correlated):
-    """Correlated noise over batches."""
-
-    def __init__(self, *arguments: Any, records: int, **more: Any) -> None:
-        self.records = _checks.integer(records, "records", low=1)
-        sums.Correlated.__init__(self, *arguments, **more)
-
-
-class BatchedTree(Batched, sums.Tree):
-    """A binary tree over batches."""
-
-    def __init__(self, *arguments: Any, records: int, **more: Any) -> None:
-        self.records = _checks.integer(records, "records", low=1)
-        sums.Tree.__init__(self, *arguments, **more)
-
-
-class BatchedIndependent(Batched, sums.Independent):
-    """Noise of its own for every batch."""
-
-    def __init__(self, *arguments: Any, records: int, **more: Any) -> None:
-        self.records = _checks.integer(records, "records", low=1)
-        sums.Independent.__init__(self, *arguments, **more)
 
 
 class Clean:
@@ -108,26 +33,23 @@ class Clean:
         self.dim = dim
         self._total = np.zeros(dim)
 
-    gauge = (1e150, 1.0)  # no limit, but for what is not finite
+    _gauge = (1e150, 1.0)  # no limit, but for what is not finite
 
     def error(self, t: int) -> float:
         return 0.0
 
-    def blank(self) -> FloatArray:
+    def _blank(self) -> FloatArray:
         return np.zeros(self.dim)
 
-    def absorb(self, batch: FloatArray) -> FloatArray:
+    def _absorb(self, batch: FloatArray) -> FloatArray:
         self._total = self._total + batch
         batch[...] = 0
         self.steps += 1
         return self._total.copy()
 
-    def lend(self, most: int) -> tuple[FloatArray, FloatArray, float, FloatArray]:
+    def _lend(self, most: int) -> tuple[FloatArray, FloatArray, float, FloatArray]:
         self.steps += most
         return self._total, np.zeros((most, self.dim)), 1.0, np.zeros(self.dim)
-
-    def go_on_from(self, earlier: Any) -> None:
-        """There is no randomness to go on with."""
 
     def state(self) -> dict[str, Any]:
         return {"kind": "Clean", "total": self._total.copy(), "steps": self.steps}
@@ -140,21 +62,16 @@ class Clean:
         return self
 
 
-BY_WORD: dict[str, type[Batched]] = {
-    "correlated": BatchedCorrelated,
-    "tree": BatchedTree,
-    "independent": BatchedIndependent,
-}
-BY_NAME: dict[str, Any] = {
-    made.__name__: made for made in (BatchedCorrelated, BatchedTree, BatchedIndependent, Clean)
-}
+def restore(state: dict[str, Any]) -> RunningTotal | Clean:
+    """The total of a saved state."""
+    return Clean.from_state(state) if state["kind"] == "Clean" else totals.restore(state)
 
 
 def check(total: str, noise: str | None, calibration: str, budget: Budget) -> tuple[str, str]:
     """The total and the noise that a budget allows, by name."""
     word = _checks.choice(total, "total", WORDS)
     if noise is not None:
-        scales.check_noise(noise)
+        _checks.choice(noise, "noise", NOISES)
     if calibration != "exact":
         if word not in ("auto", "tree"):
             raise ValueError(

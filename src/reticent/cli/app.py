@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from reticent.cli import claim_commands, consortium, table_commands
+from reticent.cli import claim_commands, consortium, serve, table_commands
 from reticent.cli.options import example
 
 app = typer.Typer(
@@ -71,3 +71,4 @@ app.command(
 )(table_commands.compare)
 app.command(epilog=example("reticent reproduce online-2a"))(claim_commands.reproduce)
 app.add_typer(consortium.app, name="vertical")
+app.add_typer(serve.app, name="serve", epilog=example("reticent serve --data folder --port 8080"))

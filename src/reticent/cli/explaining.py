@@ -86,13 +86,18 @@ def answer(question: Question) -> Answer:
 
 def _total(question: Question, word: str) -> Answer:
     from reticent import papers, sums
+    from reticent.privacy.prescribed import Calibration
 
     q = question
-    kind = {"tree": sums.Tree, "window-tree": sums.WindowTree, "correlated": sums.Correlated}[word]
+    kinds: dict[str, type[sums.Mechanism]] = {
+        "tree": sums.TreeMechanism,
+        "window-tree": sums.WindowTreeMechanism,
+        "correlated": sums.CorrelatedMechanism,
+    }
     if word == "window-tree" and q.window is None:
         raise Refused("--algorithm window-tree needs a --window")
-    pure = {"noise": "gamma"} if q.delta == 0 and word != "correlated" else {}
-    built = kind(q.dim, q.horizon, budget=q.budget, norm=q.norm, **pure)
+    pure: dict[str, Any] = {"noise": "gamma"} if q.delta == 0 and word != "correlated" else {}
+    built = kinds[word](q.dim, q.horizon, budget=q.budget, norm=q.norm, **pure)
     ours = _errors(built, q.length)
     worst = float(ours[1].max())
     out = Answer(
@@ -111,18 +116,22 @@ def _total(question: Question, word: str) -> Answer:
         return out
     if q.window is not None:
         formula = papers.window_tree_gaussian(q.epsilon, q.delta, window=q.window, norm=q.norm)
-        twin: Any = sums.WindowTree(
-            q.dim, q.horizon, budget=q.budget, norm=q.norm, calibration="published"
+        twin: sums.Mechanism = sums.WindowTreeMechanism(
+            q.dim,
+            q.horizon,
+            budget=q.budget,
+            norm=q.norm,
+            calibration=Calibration("published", "window-tree"),
         )
     else:
         formula = papers.private_sum(q.epsilon, q.delta, horizon=q.length, norm=q.norm)
-        twin = sums.Tree(
+        twin = sums.TreeMechanism(
             q.dim,
             q.length,
             budget=q.budget,
             norm=q.norm,
             estimator="plain",
-            calibration="published",
+            calibration=Calibration("published", "tree"),
         )
     return _with_published(out, formula, _errors(twin, q.length)[1])
 

@@ -38,8 +38,10 @@ def reproduce(
         Hours instead of minutes: more repeats, longer streams.
     out
         Folder for the numbers (JSON and CSV) and the picture (SVG).
-    quiet, as_json
-        No words at all, or one JSON document on standard output.
+    quiet
+        Whether to print nothing.
+    as_json
+        Whether to print one JSON document.
     jobs
         Processes; by default one a core.
 

@@ -105,9 +105,10 @@ class CornerOracle(Selection):
 
     @property
     def per_record(self) -> float:
-        """The largest coordinate of one record's gradient."""
+        """The largest coordinate of one record's gradient, or one person's."""
         bound = self.problem.loss.feature_norm  # type: ignore[attr-defined]
-        return self.problem.slope_bound * float(bound) * (1.0 + 2.0**-48)
+        weight = self.problem.weight_bound
+        return weight * self.problem.slope_bound * float(bound) * (1.0 + 2.0**-48)
 
     @property
     def moved(self) -> float:

@@ -109,7 +109,7 @@ def _bend(problem: Problem) -> float:
 
 def exact(problem: Problem, given: float | None, count: int) -> Setting:
     own = problem.count * problem.loss.ridge
-    bend, epsilon = _bend(problem), problem.budget.epsilon
+    epsilon = problem.budget.epsilon
     if given is None:
         tries = []
         for share in _SHARES:
@@ -124,7 +124,7 @@ def exact(problem: Problem, given: float | None, count: int) -> Setting:
         raise ValueError("regularizer must be above 0 for a loss without a ridge, got 0")
     left = _left(problem, share, count) / count
     if _determinant(problem, ridge) >= left:
-        least = bend / math.expm1(min(left, 500.0)) - own
+        least = _least_ridge(problem, left) - own
         raise ValueError(
             f"regularizer must be above {max(0.0, least):.6g} for epsilon = {epsilon:g} with this "
             f"loss, got {given:g}; raise it, or leave it out"
@@ -143,7 +143,19 @@ def _left(problem: Problem, share: float, count: int) -> float:
 
 
 def _determinant(problem: Problem, ridge: float) -> float:
-    return math.log1p(_bend(problem) / ridge) * (1.0 + 2.0**-50)
+    """A bound on how much one record, or person, changes the logarithm of the determinant."""
+    r = _directions(problem)
+    return r * math.log1p(_bend(problem) / (r * ridge)) * (1.0 + 2.0**-50)
+
+
+def _directions(problem: Problem) -> int:
+    return 1 if problem.groups is None else problem.groups.directions(problem.dim)
+
+
+def _least_ridge(problem: Problem, left: float) -> float:
+    """The ridge at which the determinant alone costs as much as is left."""
+    r = _directions(problem)
+    return _bend(problem) / (r * math.expm1(min(left / r, 500.0)))
 
 
 def _best_ridge(
@@ -157,7 +169,7 @@ def _best_ridge(
     left, bend = _left(problem, share, count), _bend(problem)
     if left <= 0.0:
         return own, math.inf, math.inf
-    least = max(own, bend / math.expm1(min(0.999 * left / count, 500.0)), 1e-9 * problem.norm)
+    least = max(own, _least_ridge(problem, 0.999 * left / count), 1e-9 * problem.norm)
 
     def parts(logarithm: float) -> tuple[float, float]:
         ridge = least * math.exp(logarithm)
@@ -216,7 +228,7 @@ def _scale(problem: Problem, ridge: float, left: float, count: int, rough: bool 
         rest = left / count - c
         rest = max(rest, 1e-6 * budget.epsilon) if rough else rest
         return budget.sensitivity(problem.norm) / rest
-    if is_margin(problem.loss):
+    if is_margin(problem.loss) and problem.groups is None:
         shift = count * c
         rest = max(left - shift, 1e-6 * budget.epsilon)
         if count > 1:
@@ -226,10 +238,11 @@ def _scale(problem: Problem, ridge: float, left: float, count: int, rough: bool 
         moved = math.sqrt(count) * budget.sensitivity(problem.norm)
         return moved / (_rough_mu(left, rest, delta) if rough else gaussian.mu(rest, delta))
     if rough:
-        rest = max(left - c, 1e-6 * budget.epsilon)
-        moved = budget.sensitivity(problem.norm)
+        rest = max(left - count * c, 1e-6 * budget.epsilon)
+        moved = math.sqrt(count) * budget.sensitivity(problem.norm)
         return moved / min(_mu(left, 0.5 * delta), _rough_mu(left, rest, delta))
-    return problem.norm * _calibrated(Budget(left, delta, budget.neighbours), c)
+    persons = problem.groups is not None
+    return problem.norm * _calibrated(Budget(left, delta, budget.neighbours), c, persons, count)
 
 
 @functools.lru_cache(maxsize=64)
@@ -253,8 +266,10 @@ def _epsilon(delta: float, mu: float) -> float:
 
 
 @functools.lru_cache(maxsize=64)
-def _calibrated(budget: Budget, log_determinant: float) -> float:
-    return calibrations.objective_perturbation(budget, 1.0, log_determinant)
+def _calibrated(budget: Budget, log_determinant: float, persons: bool, count: int) -> float:
+    return calibrations.objective_perturbation(
+        budget, 1.0, log_determinant, persons=persons, count=count
+    )
 
 
 def _at(problem: Problem, ridge: float, share: float, count: int) -> Setting:
@@ -262,7 +277,7 @@ def _at(problem: Problem, ridge: float, share: float, count: int) -> Setting:
     budget, left = problem.budget, _left(problem, share, count)
     c = _determinant(problem, ridge)
     details: tuple[str, ...] = (
-        f"ridge {ridge:.6g} of the summed loss; a record's Hessian is at most {_bend(problem):.6g}",
+        f"ridge {ridge:.6g} of the summed loss; a {problem.unit}'s Hessian is at most {_bend(problem):.6g}",
         f"so it changes the log-determinant by at most {c:.6g}",
     )
     if count > 1:
@@ -289,9 +304,11 @@ def _at(problem: Problem, ridge: float, share: float, count: int) -> Setting:
 def _curve(
     problem: Problem, scale: float, c: float, count: int = 1, one_sided: bool | None = None
 ) -> ObjectivePerturbation:
+    neighbours, mu = problem.budget.neighbours, problem.norm / scale
+    if problem.groups is not None:
+        return ObjectivePerturbation(mu, c, neighbours, count=count, persons=True)
     sided = is_margin(problem.loss) if one_sided is None else one_sided
-    neighbours = problem.budget.neighbours
-    return ObjectivePerturbation(problem.norm / scale, c, neighbours, sided, count)
+    return ObjectivePerturbation(mu, c, neighbours, sided, count)
 
 
 def prescribed_setting(problem: Problem, given: float | None, calibration: str) -> Setting:

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from reticent._checks import FloatArray
+from reticent.erm._groups import Groups
 from reticent.erm._passes import (
     Along,
     Curvature,
@@ -48,30 +49,40 @@ class Problem:
 
     loss: Loss
     set: Any
-    records: Records  # their weights are within [0, weight_bound]
+    table: Records  # with weights, if records have any
     budget: Budget
     precision: str
     clipped: ClipCounts
     by_entries: bool
     share: float = 1.0  # of the budget: of mu, or of epsilon without delta
-    weight_bound: float = 1.0
+    weight_bound: float = 1.0  # what the weights of one record, or of one person, add up to at most
+    groups: Groups | None = None  # whose records they are, where persons are protected
+
+    @property
+    def records(self) -> int:
+        return self.table.shape[0]
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.records.shape
+        return self.table.shape
 
     @property
     def count(self) -> int:
-        return self.records.shape[0]
+        """Number of those who are protected, records or persons: public, unlike that of a person's records."""
+        return self.records if self.groups is None else self.groups.count
+
+    @property
+    def unit(self) -> str:
+        return "record" if self.groups is None else "person"
 
     @property
     def dim(self) -> int:
-        return self.records.shape[1]
+        return self.table.shape[1]
 
     @property
     def A(self) -> Any:
         """All records in memory, clipped, for solvers that do not go by passes."""
-        return self.records.matrix()
+        return self.table.matrix()
 
     @property
     def y(self) -> Any:
@@ -81,12 +92,12 @@ class Problem:
 
     @property
     def weights(self) -> FloatArray | None:
-        return getattr(self.records, "weights", None)
+        return getattr(self.table, "weights", None)
 
     @property
     def _in_memory(self) -> InMemory:
-        assert isinstance(self.records, InMemory)
-        return self.records
+        assert isinstance(self.table, InMemory)
+        return self.table
 
     @functools.cached_property
     def scalar(self) -> Scalar:
@@ -142,7 +153,7 @@ class Problem:
     @property
     def rounding(self) -> float:
         """How far rounding alone can move the sums of two neighbouring data sets apart."""
-        return 2.0 * self.count * self.norm * self.records.units * UNIT
+        return 2.0 * self.count * self.norm * self.table.units * UNIT
 
     @property
     def sensitivity(self) -> float:
@@ -172,17 +183,17 @@ class Problem:
 
     def total_value(self, z: FloatArray) -> float:
         """The summed scalar loss, ridge left out."""
-        return float(summed(self.records.map(Values(self.scalar, z)))[0])
+        return float(summed(self.table.map(Values(self.scalar, z)))[0])
 
     def slope_along(self, z: FloatArray, dz: FloatArray) -> float:
-        return float(summed(self.records.map(Along(self.scalar, z, dz)))[0])
+        return float(summed(self.table.map(Along(self.scalar, z, dz)))[0])
 
     def gram(self, z: FloatArray, kind: Any = np.float64) -> FloatArray:
         """Second derivatives of the summed loss, ridge left out."""
-        return summed(self.records.map(Curvature(self.scalar, z, kind is np.float32)))
+        return summed(self.table.map(Curvature(self.scalar, z, kind is np.float32)))
 
     def gram_times(self, z: FloatArray, v: FloatArray) -> FloatArray:
-        return summed(self.records.map(CurvatureTimes(self.scalar, z, v)))
+        return summed(self.table.map(CurvatureTimes(self.scalar, z, v)))
 
     def bends(self, z: FloatArray) -> FloatArray:
         """Second derivatives of the scalar loss of every record."""
@@ -196,19 +207,19 @@ class Problem:
 
     def thinned(self, every: int) -> Problem:
         """Every so-many-th record; to begin a run with, never to end it."""
-        return replace(self, records=self.records.thinned(every))
+        return replace(self, table=self.table.thinned(every))
 
     def with_labels(self, y: FloatArray | Meaning) -> Problem:
         """The same records with other labels, or with labels that stand for something else."""
         if isinstance(y, Meaning):
-            return replace(self, records=self.records.meaning(y))
-        return replace(self, records=replace(self._in_memory, labels=y))
+            return replace(self, table=self.table.meaning(y))
+        return replace(self, table=replace(self._in_memory, labels=y))
 
     def gradient_sum(self, x: FloatArray, rows: Any = None) -> FloatArray:
         """The sum of all (or some) records' clipped gradients, without the ridge."""
         if not self.is_linear_model:
             return self._loop(x, rows)
-        table: Records = self.records
+        table: Records = self.table
         if rows is not None:
             whole = self._in_memory
             if not len(rows):
@@ -224,7 +235,7 @@ class Problem:
     def _loop(self, x: FloatArray, rows: Any) -> FloatArray:
         # A loss of the user's own: its Lipschitz constant is a claim, so every gradient is clipped.
         limit = door.limit_for(self.norm, self.dim)
-        picked = np.arange(self.count) if rows is None else rows
+        picked = np.arange(self.records) if rows is None else rows
         gradients = np.empty((len(picked), self.dim))
         for k, i in enumerate(picked):
             label = None if self.y is None else self.y[i]
@@ -241,7 +252,7 @@ class Problem:
         """A diagnostic: reads the records."""
         if not self.is_linear_model:
             return self.loss.mean_value(x, self.A, self.y)
-        total = summed(self.records.map(Values(self.scalar, x, weighted=False)))
+        total = summed(self.table.map(Values(self.scalar, x, weighted=False)))
         return float(total[0]) / self.count + 0.5 * self.loss.ridge * float(x @ x)
 
     def shaped(self, x: FloatArray) -> FloatArray:
@@ -263,6 +274,7 @@ class Problem:
             seeded=source.seeded,
             lattice=self.precision == "lattice",
             caveats=tuple(caveats),
+            unit=self.unit,
         )
         curves_and_counts = tuple((item.curve, item.count) for item in guarantee.releases)
         if calibration == "exact" and not _meets(curves_and_counts, self.budget):

@@ -18,6 +18,7 @@ import scipy.sparse as sp
 
 from reticent import _checks
 from reticent._checks import FloatArray
+from reticent.erm._groups import Groups
 from reticent.erm._passes import surveyed
 from reticent.erm._problem import Problem, label_range
 from reticent.losses import (
@@ -59,6 +60,8 @@ def read(
     by_entries: bool = False,
     weights: Any = None,
     weight_bound: float = 1.0,
+    groups: Any = None,
+    max_records: int | None = None,
 ) -> Problem:
     """Check everything and clip the records; nothing is spent and nothing is drawn."""
     if not isinstance(budget, Budget):
@@ -77,7 +80,7 @@ def read(
     prescribed.check(calibration)
     bound = _checks.number(weight_bound, "weight_bound", low=0.0, open_low=True)
     if isinstance(X, Records):
-        table, clipped = _checked_records(loss, X, y, weights, by_entries)
+        table, clipped = _checked_records(loss, X, y, by_entries)
     elif type(loss) in _PLAIN and not by_entries:
         table, clipped = _as_it_is(loss, X, y)  # type: ignore[arg-type]
     else:
@@ -87,14 +90,28 @@ def read(
         if isinstance(loss, GeneralizedLinear) and not by_entries:
             length = loss.feature_norm
         table = InMemory(A, labels, form=Form(length=length), fits=True)
-    if weights is not None:
-        table = replace(table, weights=_weights(weights, table.shape[0], bound))  # type: ignore[type-var]
     dim = table.shape[1]
     if set is not None and int(set.dim) != dim:
         raise ValueError(
             f"the set has dimension {set.dim} but the records have {dim} columns; "
             f"build the set with dim={dim}"
         )
+    factors = None if weights is None else _weights(weights, table.shape[0], bound)
+    persons = Groups.of(groups, table.shape[0], max_records)
+    if persons is not None:
+        if calibration != "exact":
+            raise ValueError(
+                f"groups need calibration='exact', got {calibration!r}: prescribed noise is for records"
+            )
+        factors = persons.factors if factors is None else factors * persons.factors
+        bound *= persons.most
+    if factors is not None:
+        if not isinstance(table, InMemory):
+            raise TypeError(
+                "records that do not lie in memory take no weights or groups here; leave them out, or read "
+                "the records into memory"
+            )
+        table = replace(table, weights=factors)
     problem = Problem(
         loss,
         WholeSpace(dim) if set is None else set,
@@ -104,6 +121,7 @@ def read(
         clipped,
         by_entries,
         weight_bound=bound,
+        groups=persons,
     )
     if problem.is_linear_model and not by_entries and table.form.norm(dim) > problem.feature_norm:
         raise ValueError(
@@ -125,18 +143,25 @@ def _as_it_is(loss: GeneralizedLinear, X: Any, y: Any) -> tuple[InMemory, ClipCo
 
 
 def _checked_records(
-    loss: Loss, X: Records, y: Any, weights: Any, by_entries: bool
+    loss: Loss, X: Records, y: Any, by_entries: bool
 ) -> tuple[Records, ClipCounts]:
     """Records in blocks are read once from end to end before anything is spent."""
-    if not isinstance(loss, GeneralizedLinear) or by_entries:
+    if not isinstance(loss, _PLAIN) or by_entries:
         raise TypeError(
-            f"records in blocks need a generalised linear loss and clipping by rows, got {loss!r}; "
-            "read them into memory"
+            f"records in blocks need a loss of labels and linear predictors and clipping by rows, got "
+            f"{loss!r}; read them into memory"
         )
-    if weights is not None or not (y is None or isinstance(y, Meaning)):
-        raise TypeError("records in blocks hold their labels and weights; leave y and weights out")
-    clipped = surveyed(X) if X.clipped is None else X.clipped
-    return X if y is None else X.meaning(y), ClipCounts(clipped, 0, X.shape[0])
+    clipped, beyond = surveyed(X) if X.clipped is None else X.clipped, 0
+    if isinstance(y, Meaning):
+        X = X.meaning(y)
+    elif y is not None:
+        if not isinstance(X, InMemory):
+            raise TypeError("records that do not lie in memory hold their labels; leave y out")
+        labels, beyond = loss._prepare_labels(y, X)
+        X = replace(X, labels=np.array(labels, dtype=np.float64))
+    if isinstance(X, InMemory) and (X.labels is None or len(X.labels) != X.shape[0]):
+        raise ValueError(f"y must hold one label for each of the {X.shape[0]} records")
+    return X, ClipCounts(clipped, beyond, X.shape[0])
 
 
 def _own(

@@ -111,8 +111,22 @@ def averaged_iterate(
     set : set or None
         Whose projection is compiled (balls, boxes, simplices, products, the whole space). None is a
         ball around 0 with a radius chosen by theory.
-    X, y, budget, seed, noise_precision, callback, progress
-        As in :func:`reticent.erm.gradient_descent`; sparse records are made dense.
+    X : array or CSR matrix
+        The records, one row each; sparse ones are made dense. They are clipped to the loss's
+        bounds.
+    y : array, optional
+        Their labels.
+    budget : Budget
+        What the release may cost; ``delta`` must be above 0.
+    seed : int, optional
+        Of the noise, for experiments; the guarantee says so. None is a cryptographic generator.
+    noise_precision : {"lattice", "float"}
+        Noise on a lattice leaks nothing through rounding; "float" is for simulations, and the
+        guarantee says so.
+    callback : callable, optional
+        Called with a :class:`reticent.trace.Moment` after each step; a true result stops the run.
+    progress : bool
+        Whether to show a progress line.
     average : {"last", "weighted", "uniform"}
         Which average of the iterates x_1, ..., x_T, T = n + 1. The last one moves by
         L / (alpha T), the weighted average by less than twice that, the uniform one by ln T times.

@@ -65,8 +65,18 @@ def exponential_mechanism(
     set : set or None
         Bounded. For the exact sampler a box or a Euclidean ball of dimension 1 or 2. None is a ball
         around 0 with a radius chosen by theory.
-    X, y, budget, seed, callback, progress
-        As in :func:`reticent.erm.gradient_descent`.
+    X : array or CSR matrix
+        The records, one row each; they are clipped to the loss's bounds.
+    y : array, optional
+        Their labels.
+    budget : Budget
+        What the release may cost.
+    seed : int, optional
+        Of the noise, for experiments; the guarantee says so. None is a cryptographic generator.
+    callback : callable, optional
+        Called with a :class:`reticent.trace.Moment` after each step; a true result stops the run.
+    progress : bool
+        Whether to show a progress line.
     version : {"auto", "plain", "regularized"}
         Plain: density exp(-k L), pure differential privacy. Regularised: exp(-k (L + (m/2)||x||^2)),
         Gaussian differential privacy, which needs ``delta > 0`` and a convex loss. "auto" is plain,

@@ -54,6 +54,12 @@ class Fit:
     def __str__(self) -> str:
         return f"{self.guarantee}\n{self.trace}"
 
+    def __repr__(self) -> str:
+        return f"<Fit: {self.trace.solver}, {self.point.size} numbers, {self.guarantee.summary}>"
+
+    def _repr_html_(self) -> str:
+        return f"{self.guarantee._repr_html_()}{self.trace._repr_html_()}"
+
     def __getstate__(self) -> dict[str, Any]:
         # A pause holds the generator; a pickled copy of it could be continued twice.
         return {**self.__dict__, "_pause": None}

@@ -61,6 +61,10 @@ def frank_wolfe(
     steps: int | None = None,
     radius: float | None = None,
     oracle: str = "auto",
+    weights: Any = None,
+    weight_bound: float = 1.0,
+    groups: Any = None,
+    max_records: int | None = None,
     record_loss: bool = False,
     seed: int | None = None,
     noise_precision: str = "lattice",
@@ -78,9 +82,11 @@ def frank_wolfe(
     set : set
         Bounded. An l1 ball or a simplex is the best case: the noise depends on the logarithm of
         the dimension only.
-    X, y
-        The records, an array or a CSR matrix, and their labels. Over an l1 ball or a simplex each
-        *entry* of a generalised linear loss's features is clipped to ``loss.feature_norm``.
+    X : array or CSR matrix
+        The records. Over an l1 ball or a simplex each *entry* of a generalised linear loss's
+        features is clipped to ``loss.feature_norm``.
+    y : array, optional
+        Their labels.
     budget : Budget or None
         None runs without privacy, and the guarantee says so.
     steps : int, optional
@@ -93,9 +99,28 @@ def frank_wolfe(
     oracle : {"auto", "vertices", "gradient"}
         Choose a vertex by noisy scores, or put noise on the gradient and ask the set. "auto"
         chooses vertices where the set lists at most 20,000 of them (or is an l1 ball).
-    record_loss, seed, noise_precision, callback, progress, resume
-        As in :func:`reticent.erm.gradient_descent`. Selections are exact whatever
-        ``noise_precision`` says.
+    weights : array, optional
+        A factor for each record's loss, clipped to [0, ``weight_bound``].
+    weight_bound : float
+        Public; noise is calibrated to it.
+    groups : array, optional
+        An id of its person for each record (whole numbers, text or bytes): then all records of one
+        person are protected together, and the number of persons is public.
+    max_records : int, optional
+        With ``groups``, a person's first so many records count in full and the others do not; by
+        default each of a person's m records has the weight 1/m.
+    record_loss : bool
+        Whether the trace holds the loss of every step: a diagnostic that reads private data.
+    seed : int, optional
+        Of the noise, for experiments; the guarantee says so. None is a cryptographic generator.
+    noise_precision : {"lattice", "float"}
+        Selections are exact whatever this says; it is for noise that is added to numbers.
+    callback : callable, optional
+        Called with a :class:`reticent.trace.Moment` after each step; a true result stops the run.
+    progress : bool
+        Whether to show a progress line.
+    resume : Fit or dict, optional
+        A run of the same call that was stopped, or its state; it was charged when it began.
     calibration : str
         ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
         reports the truth about that, too.
@@ -135,15 +160,20 @@ def frank_wolfe(
         plan = partial(_plan, steps=steps, radius=radius, oracle=oracle, record_loss=record_loss,
                        calibration=calibration)  # fmt: skip
     return solve(
-        NAME, plan, loss, set, X, y, budget=Budget(1.0, 0.5) if budget is None else budget,
+        NAME, plan, loss, set, X, y, budget=Budget(1.0, 0.01) if budget is None else budget,
         seed=seed, noise_precision=noise_precision, calibration=calibration, callback=callback,
-        progress=progress, resume=resume, by_entries=by_entries,
+        progress=progress, resume=resume, by_entries=by_entries, weights=weights,
+        weight_bound=weight_bound, groups=groups, max_records=max_records,
     )  # fmt: skip
 
 
 def _plan(problem: Problem, steps: Any, radius: Any, oracle: str, record_loss: bool,
           calibration: str) -> Plan:  # fmt: skip
     given = problem.set
+    if problem.weights is not None and not problem.is_linear_model:
+        raise ValueError(
+            f"weights and groups need a generalised linear loss, got {problem.loss!r}; leave them out"
+        )
     problem = _within(problem, radius)
     need_lipschitz(problem, NAME)
     count = None if steps is None else _checks.integer(steps, "steps", low=1)
@@ -243,7 +273,7 @@ def _default(problem: Problem, chooser: Oracle, is_free: bool) -> tuple[int, flo
     where the harm that T corners at random do is at most a share of what zero can lose.
     """
     full = float(problem.set.radius)
-    zero = problem.loss_at_zero
+    zero = problem.weight_bound * problem.loss_at_zero
     # of the mean loss along one corner; (2 size)^2 in the curvature is between opposite ones
     bend = _curvature(problem) / 4.0
     steps = np.unique(np.geomspace(1, MOST_STEPS, 80).astype(int))
@@ -283,10 +313,10 @@ def _path(steps: Any) -> Any:
 def _curvature(problem: Problem) -> float:
     """Frank-Wolfe's curvature constant of the mean loss, for records clipped either way."""
     if not problem.by_entries:
-        return float(problem.loss.curvature(problem.set))
+        return problem.weight_bound * float(problem.loss.curvature(problem.set))
     bound = problem.loss.feature_norm  # type: ignore[attr-defined]
     size = float(problem.set.norm_bound)
-    bend = problem.scalar_bounds[1]
+    bend = problem.scalar_bounds[1] * problem.weight_bound
     return float(bend * (2.0 * bound * size) ** 2 + problem.loss.ridge * (2.0 * size) ** 2)
 
 
@@ -307,6 +337,7 @@ def _steps(problem: Problem, chooser: Oracle) -> int:
 def _is_incremental(problem: Problem, chooser: Oracle) -> bool:
     return (
         sp.issparse(problem.A)
+        and problem.weights is None
         and isinstance(problem.loss, Squared)
         and isinstance(chooser, CornerOracle)
         and isinstance(problem.set, L1Ball)

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent import _checks, sums
+from reticent import _checks
 from reticent._checks import FloatArray
 from reticent.erm._problem import Problem, default_radius, reach
 from reticent.erm._reading import need_lipschitz, need_projection
@@ -31,7 +31,7 @@ from reticent.noise import Source, lattice
 from reticent.online import FollowTheRegularizedLeader
 from reticent.privacy import Guarantee
 from reticent.sets import L2Ball
-from reticent.sums import RunningTotal
+from reticent.sums import CorrelatedMechanism, Mechanism, TreeMechanism
 from reticent.sums.toeplitz_search import toeplitz
 from reticent.trace import Callback
 
@@ -70,8 +70,19 @@ def ftrl(
         A generalised linear loss with bounded gradients on the set.
     set : set or None
         With a projection; None is a ball around 0 with a radius chosen by theory.
-    X, y, budget, seed, noise_precision, progress
-        As in :func:`reticent.erm.gradient_descent`.
+    X : array or CSR matrix
+        The records, one row each; they are clipped to the loss's bounds.
+    y : array, optional
+        Their labels.
+    budget : Budget
+        What the whole run may cost.
+    seed : int, optional
+        Of the noise, for experiments; the guarantee says so. None is a cryptographic generator.
+    noise_precision : {"lattice", "float"}
+        Noise on a lattice leaks nothing through rounding; "float" is for simulations, and the
+        guarantee says so.
+    progress : bool
+        Whether to show a progress line.
     passes : int
         How often the whole data is gone through; ``passes * n`` steps in all.
     order : {"passes", "resample", "given"}
@@ -192,6 +203,17 @@ class _Pupil:
         self.weight = given or _regularizer(problem, self.norm * self.widened, steps)
         self.done, self.lost = 0, 0.0
 
+    @property
+    def revisited(self) -> Mechanism:
+        """The total that the learner would choose, where one record moves it further than once."""
+        problem = self.problem
+        kind = CorrelatedMechanism if problem.noise == "gaussian" else TreeMechanism
+        return kind(
+            problem.dim, len(self.visits), budget=problem.budget, norm=self.norm,
+            noise=problem.noise, noise_precision=problem.precision,
+            sensitivity=self.widened * problem.budget.sensitivity(self.norm),
+        )  # fmt: skip
+
     def begin(self, source: Source) -> Guarantee:
         problem = self.problem
         own = int(self.source.words(1)[0] >> np.uint64(1)) if self.seeded else None
@@ -199,9 +221,9 @@ class _Pupil:
             problem.set, problem.loss, budget=problem.budget, horizon=len(self.visits),
             lipschitz=self.norm, regularizer=self.weight, seed=own,
             noise_precision=problem.precision, calibration=self.calibration,
-            total=_revisited(self.widened, problem.noise) if self.most > 1 else "auto",
+            total=self.revisited if self.most > 1 else "auto",
         )  # fmt: skip
-        _check_room(self.learner, problem, self.room, self.overlap, self.most)
+        _check_room(self.learner.total.mechanism, problem, self.room, self.overlap, self.most)
         return _guarantee(self.learner, self.most, self.overlap)
 
     def step(self, run: Run, t: int) -> bool:
@@ -262,35 +284,6 @@ def overlap_of(visits: Any, count: int, steps: int, gaussian: bool) -> float:
     return math.sqrt(float(total.max() / lags[0]))
 
 
-class _Revisited(RunningTotal):
-    """A total to which one record contributes several times, and so moves it further than once."""
-
-    def __init__(self, *arguments: Any, overlap: float, **more: Any) -> None:
-        self.overlap = overlap
-        super().__init__(*arguments, **more)
-
-    def _reach(self) -> float:
-        return self.overlap * super()._reach()
-
-    def _arguments(self) -> dict[str, Any]:
-        return super()._arguments() | {"overlap": self.overlap}
-
-
-class RevisitedCorrelated(_Revisited, sums.Correlated):
-    """Correlated Gaussian noise."""
-
-
-class RevisitedTree(_Revisited, sums.Tree):
-    """A tree of Gamma noise."""
-
-
-def _revisited(overlap: float, noise: str) -> Any:
-    """What makes the total, of the kind that the learner would choose."""
-    if noise == "gaussian":
-        return partial(RevisitedCorrelated, overlap=overlap)
-    return partial(RevisitedTree, overlap=overlap, noise="gamma")
-
-
 def _regularizer(problem: Problem, norm: float, steps: int) -> float:
     """The weight that balances pull, movement and noise; see docs/algorithms/gradient-descent.md."""
     radius = reach(problem.set)
@@ -324,25 +317,21 @@ def _room(problem: Problem, overlap: float, steps: int) -> float:
 
 
 def _check_room(
-    learner: FollowTheRegularizedLeader, problem: Problem, room: float, overlap: float, most: int
+    mechanism: Mechanism, problem: Problem, room: float, overlap: float, most: int
 ) -> None:
-    """That the margins taken beforehand are enough for the total that was built."""
-    total = learner.total
-    if problem.precision == "float" or not isinstance(total, sums.RunningTotal):
+    """That the margins taken beforehand are enough for the noise that was described."""
+    if problem.precision == "float":
         return
-    step = float(total._noise.step)
-    needed = math.sqrt(problem.dim) * step / problem.norm
+    steps, sigma = mechanism.horizon or 1, mechanism.scale()
+    needed = math.sqrt(problem.dim) * mechanism.lattice_step(sigma, steps) / problem.norm
     if needed > room:
         raise _too_coarse(problem, needed, room)
-    if isinstance(total, sums.Correlated) and most > 1:
+    if isinstance(mechanism, CorrelatedMechanism) and most > 1:
         # rounding can move every innovation, and adds to each of a record's visits
-        steps = int(total.horizon or 1)
-        sigma, filter_ = total._scale(steps), total._parameters(steps)
-        slack = math.sqrt(problem.dim) * total._rounding(steps)
-        slack *= max(1.0, step / sigma * lattice.STEPS)
-        reach_ = total._reach() / sigma
-        cross = slack * filter_.absolute_sensitivity(steps) * (most - overlap)
-        needed = cross / (overlap * reach_ * filter_.squared_sensitivity(steps))
+        filter_ = mechanism.parameters
+        moved = mechanism.record_sensitivity / sigma
+        cross = mechanism.slack(sigma) * filter_.absolute_sensitivity(steps) * (most - overlap)
+        needed = cross / (overlap * moved * filter_.squared_sensitivity(steps))
         if needed > _MARGIN:
             raise _too_coarse(problem, needed, _MARGIN)
 

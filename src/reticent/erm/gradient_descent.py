@@ -74,6 +74,8 @@ def gradient_descent(
     start: Any = None,
     weights: Any = None,
     weight_bound: float = 1.0,
+    groups: Any = None,
+    max_records: int | None = None,
     record_loss: bool = False,
     seed: int | None = None,
     noise_precision: str = "lattice",
@@ -91,8 +93,10 @@ def gradient_descent(
     set : set or None
         With a projection. None is a ball around 0 whose radius follows from the number of records,
         the dimension and the budget; see docs/algorithms/gradient-descent.md.
-    X, y
-        The records, an array or a CSR matrix, and their labels.
+    X : array or CSR matrix
+        The records, one row each; they are clipped to the loss's bounds.
+    y : array, optional
+        Their labels.
     budget : Budget
         With ``delta > 0`` the noise is Gaussian, with ``delta = 0`` it is Gamma.
     steps : int, optional
@@ -108,9 +112,17 @@ def gradient_descent(
         needs ``reticent[accounting]`` and delta > 0.
     start : array, optional
         Where to begin; it must not depend on the records. By default the set's center.
-    weights, weight_bound
-        A factor for each record's loss, clipped to [0, weight_bound]; the bound is public. Generalised
-        linear losses only.
+    weights : array, optional
+        A factor for each record's loss, clipped to [0, ``weight_bound``]. Generalised linear losses
+        only.
+    weight_bound : float
+        Public; noise is calibrated to it.
+    groups : array, optional
+        An id of its person for each record (whole numbers, text or bytes): then all records of one
+        person are protected together, and the number of persons is public.
+    max_records : int, optional
+        With ``groups``, a person's first so many records count in full and the others do not; by
+        default each of a person's m records has the weight 1/m.
     record_loss : bool
         Whether to write the mean loss of each step into the trace's diagnostics, which is not
         private.
@@ -161,8 +173,8 @@ def gradient_descent(
         ),
         loss, set, X, y, budget=budget, seed=seed, noise_precision=noise_precision,
         calibration=calibration, callback=callback, progress=progress, resume=resume,
+        weights=weights, weight_bound=weight_bound, groups=groups, max_records=max_records,
         by_passes=sampling is None,
-        weights=weights, weight_bound=weight_bound,
     )  # fmt: skip
 
 
@@ -170,7 +182,7 @@ def _plan(problem: Problem, set: Any, steps: Any, step_size: Any, average: str, 
           start: Any, record_loss: bool, calibration: str) -> Plan:  # fmt: skip
     if problem.weights is not None and not problem.is_linear_model:
         raise ValueError(
-            f"weights need a generalised linear loss, got {problem.loss!r}; leave them out"
+            f"weights and groups need a generalised linear loss, got {problem.loss!r}; leave them out"
         )
     _checks.choice(average, "average", AVERAGES)
     if set is None:
@@ -243,6 +255,11 @@ def _rate(sampling: Any, problem: Problem) -> float | None:
     if sampling is None:
         return None
     rate = _checks.number(sampling, "sampling", low=0.0, high=1.0, open_low=True)
+    if problem.groups is not None:
+        raise ValueError(
+            "sampling takes records, and groups protect persons: nothing is proved for both together; "
+            "leave sampling out"
+        )
     if problem.noise == "gamma":
         raise ValueError(
             "sampling needs Gaussian noise and so delta > 0, got a budget with delta = 0; "

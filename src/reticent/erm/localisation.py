@@ -61,8 +61,24 @@ def localisation(
     set : set or None
         With an exact projection (a ball, a box, a simplex, a product of these). None is a ball
         around 0 with a radius chosen by theory.
-    X, y, budget, record_loss, seed, noise_precision, callback, progress
-        As in :func:`reticent.erm.gradient_descent`; the callback sees the second stage.
+    X : array or CSR matrix
+        The records, one row each; they are clipped to the loss's bounds.
+    y : array, optional
+        Their labels.
+    budget : Budget
+        What all releases together may cost. With ``delta > 0`` the noise is Gaussian, with ``delta
+        = 0`` it is Gamma.
+    record_loss : bool
+        Whether the trace holds the loss of every step: a diagnostic that reads private data.
+    seed : int, optional
+        Of the noise, for experiments; the guarantee says so. None is a cryptographic generator.
+    noise_precision : {"lattice", "float"}
+        Noise on a lattice leaks nothing through rounding; "float" is for simulations, and the
+        guarantee says so.
+    callback : callable, optional
+        Sees the steps of the second stage; a true result stops the run.
+    progress : bool
+        Whether to show a progress line.
     first_share : float
         Of the budget for the first stage: of mu squared, or of epsilon without delta.
     failure : float

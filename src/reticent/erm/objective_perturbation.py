@@ -54,6 +54,8 @@ def objective_perturbation(
     regularizer: float | None = None,
     weights: Any = None,
     weight_bound: float = 1.0,
+    groups: Any = None,
+    max_records: int | None = None,
     seed: int | None = None,
     noise_precision: str = "lattice",
     calibration: str = "exact",
@@ -71,8 +73,9 @@ def objective_perturbation(
         else a ball around 0 whose radius follows from the number of records, the dimension and the
         budget; a small ball needs less noise, since gradients are smaller on it.
     X : array, CSR matrix or records in blocks
-        The records. Records in blocks (`reticent.solve.blocks.Records`) hold their labels and weights.
-    y : array
+        The records, one row each; they are clipped to the loss's bounds. Records in blocks are those of
+        `reticent.solve.blocks`.
+    y : array, optional
         Their labels. Labels of shape (n, K), for losses of a margin, are K problems on the same
         records: the budget is for all of them together, and the point has one row for each. Of records
         in blocks: what their labels stand for, or a list of that for several problems.
@@ -82,12 +85,29 @@ def objective_perturbation(
         The weight of ``(1/2) ||x||^2`` that is added to the *summed* loss, beside the loss's own
         ridge. By default the minimiser of a bound on the excess risk; see
         docs/algorithms/objective-perturbation.md.
-    weights, weight_bound
-        A factor for each record's loss, clipped to [0, weight_bound]. The bound is public, and noise
-        is calibrated to it; a record with weight 0 is the null record.
-    seed, noise_precision, calibration, callback, progress
-        As in :func:`reticent.erm.gradient_descent`. The callback sees the final point only: what comes
-        before it is not private.
+    weights : array, optional
+        A factor for each record's loss, clipped to [0, ``weight_bound``]; a record with weight 0 is
+        the null record.
+    weight_bound : float
+        Public; noise is calibrated to it.
+    groups : array, optional
+        An id of its person for each record (whole numbers, text or bytes): then all records of one
+        person are protected together, and the number of persons is public.
+    max_records : int, optional
+        With ``groups``, a person's first so many records count in full and the others do not; by
+        default each of a person's m records has the weight 1/m.
+    seed : int, optional
+        Of the noise, for experiments; the guarantee says so. None is a cryptographic generator.
+    noise_precision : {"lattice", "float"}
+        Noise on a lattice leaks nothing through rounding; "float" is for simulations, and the
+        guarantee says so.
+    calibration : str
+        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
+        reports the truth about that, too.
+    callback : callable, optional
+        Sees the final point only: what comes before it is not private.
+    progress : bool
+        Whether to show a progress line.
 
     Returns
     -------
@@ -118,8 +138,8 @@ def objective_perturbation(
         partial(_plan, set=set, columns=columns, several=several, regularizer=regularizer,
                 calibration=calibration),
         loss, set, X, columns[0], budget=budget, seed=seed, noise_precision=noise_precision,
-        calibration=calibration, callback=callback, progress=progress, by_passes=True, weights=weights,
-        weight_bound=weight_bound,
+        calibration=calibration, callback=callback, progress=progress, weights=weights,
+        weight_bound=weight_bound, groups=groups, max_records=max_records, by_passes=True,
     )  # fmt: skip
 
 
@@ -191,7 +211,7 @@ def _columns(y: Any) -> tuple[list[Any], bool]:
 def _labels(problem: Problem, column: Any) -> FloatArray | Meaning:
     if isinstance(column, Meaning):
         return column
-    return records.signs(records.labels(column, problem.count))
+    return records.signs(records.labels(column, problem.records))
 
 
 def _check_loss(problem: Problem) -> None:

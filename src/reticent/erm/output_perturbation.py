@@ -56,8 +56,22 @@ def output_perturbation(
         A smooth generalised linear loss.
     set : set or None
         With a projection; None is a ball around 0 with a radius chosen by theory.
-    X, y, budget, seed, noise_precision, callback, progress
-        As in :func:`reticent.erm.objective_perturbation`.
+    X : array or CSR matrix
+        The records, one row each; they are clipped to the loss's bounds.
+    y : array, optional
+        Their labels.
+    budget : Budget
+        What all releases together may cost. With ``delta > 0`` the noise is Gaussian, with ``delta
+        = 0`` it is Gamma.
+    seed : int, optional
+        Of the noise, for experiments; the guarantee says so. None is a cryptographic generator.
+    noise_precision : {"lattice", "float"}
+        Noise on a lattice leaks nothing through rounding; "float" is for simulations, and the
+        guarantee says so.
+    callback : callable, optional
+        Sees the final point only: what comes before it is not private.
+    progress : bool
+        Whether to show a progress line.
     regularizer : float, optional
         The weight of ``(1/2) ||x||^2`` that is added to the *summed* loss, beside the loss's own
         ridge. By default the minimiser of the bound on the excess risk.

@@ -14,11 +14,13 @@ Everything after the release, the choice of the ridge included, is post-processi
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse as sp
 
 from reticent import _checks
 from reticent._checks import FloatArray
@@ -28,11 +30,12 @@ from reticent.erm._sums import UNIT, unfolded
 from reticent.erm.fit import Fit
 from reticent.erm.solver import Plan, Run, solve
 from reticent.losses import Squared
+from reticent.noise import door
 from reticent.privacy import Gaussian, Release, prescribed
 from reticent.sets import L2Ball, WholeSpace
 from reticent.solve.accelerated import accelerated, settled
 from reticent.solve.ball import in_eigenbasis
-from reticent.solve.blocks import summed
+from reticent.solve.blocks import Form, InMemory, summed
 from reticent.solve.region import Region
 from reticent.trace import Callback
 
@@ -54,6 +57,10 @@ def sufficient_statistics(
     budget: Any,
     method: str = "joint",
     regularizer: float | None = None,
+    weights: Any = None,
+    weight_bound: float = 1.0,
+    groups: Any = None,
+    max_records: int | None = None,
     seed: int | None = None,
     noise_precision: str = "lattice",
     calibration: str = "exact",
@@ -69,8 +76,10 @@ def sufficient_statistics(
         beyond them are clipped.
     set : set or None
         Where the decision must lie; None is the whole space. A set with a projection.
-    X, y
-        The records, an array or a CSR matrix, and their labels.
+    X : array or CSR matrix
+        The records, one row each; they are clipped to the loss's bounds.
+    y : array, optional
+        Their labels.
     budget : Budget
         With ``delta > 0`` the noise is Gaussian, with ``delta = 0`` it is Gamma (method "joint").
     method : {"joint", "adassp"}
@@ -80,8 +89,25 @@ def sufficient_statistics(
     calibration : str
         ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
         reports the truth about that, too.
-    seed, noise_precision, callback, progress
-        As in :func:`reticent.erm.gradient_descent`.
+    weights : array, optional
+        A factor for each record's loss, clipped to [0, ``weight_bound``].
+    weight_bound : float
+        Public; noise is calibrated to it.
+    groups : array, optional
+        An id of its person for each record (whole numbers, text or bytes): then all records of one
+        person are protected together, and the number of persons is public.
+    max_records : int, optional
+        With ``groups``, a person's first so many records count in full and the others do not; by
+        default each of a person's m records has the weight 1/m.
+    seed : int, optional
+        Of the noise, for experiments; the guarantee says so. None is a cryptographic generator.
+    noise_precision : {"lattice", "float"}
+        Noise on a lattice leaks nothing through rounding; "float" is for simulations, and the
+        guarantee says so.
+    callback : callable, optional
+        Called with a :class:`reticent.trace.Moment` after each step; a true result stops the run.
+    progress : bool
+        Whether to show a progress line.
 
     Returns
     -------
@@ -110,7 +136,8 @@ def sufficient_statistics(
         NAME,
         partial(_plan, method=method, regularizer=regularizer, calibration=calibration),
         loss, set, X, y, budget=budget, seed=seed, noise_precision=noise_precision,
-        calibration=calibration, callback=callback, progress=progress, by_passes=True,
+        calibration=calibration, callback=callback, progress=progress, weights=weights,
+        weight_bound=weight_bound, groups=groups, max_records=max_records, by_passes=True,
     )  # fmt: skip
 
 
@@ -124,6 +151,7 @@ def _plan(problem: Problem, method: str, regularizer: float | None, calibration:
     given = None if regularizer is None else _checks.number(regularizer, "regularizer", low=0.0)
     if not getattr(problem.set, "can_project", True):
         raise ValueError(f"{NAME} needs a set with a projection, and {problem.set!r} has none")
+    problem = _rooted(problem)
     if method == "adassp":
         return _adassp(problem, given, calibration)
     if calibration != "exact":
@@ -131,6 +159,26 @@ def _plan(problem: Problem, method: str, regularizer: float | None, calibration:
             f"calibration={calibration!r} is for method='adassp', got method={method!r}"
         )
     return _joint(problem, given)
+
+
+def _rooted(problem: Problem) -> Problem:
+    """The same problem without weights: their square roots are in the records and the labels."""
+    if problem.weights is None:
+        return problem
+    roots, size = np.sqrt(problem.weights), math.sqrt(problem.weight_bound)
+    # measured before they are scaled: a person's rows must be short each, not only together
+    if sp.issparse(problem.A):
+        A = problem.A.copy()
+        door.bounded_sparse_rows(A.indptr, problem.A.data, 1.0, problem.row_limit, A.data)
+        A = sp.csr_array(sp.diags_array(roots) @ A)
+    else:
+        A = np.empty(problem.A.shape)
+        door.bounded_rows(problem.A, 1.0, problem.row_limit, A)
+        A *= roots[:, None]
+    F, Y = _bounds(problem)
+    loss = replace(problem.loss, feature_norm=size * F, label_bounds=(-size * Y, size * Y))  # type: ignore[type-var]
+    table = InMemory(A, problem.y * roots, form=Form(length=size * F))
+    return replace(problem, table=table, loss=loss, weight_bound=1.0)
 
 
 # One release of both.
@@ -181,7 +229,7 @@ def _joint(problem: Problem, given: float | None) -> Plan:
     matrix, vector = _weights(problem)
     moved = joint_sensitivity(F, Y, matrix, vector, problem.budget.neighbours == "replace")
     moved *= 1.0 + 2.0**-48
-    moved += 2.0 * (problem.records.units + 4.0) * UNIT * n * (F * F / matrix + F * Y / vector)
+    moved += 2.0 * (problem.table.units + 4.0) * UNIT * n * (F * F / matrix + F * Y / vector)
     size = p * (p + 1) // 2 + p
     most = n * max(F * F / matrix, F * Y / vector) * 2.0
     scale = problem.noise_scale(moved, problem.level, size, most)
@@ -191,7 +239,7 @@ def _joint(problem: Problem, given: float | None) -> Plan:
     )  # fmt: skip
 
     def step(run: Run, t: int) -> bool:
-        V, u = unfolded(summed(problem.records.map(Products())))
+        V, u = unfolded(summed(problem.table.map(Products())))
         seen = run.noisy(np.concatenate([_fold(V) / matrix, u / vector]), scale)
         V, u = _unfold(seen[:-p], p) * matrix, seen[-p:] * vector
         spread = scale * (math.sqrt(size + 1.0) if problem.noise == "gamma" else 1.0)
@@ -271,7 +319,7 @@ def _adassp(problem: Problem, given: float | None, calibration: str) -> Plan:
     F, Y = _bounds(problem)
     p, n = problem.dim, problem.count
     replace = problem.budget.neighbours == "replace"
-    slack = 2.0 * (problem.records.units + 4.0) * UNIT * n
+    slack = 2.0 * (problem.table.units + 4.0) * UNIT * n
     # an eigenvalue in floating point is off by a few p units of the largest, which is n F^2
     moved = [
         F * F * (1.0 + slack + 64.0 * p * UNIT * n),
@@ -301,7 +349,7 @@ def _adassp(problem: Problem, given: float | None, calibration: str) -> Plan:
         caveats = formula.doubts(problem.budget.neighbours, _truth(problem, releases))
 
     def step(run: Run, t: int) -> bool:
-        V, u = unfolded(summed(problem.records.map(Products())))
+        V, u = unfolded(summed(problem.table.map(Products())))
         rows, columns = np.triu_indices(p)
         smallest = scipy.linalg.eigvalsh(V, subset_by_index=[0, 0])
         seen = [

@@ -23,7 +23,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from reticent.estimators import parameters
 from reticent.estimators.charged import Charged
-from reticent.losses.records import as_it_is, clip_labels, clip_rows
+from reticent.estimators.units import Units
+from reticent.losses.records import as_it_is, clip_labels
 from reticent.privacy import Guarantee
 from reticent.solve.blocks import Lazy, block_size, ends
 
@@ -41,7 +42,7 @@ _LABELS = 2**16
 class Face(Charged):
     """Base of the scikit-learn faces."""
 
-    _norm: float
+    _units: Units
     coef_: FloatArray
     intercept_: Any
     n_features_in_: int
@@ -66,7 +67,7 @@ class Face(Charged):
 
     def _clip(self, X: Any) -> Any:
         """As learnt: a feature vector beyond the norm is shortened when predicting too."""
-        return clip_rows(X, self._norm)[0]
+        return self._units.clipped(X)
 
     def _predictors(self, X: Any) -> FloatArray:
         check_is_fitted(self)
@@ -89,13 +90,6 @@ class Face(Charged):
         for start, stop in ends(*block_size(X)):
             rows = X[start:stop]
             yield sp.csr_array(rows, dtype=np.float64) if sp.issparse(rows) else _doubles(rows)
-
-    def _take_columns(self, X: Lazy) -> None:
-        """What `validate_data` notes of features, of a table that does not lie in memory."""
-        self.n_features_in_ = X.shape[1]
-        self.__dict__.pop("feature_names_in_", None)
-        if X.names is not None:
-            self.feature_names_in_ = np.array(X.names, dtype=object)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")
@@ -179,9 +173,9 @@ class Bounded:
     coef_: FloatArray
     intercept_: Any
 
-    def _to_unit(self, y: Any) -> tuple[FloatArray, int]:
-        """Labels in [-1, 1], and how many were clipped."""
-        low, high = self._bounds = parameters.CHECKS["label_bounds"](
+    def _to_unit(self, y: Any, found: tuple[float, float] | None = None) -> tuple[FloatArray, int]:
+        """Labels in [-1, 1], and how many were clipped; bounds that were found take the place of stated ones."""
+        low, high = self._bounds = found or parameters.CHECKS["label_bounds"](
             self.label_bounds,  # type: ignore[attr-defined]
             "label_bounds",
         )

@@ -20,6 +20,7 @@ from reticent import _checks
 from reticent.estimators import parameters
 from reticent.estimators.face import Face, FloatArray
 from reticent.estimators.stream import Plan, Stream
+from reticent.estimators.units import Units
 from reticent.losses import ClipCounts
 from reticent.privacy import Guarantee
 from reticent.state.files import check_kind
@@ -41,11 +42,16 @@ class _Past:
 class OnlineEstimator(Face):
     """Base of the scikit-learn faces; see `OnlineLogisticRegression` and `OnlineLinearRegression`."""
 
+    _norm: float
     _stream: Stream | None
     _past: _Past | None
     _weights: FloatArray
     n_samples_seen_: int
     guarantee_: Guarantee
+
+    @property
+    def _units(self) -> Units:  # type: ignore[override]
+        return Units(self._norm)
 
     # What a face provides
 

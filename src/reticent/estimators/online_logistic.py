@@ -92,7 +92,7 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
     >>> model.score(X, y) > 0.9
     True
     >>> print(model.guarantee_)
-    0.2368-GDP, so epsilon = 1 at delta = 1e-06; one record is blanked (zero-out), protected for ever; seeded...
+    epsilon = 1 at delta = 1e-6 (0.2368-GDP); one record is blanked (zero-out), protected for ever; seeded...
     """
 
     def __init__(

@@ -9,6 +9,7 @@ public; one that was read off the data would be a release of its own.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -16,10 +17,39 @@ from typing import Any
 import numpy as np
 
 from reticent import _checks
-from reticent.privacy import Budget
+from reticent.privacy import Budget, DefaultBoundWarning
 from reticent.privacy.budget import NEIGHBOURS
 
 Check = Callable[[Any, str], Any]
+PRIVATE = "private"
+FEATURE_NORM = 1.0
+LABEL_BOUNDS = (-1, 1)
+SCALER_BOUNDS = (-1.0, 1.0)
+"""The constructors' defaults. A parameter that *is* one of these objects was left at its default."""
+_REMEDIES = {
+    "feature_norm": "rows longer than 1 are shortened to it. State a norm that is known without looking "
+    "at the data (feature_norm=1.0 if rows are scaled already, say by DomainScaler)",
+    "bounds": "features beyond -1 and 1 are clipped to them. State what is known of each column, such as "
+    "bounds=([0, 0], [120, 1e5])",
+    "label_bounds": "labels beyond -1 and 1 are clipped to them, and predictions stay within. State what "
+    "is known, such as label_bounds=(0, 100)",
+}
+_said: set[str] = set()
+
+
+def warn_of_defaults(values: Mapping[str, Any]) -> None:
+    """Say once per process, without a look at the data, that a bound was left at its default."""
+    defaults = {"feature_norm": FEATURE_NORM, "label_bounds": LABEL_BOUNDS, "bounds": SCALER_BOUNDS}
+    for name, default in defaults.items():
+        if name in values and values[name] is default and name not in _said:
+            _said.add(name)
+            warnings.warn(
+                f"{name} was left at its default, {default}: {_REMEDIES[name]}, or find it with a share of "
+                f"the budget: {'PrivateScaler(bounds' if name == 'bounds' else name}={PRIVATE!r}"
+                f"{')' * (name == 'bounds')}. Said once per process",
+                DefaultBoundWarning,
+                stacklevel=5,
+            )
 
 
 def _positive(value: Any, name: str) -> float:
@@ -28,6 +58,10 @@ def _positive(value: Any, name: str) -> float:
 
 def _whole_or_none(value: Any, name: str) -> int | None:
     return None if value is None else _checks.integer(value, name, low=1)
+
+
+def _norm(value: Any, name: str) -> float | str:
+    return PRIVATE if isinstance(value, str) and value == PRIVATE else _positive(value, name)
 
 
 def _truth(value: Any, name: str) -> bool:
@@ -41,8 +75,8 @@ def _bounds(value: Any, name: str) -> tuple[float, float]:
         low, high = value
     except (TypeError, ValueError):
         raise ValueError(
-            f"{name} must be two numbers (low, high) that are known without looking at the data, "
-            f"got {value!r}"
+            f"{name} must be two numbers (low, high) that are known without looking at the data, or "
+            f"{PRIVATE!r} to find them with a share of the budget; got {value!r}"
         ) from None
     low, high = _checks.number(low, f"{name}[0]"), _checks.number(high, f"{name}[1]")
     if not low < high:
@@ -50,6 +84,10 @@ def _bounds(value: Any, name: str) -> tuple[float, float]:
     if not np.isfinite(high - low):
         raise ValueError(f"{name} must be no farther apart than a float can hold, got {value!r}")
     return low, high
+
+
+def _bounds_or_private(value: Any, name: str) -> tuple[float, float] | str:
+    return PRIVATE if isinstance(value, str) and value == PRIVATE else _bounds(value, name)
 
 
 def _labels(value: Any, name: str) -> Any:
@@ -100,6 +138,13 @@ CHECKS: Mapping[str, Check] = {
     "dimension": partial(_checks.integer, low=1),
     "seed": _seed,
 }
+
+
+OR_PRIVATE: Mapping[str, Check] = {
+    "feature_norm": _norm,
+    "label_bounds": _bounds_or_private,
+}
+"""The same where a bound may be found with a share of the budget."""
 
 
 def checked(values: Mapping[str, Any]) -> dict[str, Any]:

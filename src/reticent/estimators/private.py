@@ -12,44 +12,76 @@ makes ``(1 + t^2)(p + 1/t^2)`` least: the variance of the noise in a prediction,
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from reticent import _checks
 from reticent.erm import Fit
+from reticent.erm._groups import Groups
 from reticent.erm._passes import surveyed
 from reticent.estimators import parameters
+from reticent.estimators.beside import reserve
+from reticent.estimators.bounds import Search
 from reticent.estimators.face import PRECISIONS, ROOM, Face, FloatArray, with_details
+from reticent.estimators.units import Units
 from reticent.losses import ClipCounts
-from reticent.privacy import Budget, Guarantee
-from reticent.solve.blocks import Form, InMemory, Lazy, Records
+from reticent.losses.records import row_norms
+from reticent.noise import Source
+from reticent.privacy import Budget, Guarantee, Release, charge, uncharged, with_remarks
+from reticent.solve.blocks import Form, InMemory, Lazy
 
 NOISE_PRECISIONS = ("lattice", "float")
 DIAGNOSTICS = ("clipped_",)
+
+
+class NothingFound(ValueError):
+    """No bound stood out of the noise."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"no {name} could be found: no count stood out of the noise. The budget was spent; state "
+            f"{name}, raise epsilon, or bring more records"
+        )
 
 
 @dataclass(frozen=True)
 class Table:
     """Records as a solver gets them, and the public numbers that it is told."""
 
-    records: Records
+    rows: Any
     norm: float  # of a row, its constant feature included
     scaling: float  # the constant feature; 0 for no intercept
-    is_weighted: bool
+    weights: FloatArray | None
     weight_bound: float
     scaled: int  # how many rows were clipped
+    groups: Groups | None = None  # where persons are protected
+
+    @property
+    def public(self) -> int:
+        """Number of records, or of persons where these are protected."""
+        return self.count if self.groups is None else self.groups.count
+
+    @property
+    def unit(self) -> str:
+        return "record" if self.groups is None else "person"
+
+    @property
+    def weighting(self) -> dict[str, Any]:
+        """How records count, for a solver."""
+        return {"weights": self.weights, "weight_bound": self.weight_bound, "groups": self.groups}
 
     @property
     def count(self) -> int:
-        return self.records.shape[0]
+        return int(self.rows.shape[0])
 
     @property
     def columns(self) -> int:
-        return self.records.shape[1]
+        return int(self.rows.shape[1])
 
 
 class PrivateEstimator(Face):
@@ -59,14 +91,20 @@ class PrivateEstimator(Face):
     clipped_: ClipCounts
     solver_: str
     solver_reason_: str
-    _precisions = PRECISIONS
+
+    @property
+    def _precisions(self) -> list[Any]:  # type: ignore[override]
+        # counting how large features are is done in double precision
+        private = parameters.PRIVATE in (self.feature_norm, getattr(self, "label_bounds", None))  # type: ignore[attr-defined]
+        return PRECISIONS[:1] if private else PRECISIONS
 
     def _budget(self) -> Budget:
         """What the parameters ask for; all parameters are checked on the way."""
         values = parameters.checked(
             {name: getattr(self, name) for name in ("epsilon", "delta", "neighbours")}
         )
-        parameters.CHECKS["feature_norm"](self.feature_norm, "feature_norm")  # type: ignore[attr-defined]
+        parameters.OR_PRIVATE["feature_norm"](self.feature_norm, "feature_norm")  # type: ignore[attr-defined]
+        parameters.warn_of_defaults(vars(self))
         parameters.CHECKS["fit_intercept"](self.fit_intercept, "fit_intercept")  # type: ignore[attr-defined]
         _checks.choice(self.noise_precision, "noise_precision", NOISE_PRECISIONS)  # type: ignore[attr-defined]
         return Budget(values["epsilon"], values["delta"], values["neighbours"])
@@ -88,31 +126,51 @@ class PrivateEstimator(Face):
             return float(columns) ** -0.25
         return parameters.CHECKS["intercept_scaling"](given, "intercept_scaling")
 
-    def _table(
-        self, X: Any, y: Any, sample_weight: Any, factors: FloatArray | None, most: float
-    ) -> Table:
+    def _table(self, X: Any, sample_weight: Any, factors: FloatArray | None, most: float) -> Table:
         """Rows scaled to norm 1 with a constant beside them; ``factors`` are within [0, most]."""
-        self._norm = parameters.CHECKS["feature_norm"](self.feature_norm, "feature_norm")  # type: ignore[attr-defined]
-        t = self._scaling(X.shape[1])
-        if isinstance(X, Lazy):
-            if sample_weight is not None or factors is not None:
-                raise ValueError(
-                    "a table that does not lie in memory takes no weights; leave sample_weight and "
-                    "class_weight out, or read it into memory"
-                )
-            stored = X.records(y, Form(self._norm, 1.0, t), self._look_at)
-            norm, clipped = math.hypot(1.0, t) * ROOM, stored.clipped
-            assert clipped is not None
-            return Table(stored, norm, t, False, 1.0, clipped)
+        t = self._constant(X.shape[1])
         weights, bound = self._weights(sample_weight, X.shape[0], factors, most)
-        form = Form(self._norm, 1.0, t)
-        scaled = surveyed(InMemory(X, form=form))
-        records = InMemory(X, y, weights, form, clipped=scaled)
-        return Table(records, math.hypot(1.0, t) * ROOM, t, weights is not None, bound, scaled)
+        form = Form(self._units.norm, 1.0, t)
+        rows = InMemory(self._units.scaled(X), form=form)
+        scaled = surveyed(rows)
+        rows = replace(rows, clipped=scaled)
+        return Table(rows, self._row_norm(t), t, weights, bound, scaled)
+
+    def _lazy_table(self, X: Lazy, y: Any, sample_weight: Any, groups: Any) -> Table:
+        """The same of records that do not lie in memory, with their labels."""
+        weighted = (sample_weight, getattr(self, "class_weight", None), groups)
+        if any(given is not None for given in weighted):
+            raise ValueError(
+                "a table that does not lie in memory takes no sample_weight, class_weight or groups; leave "
+                "them out, or read it into memory"
+            )
+        asked = (self.feature_norm, getattr(self, "label_bounds", None))  # type: ignore[attr-defined]
+        if any(isinstance(one, str) for one in asked):
+            raise ValueError(
+                "private bounds are not found for a table that does not lie in memory; state feature_norm "
+                "and label_bounds"
+            )
+        self.n_features_in_ = X.shape[1]
+        self.__dict__.pop("feature_names_in_", None)
+        if X.names is not None:
+            self.feature_names_in_ = np.array(X.names, dtype=object)
+        self._set_units(None, None, None, Source(0))
+        t = self._constant(X.shape[1])
+        rows = X.records(y, Form(self._units.norm, 1.0, t), self._look_at)
+        assert rows.clipped is not None
+        return Table(rows, self._row_norm(t), t, None, 1.0, rows.clipped)
 
     def _look_at(self, y: Any, start: int) -> float:
         """Refuse labels that cannot be used, from number ``start`` on; how many are beyond their bounds."""
         raise NotImplementedError
+
+    def _constant(self, columns: int) -> float:
+        """The constant feature beside so many others; 0 for none."""
+        return self._scaling(columns)
+
+    def _row_norm(self, constant: float) -> float:
+        """Of a row of norm 1 with its constant feature."""
+        return math.hypot(1.0, constant) * ROOM
 
     def _weights(
         self, sample_weight: Any, count: int, factors: FloatArray | None, most: float
@@ -128,19 +186,101 @@ class PrivateEstimator(Face):
 
     def _facts(self, table: Table) -> tuple[str, ...]:
         """Lines for the guarantee."""
-        lines = [f"features clipped to norm {self._norm:g}, then divided by it"]
+        lines = [f"features clipped to norm {self._units.norm:g}, then divided by it"]
+        if self._units.scale is not None:
+            lines[0] = f"each feature clipped to an interval that was found; {lines[0]}"
         if table.scaling:
             lines[0] += f"; intercept from a constant feature {table.scaling:.4g}"
-        if table.is_weighted:
+        if table.weights is not None:
             lines.append(
                 f"records weighted, weights within [0, {table.weight_bound:g}]; the null record has "
                 "weight 0"
             )
+        if table.groups is not None:
+            lines.append(table.groups.words)
         return tuple(lines)
 
-    def _publish(self, fit: Fit, table: Table) -> FloatArray:
+    def _search(self, budget: Budget, count: int, columns: int, share: float) -> Search | None:
+        """How bounds of the features will be found; None where they are stated."""
+        if self.feature_norm != parameters.PRIVATE:  # type: ignore[attr-defined]
+            return None
+        return Search.of(
+            budget, count, columns, rows=True, share=share,
+            precision=self.noise_precision,  # type: ignore[attr-defined]
+        )  # fmt: skip
+
+    def _set_units(self, X: Any, counts: Any, search: Search | None, source: Source) -> None:
+        """Of the features: as stated, or as found."""
+        if search is None:
+            self._units = Units(
+                parameters.OR_PRIVATE["feature_norm"](self.feature_norm, "feature_norm")  # type: ignore[attr-defined]
+            )
+            return
+        units = Units(1.0)
+        if search.columns:
+            units = Units.of(search.intervals(X, counts, source), 1.0, sp.issparse(X))
+        norm = search.norm(self._sizes(units.scaled(X)), counts, source)
+        if norm is None:
+            raise NothingFound("feature_norm")
+        self._units = replace(units, norm=norm)
+
+    def _sizes(self, X: Any) -> FloatArray:
+        """What is bounded of every row."""
+        return row_norms(X)
+
+    def _reserve(
+        self,
+        beside: list[Release],
+        common: dict[str, Any],
+        X: Any,
+        weighted: bool,
+        most: float,
+        labels: Any,
+        groups: Groups | None,
+    ) -> Guarantee:
+        """Charge the fit and what is released beside it; the fit's budget is what is left then."""
+        budget: Budget = common["budget"]
+        t = self._constant(X.shape[1])
+        # of the same kind, for a solver may go another way with a sparse matrix
+        blank = (sp.csr_array if sp.issparse(X) else np.zeros)((X.shape[0], X.shape[1] + (t > 0.0)))
+        weights = np.zeros(X.shape[0]) if weighted else None
+        table = Table(blank, self._row_norm(t), t, weights, most, 0, groups)
+
+        def rehearse(rest: Budget) -> Fit:
+            quiet = {**common, "budget": rest, "seed": 0, "progress": False}
+            return self._solve(table, labels, quiet)  # type: ignore[attr-defined, no-any-return]
+
+        rest, whole = reserve(budget, beside, rehearse)
+        common["budget"] = rest
+        whole = with_remarks(replace(whole, seeded=common["seed"] is not None))
+        charge(whole, f"{type(self).__name__} with {beside[0].mechanism}")
+        return whole
+
+    def _beside_source(self, common: dict[str, Any]) -> Source:
+        """Where the noise of what is released beside the fit comes from, apart from the fit's own."""
+        seed = common["seed"]
+        if seed is None:
+            return Source()
+        return Source(int(np.random.SeedSequence([seed, 1]).generate_state(1)[0]))
+
+    @staticmethod
+    def _paid(whole: Guarantee | None, solve: Callable[[], Fit]) -> Fit:
+        """The fit; free of charge where it was paid for with the rest."""
+        return solve() if whole is None else uncharged(solve)
+
+    def _publish(self, fit: Fit, table: Table, whole: Guarantee | None = None) -> FloatArray:
         """Everything but the coefficients; returns one row of weights for each output."""
-        self.guarantee_ = with_details(fit.guarantee, self._facts(table))
+        if whole is not None:
+            costs = [[release.curve for release in g.releases] for g in (whole, fit.guarantee)]
+            if costs[0][-len(costs[1]) :] != costs[1]:
+                raise RuntimeError(
+                    "the fit cost something else than its rehearsal; this is a bug in reticent"
+                )
+        made = with_details(fit.guarantee, self._facts(table))
+        if whole is not None:
+            beside = whole.releases[: -len(made.releases)]
+            made = replace(whole, releases=beside + made.releases)
+        self.guarantee_ = made
         self.settings_ = dict(fit.trace.settings)
         return np.atleast_2d(np.asarray(fit.point))
 
@@ -148,8 +288,8 @@ class PrivateEstimator(Face):
         """In the units of the features as they came."""
         columns = self.n_features_in_
         if not table.scaling:
-            return weights / self._norm, np.zeros(len(weights))
-        return weights[:, :columns] / self._norm, weights[:, columns] * table.scaling
+            return self._units.back(weights, np.zeros(len(weights)))
+        return self._units.back(weights[:, :columns], weights[:, columns] * table.scaling)
 
     def release(self) -> Self:
         """A copy with only what the guarantee covers: what may leave the machine."""
@@ -172,9 +312,7 @@ def class_factors(value: Any, classes: Any, numbers: Any) -> tuple[FloatArray | 
         return None, 1.0
     if not isinstance(value, Mapping):
         raise ValueError(
-            f"class_weight must be None or a dict of weights by class, got {value!r}; 'balanced' "
-            "would read how many records of each class there are, which nothing protects: state "
-            "the weights, or count the classes privately"
+            f"class_weight must be None, 'balanced' or a dict of weights by class, got {value!r}"
         )
     known = list(classes.tolist())
     for name in value:

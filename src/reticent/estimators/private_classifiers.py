@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -20,12 +21,15 @@ from scipy.special import expit
 from sklearn.base import ClassifierMixin
 
 from reticent import _checks, erm
+from reticent.erm._groups import Groups
 from reticent.estimators import parameters
-from reticent.estimators.face import LEAK, Classes, FloatArray, shares
+from reticent.estimators.bounds import SHARE, counted
+from reticent.estimators.class_counts import ClassCounts
+from reticent.estimators.face import LEAK, ROOM, Classes, FloatArray, shares
 from reticent.estimators.private import PrivateEstimator, Table, class_factors
 from reticent.losses import CappedLogistic, ClipCounts, Logistic, SmoothHinge
-from reticent.privacy import PrivacyLeakWarning, remarked
-from reticent.solve.blocks import IsClass, Lazy
+from reticent.privacy import Budget, Guarantee, PrivacyLeakWarning, remarked, with_remarks
+from reticent.solve.blocks import Form, InMemory, IsClass, Lazy
 
 OBJECTIVE = "objective-perturbation"
 _OTHERS: dict[str, Callable[..., erm.Fit]] = {
@@ -42,7 +46,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         """The loss for objective perturbation; the plain one for other solvers."""
         raise NotImplementedError
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Learn from a table. Each call is a release of its own and spends the whole budget.
 
         Parameters
@@ -53,63 +57,107 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
             Their labels.
         sample_weight : array, optional
             Clipped to [0, ``weight_bound``].
+        groups : array, optional
+            An id of its person for each record (whole numbers, text or bytes). All records of one person
+            are then protected together, and the number of persons is public.
         """
         with self._all_or_nothing():
             declared = parameters.CHECKS["classes"](self.classes, "classes")  # type: ignore[attr-defined]
-            if isinstance(X, Lazy):
-                self._take_columns(X)
-                numbers: Any = np.zeros(0, dtype=np.int64)
-                self._set_classes(y.distinct() if declared is None else declared)
-            else:
+            lazy = isinstance(X, Lazy)
+            if not lazy:
                 X, y = self._checked(X, y, reset=True)
-                self._set_classes(y if declared is None else declared)
-                numbers = self._numbers(y)  # refuses labels that are not among them
+            read = y.distinct() if lazy and declared is None else y
+            self._set_classes(read if declared is None else declared)
             if declared is None:
                 warnings.warn(LEAK, PrivacyLeakWarning, stacklevel=2)
-            factors, most = class_factors(self.class_weight, self.classes_, numbers)  # type: ignore[attr-defined]
-            common = self._common()
-            table = self._table(X, y, sample_weight, factors, most)
             with remarked(*((LEAK,) if declared is None else ())):
-                fit = self._solve(table, common)
-            weights = self._publish(fit, table)
+                if lazy:
+                    common, whole = self._common(), None
+                    table = self._lazy_table(X, y, sample_weight, groups)
+                    fit = self._solve(table, None, common)
+                else:
+                    fit, table, whole = self._fit_beside(X, self._numbers(y), sample_weight, groups)
+            weights = self._publish(fit, table, whole)
             self.coef_, self.intercept_ = self._coefficients(weights, table)
             self.clipped_ = ClipCounts(table.scaled, 0, table.count)
             return self
 
-    def _look_at(self, y: Any, start: int) -> float:
-        self._places(y, start)
-        return 0.0
+    def _fit_beside(
+        self, X: Any, numbers: Any, sample_weight: Any, groups: Any
+    ) -> tuple[erm.Fit, Table, Guarantee | None]:
+        """The fit, after bounds and counts of classes that were asked for are found."""
+        common = self._common()
+        budget: Budget = common["budget"]
+        given, bound = self._weights(sample_weight, X.shape[0], None, 1.0)
+        persons = Groups.of(groups, X.shape[0], self.max_records)  # type: ignore[attr-defined]
+        count = X.shape[0] if persons is None else persons.count
+        shares = counted(given, persons)
+        search = self._search(budget, count, X.shape[1], SHARE)
+        balanced = self.class_weight == "balanced"  # type: ignore[attr-defined]
+        counts = ClassCounts.of(budget, len(self.classes_), self.noise_precision)  # type: ignore[attr-defined]
+        factors, most = None, 1.0
+        if not balanced:
+            factors, most = class_factors(self.class_weight, self.classes_, numbers)  # type: ignore[attr-defined]
+        beside = [*(search.releases if search else ()), *([counts.release] if balanced else ())]
+        whole = None
+        if beside:
+            weighted = balanced or given is not None or factors is not None
+            blank = np.zeros(X.shape[0], np.int64)
+            whole = self._reserve(beside, common, X, weighted, bound * most, blank, persons)
+        source = self._beside_source(common)
+        if balanced:
+            factors = counts.factors(numbers, shares, source)[numbers]
+        self._set_units(X, shares, search, source)
+        table = replace(self._table(X, sample_weight, factors, most), groups=persons)
+        fit = self._paid(whole, lambda: self._solve(table, numbers, common))
+        if whole is not None:
+            whole = with_remarks(whole)
+        return fit, table, whole
 
-    def _solve(self, table: Table, common: dict[str, Any]) -> erm.Fit:
+    def _solve(self, table: Table, numbers: Any, common: dict[str, Any]) -> erm.Fit:
         asked = _checks.choice(self.solver, "solver", SOLVERS)  # type: ignore[attr-defined]
         count = len(self.classes_)
-        common["weight_bound"] = table.weight_bound
         self.solver_ = OBJECTIVE if asked == "auto" else asked
         self.solver_reason_ = "asked for"
         if asked == "auto":
             noise = "Gamma" if common["budget"].delta == 0.0 else "Gaussian"
             self.solver_reason_ = (
-                f"a smooth loss of a margin with {table.count} records and {table.columns} columns: one "
+                f"a smooth loss of a margin with {table.public} {table.unit}s and {table.columns} columns: one "
                 f"{noise} linear term for each classifier, whose noise does not grow with the number "
                 "of steps"
             )
+        rows, names = table.rows, self.classes_
+        if numbers is not None:
+            rows, names = _labelled(rows, numbers, table.norm), np.arange(count)
         if self.solver_ == OBJECTIVE:
-            one = IsClass(self.classes_[1])
+            all_classes = [IsClass(name) for name in names]
             return erm.objective_perturbation(
-                self._loss(table.norm, plain=False), None, table.records,
-                [IsClass(name) for name in self.classes_] if count > 2 else one,
-                regularizer=self.regularizer, **common,  # type: ignore[attr-defined]
+                self._loss(table.norm, plain=False), None, rows,
+                all_classes if count > 2 else all_classes[1],
+                regularizer=self.regularizer, **table.weighting, **common,  # type: ignore[attr-defined]
             )  # fmt: skip
-        weighted = table.is_weighted and asked != "gradient-descent"
+        weighted = not (table.weights is None and table.groups is None)
+        weighted = weighted and asked != "gradient-descent"
         if count > 2 or weighted or self.regularizer is not None:  # type: ignore[attr-defined]
             raise ValueError(
                 f"solver={asked!r} takes two classes and no regularizer, and only "
-                f"'gradient-descent' of the others takes weights; use solver={OBJECTIVE!r}"
+                f"'gradient-descent' of the others takes weights or groups; use solver={OBJECTIVE!r}"
             )
-        if not table.is_weighted:
-            common.pop("weight_bound")
+        if asked == "gradient-descent":
+            common |= table.weighting
         loss = self._loss(table.norm, plain=True)
-        return _OTHERS[asked](loss, None, table.records, IsClass(self.classes_[1]), **common)
+        return _OTHERS[asked](loss, None, rows, IsClass(names[1]), **common)
+
+    def _look_at(self, y: Any, start: int) -> float:
+        self._places(y, start)
+        return 0.0
+
+
+def _labelled(rows: Any, numbers: Any, norm: float) -> InMemory:
+    """Records with the numbers of their classes; rows that only stand for some may be an array."""
+    if not isinstance(rows, InMemory):
+        rows = InMemory(rows, form=Form(length=norm / ROOM))
+    return replace(rows, labels=numbers)
 
 
 class PrivateLogisticRegression(PrivateClassifier):
@@ -119,10 +167,11 @@ class PrivateLogisticRegression(PrivateClassifier):
     ----------
     epsilon, delta, neighbours
         The budget; ``delta=0`` asks for pure privacy. See `reticent.Budget`.
-    feature_norm : float
+    feature_norm : float or "private"
         Feature vectors longer than this (Euclidean norm) are scaled down to it, when learning and
         when predicting. Scale features by what is known of them (`DomainScaler`), not by what they
-        turned out to be.
+        turned out to be. "private" finds an interval of each column and the norm of rows scaled by
+        them with a share of the budget, a tenth where records are many.
     classes : list, optional
         All labels there can be. Without it they are read off the data, with a
         `reticent.PrivacyLeakWarning` and a caveat in ``guarantee_``.
@@ -141,11 +190,15 @@ class PrivateLogisticRegression(PrivateClassifier):
         features and the budget.
     solver : {"auto", "objective-perturbation", "gradient-descent", "output-perturbation"}
         ``solver_`` says which one "auto" took, and ``solver_reason_`` why.
-    class_weight : dict, optional
-        Weights by class, 1 where a class is not named. They are public; "balanced" would read
-        private counts and is refused.
+    class_weight : dict or "balanced", optional
+        Weights by class, 1 where a class is not named; they are public. "balanced" counts the classes
+        with noise, out of the same budget, and gives each record the count of the rarest class over
+        that of its own.
     weight_bound : float
         What ``sample_weight`` is clipped to, from above; noise is proportional to it.
+    max_records : int, optional
+        How many of a person's records count, the first ones, where ``fit`` is given ``groups``; by
+        default each of a person's m records has the weight 1/m.
     noise_precision : {"lattice", "float"}
         "float" is for simulations.
     verbose : int
@@ -187,7 +240,7 @@ class PrivateLogisticRegression(PrivateClassifier):
         delta: float = 1e-6,
         *,
         neighbours: str = "zero-out",
-        feature_norm: float = 1.0,
+        feature_norm: float | str = parameters.FEATURE_NORM,
         classes: Any = None,
         fit_intercept: bool = True,
         intercept_scaling: float | None = None,
@@ -196,6 +249,7 @@ class PrivateLogisticRegression(PrivateClassifier):
         solver: str = "auto",
         class_weight: Any = None,
         weight_bound: float = 1.0,
+        max_records: int | None = None,
         noise_precision: str = "lattice",
         verbose: int = 0,
         random_state: Any = None,
@@ -212,6 +266,7 @@ class PrivateLogisticRegression(PrivateClassifier):
         self.solver = solver
         self.class_weight = class_weight
         self.weight_bound = weight_bound
+        self.max_records = max_records
         self.noise_precision = noise_precision
         self.verbose = verbose
         self.random_state = random_state
@@ -243,7 +298,7 @@ class PrivateLinearSVC(PrivateClassifier):
         The hinge's kink is a parabola over margins from 1 - width to 1: noise needs a smooth loss.
     epsilon, delta, neighbours, feature_norm, classes, fit_intercept, intercept_scaling, regularizer
         As in `PrivateLogisticRegression`, as are ``solver``, ``class_weight``, ``weight_bound``,
-        ``noise_precision``, ``verbose`` and ``random_state``.
+        ``max_records``, ``noise_precision``, ``verbose`` and ``random_state``.
 
     Attributes
     ----------
@@ -267,7 +322,7 @@ class PrivateLinearSVC(PrivateClassifier):
         delta: float = 1e-6,
         *,
         neighbours: str = "zero-out",
-        feature_norm: float = 1.0,
+        feature_norm: float | str = parameters.FEATURE_NORM,
         classes: Any = None,
         fit_intercept: bool = True,
         intercept_scaling: float | None = None,
@@ -276,6 +331,7 @@ class PrivateLinearSVC(PrivateClassifier):
         solver: str = "auto",
         class_weight: Any = None,
         weight_bound: float = 1.0,
+        max_records: int | None = None,
         noise_precision: str = "lattice",
         verbose: int = 0,
         random_state: Any = None,
@@ -292,6 +348,7 @@ class PrivateLinearSVC(PrivateClassifier):
         self.solver = solver
         self.class_weight = class_weight
         self.weight_bound = weight_bound
+        self.max_records = max_records
         self.noise_precision = noise_precision
         self.verbose = verbose
         self.random_state = random_state

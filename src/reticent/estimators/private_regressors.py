@@ -22,11 +22,14 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d
 
 from reticent import _checks, erm
+from reticent.erm._groups import Groups
 from reticent.estimators import parameters
+from reticent.estimators.bounds import SHARE, Search, counted
 from reticent.estimators.face import Bounded, FloatArray
-from reticent.estimators.private import PrivateEstimator, Table
+from reticent.estimators.private import NothingFound, PrivateEstimator, Table
+from reticent.estimators.units import clip_entries
 from reticent.losses import ClipCounts, Huber, Squared
-from reticent.privacy import Budget
+from reticent.privacy import Budget, Guarantee
 from reticent.sets import L1Ball
 from reticent.solve.blocks import Form, InMemory, Lazy, Within
 
@@ -41,7 +44,7 @@ _MOST_COLUMNS = 2000
 class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
     """What the two regressors share."""
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Learn from a table. Each call is a release of its own and spends the whole budget.
 
         Parameters
@@ -52,33 +55,62 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
             Their labels.
         sample_weight : array, optional
             Clipped to [0, ``weight_bound``].
+        groups : array, optional
+            An id of its person for each record (whole numbers, text or bytes). All records of one person
+            are then protected together, and the number of persons is public.
         """
         with self._all_or_nothing():
-            meaning = self._meaning()
-            common = self._common()
             if isinstance(X, Lazy):
-                self._take_columns(X)
-                table = self._table(X, y, sample_weight, None, 1.0)
-                beyond = int(table.records.beyond)  # type: ignore[attr-defined]
-            else:
-                X, y = self._features(X, y, reset=True, numeric=True)
-                y = column_or_1d(y, warn=True)
-                beyond = int(self._look_at(y, 0))
-                table = self._table(X, y, sample_weight, None, 1.0)
-            fit = self._solve(replace(table, records=table.records.meaning(meaning)), common)
-            weights = self._publish(fit, table)
-            coefficients, intercepts = self._coefficients(weights, table)
-            self._set_line(coefficients[0], intercepts[0])
-            self.clipped_ = ClipCounts(table.scaled, beyond, table.count)
+                return self._fit_lazy(X, y, sample_weight, groups)
+            X, y = self._features(X, y, reset=True, numeric=True)
+            y = np.asarray(column_or_1d(y, warn=True), dtype=np.float64)
+            common = self._common()
+            given, bound = self._weights(sample_weight, X.shape[0], None, 1.0)
+            persons = Groups.of(groups, X.shape[0], self.max_records)  # type: ignore[attr-defined]
+            count = X.shape[0] if persons is None else persons.count
+            counts = counted(given, persons)
+            asked = parameters.OR_PRIVATE["label_bounds"](self.label_bounds, "label_bounds")  # type: ignore[attr-defined]
+            both = asked == parameters.PRIVATE == self.feature_norm  # type: ignore[attr-defined]
+            search = self._search(
+                common["budget"], count, X.shape[1], SHARE * (2.0 / 3.0 if both else 1.0)
+            )
+            of_labels = None
+            if asked == parameters.PRIVATE:
+                of_labels = Search.of(
+                    common["budget"], count, 1, share=SHARE * (1.0 / 3.0 if both else 1.0),
+                    precision=self.noise_precision,  # type: ignore[attr-defined]
+                )  # fmt: skip
+            beside = [item for made in (of_labels, search) if made for item in made.releases]
+            whole, found = None, None
+            if beside:
+                blank = np.zeros(X.shape[0])
+                whole = self._reserve(beside, common, X, given is not None, bound, blank, persons)
+            source = self._beside_source(common)
+            if of_labels is not None:
+                known = of_labels.intervals(y[:, None], counts, source)
+                found = (float(known.low[0]), float(known.high[0]))
+                if not found[0] < found[1]:
+                    raise NothingFound("label_bounds")
+            self._set_units(X, counts, search, source)
+            labels, beyond = self._to_unit(y, found)
+            table = replace(self._table(X, sample_weight, None, 1.0), groups=persons)
+            fit = self._paid(whole, lambda: self._solve(table, labels, common))
+            self._finish(fit, table, beyond, whole)
             return self
 
-    def _meaning(self) -> Within:
-        """What labels stand for."""
-        low, high = self._bounds = parameters.CHECKS["label_bounds"](
-            self.label_bounds,  # type: ignore[attr-defined]
-            "label_bounds",
-        )
-        return Within(low, high)
+    def _fit_lazy(self, X: Lazy, y: Any, sample_weight: Any, groups: Any) -> Self:
+        common = self._common()
+        self._to_unit([])
+        table = self._lazy_table(X, y, sample_weight, groups)
+        fit = self._solve(table, Within(*self._bounds), common)
+        self._finish(fit, table, int(table.rows.beyond), None)
+        return self
+
+    def _finish(self, fit: erm.Fit, table: Table, beyond: int, whole: Guarantee | None) -> None:
+        weights = self._publish(fit, table, whole)
+        coefficients, intercepts = self._coefficients(weights, table)
+        self._set_line(coefficients[0], intercepts[0])
+        self.clipped_ = ClipCounts(table.scaled, beyond, table.count)
 
     def _look_at(self, y: Any, start: int) -> float:
         if y.dtype.kind not in "iufb" or not np.isfinite(y).all():
@@ -89,24 +121,31 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
         low, high = self._bounds
         return float(np.count_nonzero(y < low) + np.count_nonzero(y > high))
 
-    def _solve(self, table: Table, common: dict[str, Any]) -> erm.Fit:
+    def _solve(self, table: Table, labels: Any, common: dict[str, Any]) -> erm.Fit:
         raise NotImplementedError
 
-    def _squared(self, table: Table) -> tuple[Squared, Any, FloatArray | None]:
-        """The loss and the records; weights go into records and labels as their square roots."""
+    def _squared(self, table: Table, labels: Any) -> tuple[Squared, Any, Any, dict[str, Any]]:
+        """The loss, the records and how they count.
+
+        Weights go into records and labels as their square roots, unless persons are protected.
+        """
+        if table.groups is not None:
+            return Squared(feature_norm=table.norm), table.rows, labels, table.weighting
         size = math.sqrt(table.weight_bound)
         loss = Squared(feature_norm=size * table.norm, label_bounds=(-size, size))
-        records = table.records
-        if not isinstance(records, InMemory) or records.weights is None:
-            return loss, records, None
-        roots, rows = np.sqrt(records.weights), records.matrix()
+        if table.weights is None:
+            return loss, table.rows, labels, {}
+        roots = np.sqrt(table.weights)
+        rows = table.rows.matrix() if isinstance(table.rows, InMemory) else table.rows
         rows = sp.csr_array(sp.diags_array(roots) @ rows) if sp.issparse(rows) else (
             rows * roots[:, None]
         )  # fmt: skip
-        return loss, rows, records.vector() * roots
+        return loss, rows, labels * roots, {}
 
 
-def products_survive(budget: Budget, count: int, columns: int) -> tuple[bool, str]:
+def products_survive(
+    budget: Budget, count: int, columns: int, unit: str = "record"
+) -> tuple[bool, str]:
     """Whether noise leaves A'A useful, and a sentence that says so. Reads public numbers only.
 
     The noise's largest eigenvalue is about ``2 sqrt(p) F^2 / mu``, and A'A has the mean eigenvalue
@@ -120,7 +159,7 @@ def products_survive(budget: Budget, count: int, columns: int) -> tuple[bool, st
         return False, f"{columns} columns are too many for a matrix of products"
     fine = _SPREAD * edge < mean
     words = f"noise of norm {edge:.3g} on A'A is {'' if fine else 'not '}small beside its mean"
-    return fine, f"{words} eigenvalue {mean:.3g} ({count} records, {columns} columns)"
+    return fine, f"{words} eigenvalue {mean:.3g} ({count} {unit}s, {columns} columns)"
 
 
 class PrivateLinearRegression(PrivateRegressor):
@@ -130,16 +169,21 @@ class PrivateLinearRegression(PrivateRegressor):
     ----------
     epsilon, delta, neighbours
         The budget; ``delta=0`` asks for pure privacy. See `reticent.Budget`.
-    feature_norm : float
-        Feature vectors longer than this (Euclidean norm) are scaled down to it.
-    label_bounds : (low, high)
+    feature_norm : float or "private"
+        Feature vectors longer than this (Euclidean norm) are scaled down to it. "private" finds an
+        interval of each column and the norm of rows scaled by them with a share of the budget, a
+        tenth where records are many; features then need no scaling.
+    label_bounds : (low, high) or "private"
         Labels beyond these are clipped, and predictions stay within. State what is known, not what
-        the labels turned out to be.
+        the labels turned out to be; "private" finds them with a share of the budget.
     fit_intercept, weight_bound, noise_precision, verbose, random_state
         As in `PrivateLogisticRegression`.
     intercept_scaling : float, optional
         As there, but for the default, which is the best for sufficient statistics: about
         ``(2 p) ** -0.25``.
+    max_records : int, optional
+        How many of a person's records count, the first ones, where ``fit`` is given ``groups``; by
+        default each of a person's m records has the weight 1/m.
     regularizer : float, optional
         A fixed ridge of the summed loss, labels and features scaled. By default sufficient
         statistics choose it after the release, from what was released. Asking for one with "auto"
@@ -173,13 +217,14 @@ class PrivateLinearRegression(PrivateRegressor):
         delta: float = 1e-6,
         *,
         neighbours: str = "zero-out",
-        feature_norm: float = 1.0,
-        label_bounds: tuple[float, float] = (-1, 1),
+        feature_norm: float | str = parameters.FEATURE_NORM,
+        label_bounds: tuple[float, float] | str = parameters.LABEL_BOUNDS,
         fit_intercept: bool = True,
         intercept_scaling: float | None = None,
         regularizer: float | None = None,
         solver: str = "auto",
         weight_bound: float = 1.0,
+        max_records: int | None = None,
         noise_precision: str = "lattice",
         verbose: int = 0,
         random_state: Any = None,
@@ -194,6 +239,7 @@ class PrivateLinearRegression(PrivateRegressor):
         self.regularizer = regularizer
         self.solver = solver
         self.weight_bound = weight_bound
+        self.max_records = max_records
         self.noise_precision = noise_precision
         self.verbose = verbose
         self.random_state = random_state
@@ -204,11 +250,13 @@ class PrivateLinearRegression(PrivateRegressor):
             return math.sqrt((math.sqrt(1.0 + 8.0 * columns) - 1.0) / (4.0 * columns))
         return super()._scaling(columns)
 
-    def _solve(self, table: Table, common: dict[str, Any]) -> erm.Fit:
+    def _solve(self, table: Table, labels: Any, common: dict[str, Any]) -> erm.Fit:
         asked = _checks.choice(self.solver, "solver", LINEAR_SOLVERS)
         self.solver_, self.solver_reason_ = asked, "asked for"
         if asked == "auto":
-            fine, words = products_survive(common["budget"], table.count, table.columns)
+            fine, words = products_survive(
+                common["budget"], table.public, table.columns, table.unit
+            )
             # Without delta every step of a descent would pay in full, and one release is better.
             pure = common["budget"].delta == 0.0 or self.regularizer is not None
             self.solver_ = "objective-perturbation" if pure else "gradient-descent"
@@ -216,22 +264,23 @@ class PrivateLinearRegression(PrivateRegressor):
             self.solver_reason_ = words
         if self.solver_ in (STATISTICS, "adassp"):
             method = "adassp" if self.solver_ == "adassp" else "joint"
-            loss, rows, targets = self._squared(table)
+            loss, rows, targets, weighting = self._squared(table, labels)
             return erm.sufficient_statistics(
-                loss, None, rows, targets, method=method, regularizer=self.regularizer, **common
-            )
+                loss, None, rows, targets, method=method, regularizer=self.regularizer,
+                **weighting, **common,
+            )  # fmt: skip
         huber = Huber(1.0, feature_norm=table.norm)
         if self.solver_ == "objective-perturbation":
             return erm.objective_perturbation(
-                huber, None, table.records, regularizer=self.regularizer,
-                weight_bound=table.weight_bound, **common,
+                huber, None, table.rows, labels, regularizer=self.regularizer,
+                **table.weighting, **common,
             )  # fmt: skip
         if self.regularizer is not None:
             raise ValueError(
                 f"solver={self.solver_!r} takes no regularizer; use solver={STATISTICS!r}"
             )
         return erm.gradient_descent(
-            huber, None, table.records, weight_bound=table.weight_bound, **common,
+            huber, None, table.rows, labels, **table.weighting, **common,
         )  # fmt: skip
 
 
@@ -246,9 +295,12 @@ class PrivateLasso(PrivateRegressor):
         say that noise would choose the coefficients of a larger one.
     feature_norm : float
         The largest absolute value of any *single* feature; larger ones are clipped. Over an l1 ball
-        nothing else about a record matters.
+        nothing else about a record matters. "private" finds it with a share of the budget.
     steps : int, optional
         Of Frank-Wolfe; by default as many as balance the two parts of the bound on the excess risk.
+    max_records : int, optional
+        How many of a person's records count, the first ones, where ``fit`` is given ``groups``; by
+        default each of a person's m records has the weight 1/m.
     solver : {"auto", "frank-wolfe", "sufficient-statistics"}
         "auto" takes sufficient statistics where there are few features and many records, else
         Frank-Wolfe.
@@ -280,12 +332,13 @@ class PrivateLasso(PrivateRegressor):
         *,
         radius: float | None = None,
         neighbours: str = "zero-out",
-        feature_norm: float = 1.0,
-        label_bounds: tuple[float, float] = (-1, 1),
+        feature_norm: float | str = parameters.FEATURE_NORM,
+        label_bounds: tuple[float, float] | str = parameters.LABEL_BOUNDS,
         fit_intercept: bool = True,
         steps: int | None = None,
         solver: str = "auto",
         weight_bound: float = 1.0,
+        max_records: int | None = None,
         noise_precision: str = "lattice",
         verbose: int = 0,
         random_state: Any = None,
@@ -300,61 +353,67 @@ class PrivateLasso(PrivateRegressor):
         self.steps = steps
         self.solver = solver
         self.weight_bound = weight_bound
+        self.max_records = max_records
         self.noise_precision = noise_precision
         self.verbose = verbose
         self.random_state = random_state
 
-    def _table(
-        self, X: Any, y: Any, sample_weight: Any, factors: FloatArray | None, most: float
-    ) -> Table:
-        self._norm = parameters.CHECKS["feature_norm"](self.feature_norm, "feature_norm")
-        if isinstance(X, Lazy):
-            raise TypeError(
-                "PrivateLasso needs its table in memory: Frank-Wolfe steps and clipping by entries do not go "
-                "by passes over files. Read it into memory, or use PrivateLinearRegression"
-            )
-        constant = 1.0 if self.fit_intercept else 0.0
+    def _table(self, X: Any, sample_weight: Any, factors: FloatArray | None, most: float) -> Table:
+        norm, constant = self._units.norm, self._constant(X.shape[1])
+        X = self._units.scaled(X)
         values = X.data if sp.issparse(X) else X
-        beyond = np.abs(values) > self._norm
+        beyond = np.abs(values) > norm
         scaled = 0
         if beyond.any():
-            scaled = int(np.count_nonzero(abs(X).max(axis=1).toarray() > self._norm)
+            scaled = int(np.count_nonzero(abs(X).max(axis=1).toarray() > norm)
                          if sp.issparse(X) else beyond.any(axis=1).sum())  # fmt: skip
         weights, bound = self._weights(sample_weight, X.shape[0], factors, most)
         # entries are within [-1, 1] then, so that no row is as long as this
-        form = Form(self._norm, 2.0 * math.sqrt(X.shape[1]), constant)
-        records = InMemory(form.applied(self._clip(X)), y, weights)
-        return Table(records, 1.0, constant, weights is not None, bound, scaled)
+        form = Form(norm, 2.0 * math.sqrt(X.shape[1]), constant)
+        rows = form.applied(clip_entries(X, norm))
+        return Table(rows, self._row_norm(constant), constant, weights, bound, scaled)
+
+    def _lazy_table(self, X: Lazy, y: Any, sample_weight: Any, groups: Any) -> Table:
+        raise TypeError(
+            "PrivateLasso needs its table in memory: its clipping by entries does not go by passes over files. "
+            "Read it into memory, or use PrivateLinearRegression"
+        )
+
+    def _constant(self, columns: int) -> float:
+        return 1.0 if self.fit_intercept else 0.0
+
+    def _row_norm(self, constant: float) -> float:
+        return 1.0
+
+    def _sizes(self, X: Any) -> FloatArray:
+        largest = abs(X).max(axis=1)
+        return np.asarray(largest.toarray().ravel() if sp.issparse(X) else largest, np.float64)
 
     def _clip(self, X: Any) -> Any:
-        if not sp.issparse(X):
-            return np.clip(X, -self._norm, self._norm)
-        clipped = sp.csr_array(X, copy=True)
-        clipped.data = np.clip(clipped.data, -self._norm, self._norm)
-        return clipped
+        return self._units.unscaled(clip_entries(self._units.scaled(X), self._units.norm))
 
     def _facts(self, table: Table) -> tuple[str, ...]:
         first, *rest = super()._facts(table)
         return (first.replace("features clipped to norm", "each feature clipped to"), *rest)
 
-    def _solve(self, table: Table, common: dict[str, Any]) -> erm.Fit:
+    def _solve(self, table: Table, labels: Any, common: dict[str, Any]) -> erm.Fit:
         asked = _checks.choice(self.solver, "solver", LASSO_SOLVERS)
         given = self.radius
         radius = None if given is None else parameters.CHECKS["radius"](given, "radius")
         ball = L1Ball(table.columns, 1.0 if radius is None else radius)
-        loss, rows, targets = self._squared(table)
-        if isinstance(rows, InMemory):
-            rows, targets = rows.matrix(), rows.vector()
+        loss, rows, targets, weighting = self._squared(table, labels)
         self.solver_, self.solver_reason_ = asked, "asked for"
         if asked == "auto":
-            fine, words = products_survive(common["budget"], table.count, table.columns)
+            fine, words = products_survive(
+                common["budget"], table.public, table.columns, table.unit
+            )
             # Corners cost about sqrt(log p) of noise, products of features about p^(3/2).
             self.solver_ = STATISTICS if fine else "frank-wolfe"
             self.solver_reason_ = words
         if self.solver_ == "frank-wolfe":
             return erm.frank_wolfe(
-                loss, ball, rows, targets, steps=self.steps, radius=radius, **common
+                loss, ball, rows, targets, steps=self.steps, radius=radius, **weighting, **common
             )
         wide = Squared(feature_norm=loss.feature_norm * math.sqrt(table.columns),
                        label_bounds=loss.label_bounds)  # fmt: skip
-        return erm.sufficient_statistics(wide, ball, rows, targets, **common)
+        return erm.sufficient_statistics(wide, ball, rows, targets, **weighting, **common)

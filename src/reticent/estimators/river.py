@@ -20,7 +20,7 @@ Examples
 >>> score.get() > 0.75
 True
 >>> print(learner.guarantee)
-0.2368-GDP, so epsilon = 1 at delta = 1e-06; one record is blanked (zero-out), protected for ever; seeded...
+epsilon = 1 at delta = 1e-6 (0.2368-GDP); one record is blanked (zero-out), protected for ever; seeded...
 """
 
 from __future__ import annotations

@@ -17,8 +17,10 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from reticent import _checks
+from reticent.erm._groups import Groups
 from reticent.erm._sums import UNIT, UNITS, weighted_rows
 from reticent.estimators import parameters
+from reticent.estimators.bounds import Search, counted
 from reticent.estimators.charged import Charged
 from reticent.estimators.face import Face, FloatArray, with_details
 from reticent.noise import Source, release
@@ -26,6 +28,8 @@ from reticent.privacy import Budget, Gaussian, Guarantee, Pure, Release, charge
 
 _LEAST = 2.0**-10
 """The least standard deviation, as a share of half a feature's range."""
+_SHARE = 0.25
+"""Of this scaler's budget for bounds that nobody knows: of mu squared, or of epsilon."""
 
 
 def _limits(bounds: Any, columns: int) -> tuple[FloatArray, FloatArray]:
@@ -99,12 +103,13 @@ class DomainScaler(_Scaler):
     [[0.0, 1.0], [1.0, -1.0]]
     """
 
-    def __init__(self, bounds: Any = (-1.0, 1.0), *, norm: float | None = 1.0) -> None:
+    def __init__(self, bounds: Any = parameters.SCALER_BOUNDS, *, norm: float | None = 1.0) -> None:
         self.bounds = bounds
         self.norm = norm
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Note the number and the names of the features."""
+        parameters.warn_of_defaults({"bounds": self.bounds})
         X = self._declare(X)
         half = 0.5 * (self.data_high_ - self.data_low_)
         self.center_ = self.data_low_ + half
@@ -122,8 +127,10 @@ class PrivateScaler(_Scaler, Charged):
 
     Parameters
     ----------
-    bounds : (low, high)
-        As in `DomainScaler`: declared and public. The noise is calibrated to them.
+    bounds : (low, high) or "private"
+        As in `DomainScaler`: declared and public. The noise is calibrated to them. "private" finds an
+        interval of each column with a share of this scaler's budget, a quarter where records are
+        many; a column in which nothing is found, or zeros only, comes out as 0.
     epsilon, delta, neighbours
         What this scaler spends, beside whatever follows it in a pipeline; a `reticent.Ledger` adds
         them up.
@@ -144,11 +151,14 @@ class PrivateScaler(_Scaler, Charged):
     >>> scaler = PrivateScaler((0, 10), epsilon=0.5, random_state=0).fit(X)
     >>> scaler.center_.round(1).tolist(), scaler.guarantee_.epsilon(1e-6) <= 0.5
     ([3.0, 3.0], True)
+    >>> scaler = PrivateScaler("private", epsilon=0.5, random_state=0).fit(1e9 * X)
+    >>> (scaler.center_ / 1e9).round(1).tolist(), scaler.guarantee_.epsilon(1e-6) <= 0.5
+    ([3.0, 3.0], True)
     """
 
     def __init__(
         self,
-        bounds: Any = (-1.0, 1.0),
+        bounds: Any = parameters.SCALER_BOUNDS,
         *,
         epsilon: float = 0.2,
         delta: float = 1e-6,
@@ -163,29 +173,52 @@ class PrivateScaler(_Scaler, Charged):
         self.noise_precision = noise_precision
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Release the moments. Each call spends the budget."""
-        with self._all_or_nothing():
-            return self._fit(X)
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
+        """Release the moments. Each call spends the budget.
 
-    def _fit(self, X: Any) -> Self:
+        Parameters
+        ----------
+        X : array
+            The records.
+        y : ignored
+        groups : array, optional
+            An id of its person for each record. All records of one person are then protected
+            together; each of a person's m records has the weight 1/m, and the moments are means over
+            persons, whose number is public.
+        """
+        with self._all_or_nothing():
+            return self._fit(X, groups)
+
+    def _fit(self, X: Any, groups: Any) -> Self:
         names = ("epsilon", "delta", "neighbours")
         values = parameters.checked({name: getattr(self, name) for name in names})
         budget = Budget(values["epsilon"], values["delta"], values["neighbours"])
         _checks.choice(self.noise_precision, "noise_precision", ("lattice", "float"))
-        X = self._declare(X)
-        count, columns = X.shape
-        half = 0.5 * (self.data_high_ - self.data_low_)
-        center = self.data_low_ + half
-        V = np.clip((X - center) / half, -1.0, 1.0)
+        private = isinstance(self.bounds, str) and self.bounds == parameters.PRIVATE
+        if private:
+            X = np.asarray(validate_data(self, X, reset=True, dtype=np.float64))
+        else:
+            parameters.warn_of_defaults({"bounds": self.bounds})
+            X = self._declare(X)
+        persons = Groups.of(groups, len(X), None)
+        weights = np.ones(len(X)) if persons is None else persons.factors
+        count, columns = len(X) if persons is None else persons.count, X.shape[1]
         source = Source(Face._seed(self))  # type: ignore[arg-type]
         noise = "gaussian" if budget.delta > 0.0 else "gamma"
+        search = None
+        if private:
+            search = Search.of(budget, count, columns, share=_SHARE, precision=self.noise_precision)
+        # A person's average of such vectors is no longer, nor are two averages farther apart.
         # A record adds v and v^2, each of norm at most sqrt(p); of two that replace each other the
         # squares differ by sqrt(p) at most, for they are all in [0, 1].
         first, second = budget.sensitivity(1.0), 1.0
         moved = math.sqrt(columns) * math.hypot(first, second)
         moved *= 1.0 + 4.0 * UNITS * UNIT * count
         size, level = 2 * columns, budget.mu if noise == "gaussian" else budget.epsilon
+        if search is not None:
+            spent = search.level
+            level = math.sqrt(level**2 - spent**2) if noise == "gaussian" else level - spent
+            level *= 1.0 - 2.0**-40
         lattice = self.noise_precision == "lattice"
         scale = moved / level
         if lattice:
@@ -197,10 +230,23 @@ class PrivateScaler(_Scaler, Charged):
         item = Release(
             "sums of features and of their squares", curve, moved, f"{words} {scale:.6g}"
         )
-        guarantee = Guarantee([item], budget.neighbours, seeded=source.seeded, lattice=lattice)
+        beside = () if search is None else search.releases
+        unit = "record" if persons is None else "person"
+        guarantee = Guarantee.of(
+            budget, [*beside, item], seeded=source.seeded, lattice=lattice, unit=unit
+        )
         charge(guarantee, "private scaler")
-        ones = np.ones(count)
-        sums = np.concatenate([weighted_rows(V, ones), weighted_rows(np.square(V), ones)])
+        if search is not None:
+            found = search.intervals(X, counted(None, persons), source)
+            self.data_low_, self.data_high_ = found.low, found.high
+        # halves, for found bounds may be farther apart than a double can say
+        half = 0.5 * self.data_high_ - 0.5 * self.data_low_
+        center = 0.5 * self.data_low_ + 0.5 * self.data_high_
+        empty = half <= 0.0
+        half = np.where(empty, 1.0, half)
+        inside = 0.5 * np.clip(X, self.data_low_, self.data_high_)
+        V = np.clip((inside - 0.5 * center) / (0.5 * half), -1.0, 1.0)
+        sums = np.concatenate([weighted_rows(V, weights), weighted_rows(np.square(V), weights)])
         seen = release.noisy(sums, scale, source, noise=noise, precision=self.noise_precision)
         mean = np.clip(seen[:columns] / count, -1.0, 1.0)
         variance = seen[columns:] / count - mean * mean
@@ -208,7 +254,12 @@ class PrivateScaler(_Scaler, Charged):
         doubt = scale * (1.0 if noise == "gaussian" else math.sqrt(size + 1.0)) / count
         self.center_ = center + half * mean
         self.scale_ = half * np.sqrt(np.clip(variance, max(doubt, _LEAST**2), 1.0))
-        lines = ("features clipped to their declared bounds, then scaled to [-1, 1]",)
+        self.center_[empty], self.scale_[empty] = center[empty], 1.0
+        which = "declared" if search is None else "found"
+        lines: tuple[str, ...] = (
+            f"features clipped to bounds that were {which}, then scaled to [-1, 1]",
+        )
+        lines += () if persons is None else (persons.words,)
         self.guarantee_ = with_details(guarantee, lines)
         return self
 

@@ -2,6 +2,7 @@
 
 from reticent.losses.base import ClipCounts, Loss
 from reticent.losses.checking import CheckReport, check
+from reticent.losses.costs import Costs
 from reticent.losses.custom import CustomLoss
 from reticent.losses.generalized_linear import GeneralizedLinear
 from reticent.losses.glm import (
@@ -30,6 +31,7 @@ __all__ = [
     "CappedLogistic",
     "CheckReport",
     "ClipCounts",
+    "Costs",
     "CustomLoss",
     "GapWarning",
     "GeneralizedLinear",

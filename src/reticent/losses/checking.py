@@ -67,12 +67,20 @@ def check(
     ----------
     loss : Loss
         A `CustomLoss`, or any other.
-    A, y
+    A
         Records to try it on. The built-in losses draw their own; a custom loss needs them.
+    y
+        Their labels.
     set : optional
         Decisions are drawn from it; otherwise from balls of radius up to `radius`.
-    dim, radius, samples, seed
-        The dimension of drawn records, the size of drawn decisions, how many, and from which seed.
+    dim
+        The dimension of drawn records.
+    radius
+        The size of drawn decisions.
+    samples
+        How many are drawn.
+    seed
+        What they are drawn from.
     raise_on_failure
         Raise, or return the report whatever it says.
 

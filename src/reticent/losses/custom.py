@@ -35,9 +35,10 @@ class CustomLoss(Loss):
         The Lipschitz constant of the gradient; inf (the default) for a loss with kinks.
     strong_convexity : float
         The largest m such that the loss less (m/2)||x||^2 is convex.
-    values, mean_gradient : callable, optional
-        values(x, A, y) and mean_gradient(x, A, y) over many records at once; without them a Python
-        loop is run over the records.
+    values : callable, optional
+        values(x, A, y) over many records at once; without it a Python loop is run over the records.
+    mean_gradient : callable, optional
+        mean_gradient(x, A, y), likewise.
 
     Examples
     --------

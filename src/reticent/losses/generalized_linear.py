@@ -214,8 +214,12 @@ class GeneralizedLinear(Loss):
 
         Parameters
         ----------
-        x, a, y
-            The decision and the record.
+        x : array
+            The decision.
+        a : array
+            The record's features.
+        y : float
+            The record's label.
         step : float
             The step size.
         ridge : float, optional

@@ -107,9 +107,10 @@ def best_fixed(
         (a ridge) for a certificate.
     loss : Loss
         Any loss; a custom one is run through its Python callables.
-    A, y
-        The records: an array or sparse matrix, one row each, and the labels. They are clipped to
-        the loss's bounds, as a learner does.
+    A : array or sparse matrix
+        The records, one row each; they are clipped to the loss's bounds, as a learner does.
+    y : array
+        The labels.
     gap : float
         The relative duality gap to reach.
     time_limit : float, optional

@@ -151,14 +151,23 @@ def exponential_mechanism(
         Finite; larger is better. They are read from private data and not released.
     sensitivity : float
         How far any one score can move, up or down, between neighbours.
-    epsilon, scale, budget
-        One of them: pure epsilon; the scale of the Gumbel noise; or a budget, for which the least noise is found.
+    epsilon : float, optional
+        Pure epsilon; give this, ``scale`` or ``budget``.
+    scale : float, optional
+        The scale of the Gumbel noise.
+    budget : Budget, optional
+        The least noise that meets it is found.
     monotone : bool
         Whether blanking a record moves all scores in the same direction (counts do), which halves the noise.
-    neighbours, window
-        As in :class:`reticent.Budget`; not given where a budget is, which has its own.
-    source, seed
-        Where the noise comes from: a source, a seed for experiments, or neither for a cryptographic generator.
+    neighbours : {"zero-out", "replace"}, optional
+        Whether one record is blanked or replaced. Left out where a budget is given, which has its
+        own.
+    window : int, optional
+        For how many outputs a record is protected; likewise.
+    source : Source, optional
+        Where the noise comes from; by default a cryptographic generator.
+    seed : int, optional
+        In place of a source, for experiments.
 
     Returns
     -------
@@ -198,8 +207,28 @@ def report_noisy_max(
     noise : {"laplace", "exponential", "gumbel"}
         For one choice under pure epsilon exponential noise does no worse than :func:`exponential_mechanism`; for
         many choices together Gumbel noise, which is that mechanism, needs far less noise than the other two.
-    scores, sensitivity, epsilon, scale, budget, monotone, neighbours, window, source, seed
-        As in :func:`exponential_mechanism`.
+    scores : array
+        One number for each candidate; the largest is wanted.
+    sensitivity : float
+        How far one record can move a score.
+    epsilon : float, optional
+        Pure epsilon; give this, ``scale`` or ``budget``.
+    scale : float, optional
+        The scale of the noise.
+    budget : Budget, optional
+        The least noise that meets it is found.
+    monotone : bool
+        Whether blanking a record moves all scores in the same direction (counts do), which halves
+        the noise.
+    neighbours : {"zero-out", "replace"}, optional
+        Whether one record is blanked or replaced. Left out where a budget is given, which has its
+        own.
+    window : int, optional
+        For how many outputs a record is protected; likewise.
+    source : Source, optional
+        Where the noise comes from; by default a cryptographic generator.
+    seed : int, optional
+        In place of a source, for experiments.
 
     Returns
     -------
@@ -264,7 +293,8 @@ def _choose(
         f"{noise.capitalize()}, scale {scale:.6g}",
         details=(directions,),
     )
-    guarantee = Guarantee([release], neighbours, window, seeded=source.seeded)
+    asked = None if budget is None else budget.delta
+    guarantee = Guarantee([release], neighbours, window, seeded=source.seeded, asked=asked)
     charge(guarantee, release.mechanism)
     return Selection(_select(values, scale, source, noise), guarantee)
 

@@ -2,6 +2,7 @@
 
 from reticent.online.approximate_leader import FollowTheApproximateLeader
 from reticent.online.base import OnlineLearner
+from reticent.online.experts import Experts
 from reticent.online.frame import Learner
 from reticent.online.ftrl import FollowTheRegularizedLeader
 from reticent.online.inner import GradientDescent, ImplicitGradient
@@ -10,6 +11,7 @@ from reticent.online.quadratic_leader import QuadraticLeader
 from reticent.online.rules import Moment, Problem, Rule
 
 __all__ = [
+    "Experts",
     "FollowTheApproximateLeader",
     "FollowTheRegularizedLeader",
     "GradientDescent",

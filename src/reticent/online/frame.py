@@ -131,7 +131,7 @@ class TotalLearner(OnlineLearner):
             )
 
     def _given(self) -> dict[str, Any]:
-        return super()._given() | {"total": type(self.total)}
+        return super()._given() | {"total": type(self.total.mechanism)}
 
 
 class Learner(TotalLearner):
@@ -153,9 +153,9 @@ class Learner(TotalLearner):
     lipschitz : float, optional
         Gradients of the part that depends on the record are clipped to this norm; by default the
         loss's own constant on the set, which they never exceed.
-    total : str, class, callable or RunningTotal
-        ``"auto"``, ``"correlated"``, ``"tree"``, ``"window-tree"``, ``"independent"``; or a class of
-        `reticent.sums`, or anything called like one; or a fresh total that fits.
+    total : str, Mechanism, class, callable or RunningTotal
+        ``"auto"``, ``"correlated"``, ``"tree"``, ``"window-tree"``, ``"independent"``; or a description of
+        `reticent.sums` that fits, or a class of these; or a fresh total that fits, or what makes one.
     seed : int, optional
         For experiments only; the guarantee says so.
     noise_precision : {"lattice", "float"}
@@ -441,8 +441,7 @@ class Learner(TotalLearner):
     def _from_facts(
         cls, state: dict[str, Any], set: Any, loss: Any, total: Any = None, **given: Any
     ) -> Self:
-        kind = totals.of_kind(state["total"]["kind"], total)
-        restored = kind.from_state(state["total"])
+        restored = totals.restore(state["total"], total)
         learner = cls(
             set=set,
             loss=loss,

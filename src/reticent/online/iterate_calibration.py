@@ -157,6 +157,4 @@ def promise(known: Constants, budget: Budget, *, seeded: bool, lattice: bool) ->
     if plan.formula is not None:
         truth = curves.Gaussian(plan.mu).epsilon(plan.formula.claimed[1])
         caveats = plan.formula.doubts(budget.neighbours, truth)
-    return Guarantee(
-        [release], budget.neighbours, budget.window, seeded=seeded, lattice=lattice, caveats=caveats
-    )
+    return Guarantee.of(budget, [release], seeded=seeded, lattice=lattice, caveats=caveats)

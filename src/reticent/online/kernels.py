@@ -27,6 +27,7 @@ from reticent.sets.kernels import L2BALL, local_linear_minimizer_inplace, projec
 PROJECTION = 0
 LOCAL_LINEAR = 1
 LOCAL_LINEAR_FIXED = 2
+EXPONENTIATED = 3  # for experts: costs are centred on their way in
 
 # Rows of ``memory``.
 DECISION = 0
@@ -51,7 +52,7 @@ ANCHOR = 8
 ANCHOR_GROWTH = 9
 ANCHOR_POWER = 10
 RHO = 11
-RADIUS = 12  # the last two of the published constants
+RADIUS = 12  # the last two of the published constants; for experts, when the temperature begins
 SHARE = 13
 FEATURE_NORM = 14
 ONE = 15
@@ -120,6 +121,37 @@ def line_search(slope, square, strength):  # type: ignore[no-untyped-def]
         return 0.0, 0.0
     share = min(1.0, max(0.0, -slope / (strength * square)))
     return share, -share * slope - 0.5 * share * share * strength * square
+
+
+@compiled
+def centre(work):  # type: ignore[no-untyped-def]
+    """Costs within [0, 1] less 1/2, in place, and the sum of their squares."""
+    square = 0.0
+    for i in range(work.size):
+        work[i] -= 0.5
+        square += work[i] * work[i]
+    return square
+
+
+@compiled
+def exponentiate(noisy, temperature, x):  # type: ignore[no-untyped-def]
+    """Weights in proportion to exp(-noisy/temperature); at temperature 0 the smallest total has all."""
+    best = 0
+    for i in range(x.size):
+        if noisy[i] < noisy[best]:
+            best = i
+    least = noisy[best]
+    if temperature <= 0.0:
+        for i in range(x.size):
+            x[i] = 0.0
+        x[best] = 1.0
+        return
+    mass = 0.0
+    for i in range(x.size):
+        x[i] = math.exp((least - noisy[i]) / temperature)
+        mass += x[i]
+    for i in range(x.size):
+        x[i] /= mass
 
 
 @specialised
@@ -230,6 +262,8 @@ def play(rule, set_kind, loss_kind):  # type: ignore[no-untyped-def]
                         loss += 0.5 * ridge * dot(x, x)
                 else:
                     slope = dphi(loss_kind)(loss_params, z, labels[r])
+                if rule == EXPONENTIATED:
+                    square = centre(work)
                 scale = slope * per_step
                 if door.passes(square, scale, most):
                     for i in range(x.size):
@@ -242,6 +276,12 @@ def play(rule, set_kind, loss_kind):  # type: ignore[no-untyped-def]
 
             # Turn the noisy total into a decision. (Short loops over few arrays, and no function calls
             # with arrays: so the compiler makes vector instructions of them.)
+            if rule == EXPONENTIATED:
+                for i in range(x.size):
+                    noisy[i] = base[i] + step * (total[i] + noise[r, i])
+                warm = knobs[T] >= knobs[RADIUS]
+                exponentiate(noisy, anchor_weight(knobs, knobs[T]) if warm else 0.0, x)
+                continue
             if rule != PROJECTION:
                 for i in range(x.size):
                     played[i] += x[i]

@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reticent import _checks, sums
+from reticent import _checks
 from reticent.losses import Loss, Squared
 from reticent.noise import door, lattice
 from reticent.online import quadratic_kernels as k
@@ -150,25 +150,23 @@ class QuadraticLeader(TotalLearner):
         d = self.dim
         dim = d * (d + 1) // 2 + d
         norm = self._norm(F, Y)
-        known: dict[str, Any] = {
+        needs: dict[str, Any] = {
+            "dim": dim,
+            "horizon": self.horizon,
+            "budget": self.budget,
             "norm": norm,
             "seed": seed,
             "noise_precision": self.noise_precision,
         }
-        moved = None
-        if self.budget.neighbours == "replace":
+        if self.budget.neighbours == "replace" and isinstance(total, str):
             moved = self._moved(F, Y, dim, norm)
-        if self.calibration != "exact":
-            return totals.prescribed(
-                total, "tree", self.calibration, "quadratic-leader", facts={"largest": max(F, Y)},
-                dim=dim, horizon=self.horizon, budget=self.budget, estimator="plain",
-                classes=JOINT, moved=moved, **known,
-            )  # fmt: skip
-        if moved is None or not isinstance(total, str):
-            return totals.choose(total, dim, self.horizon, budget=self.budget, **known)
-        return totals.choose(
-            total, dim, self.horizon, budget=self.budget, classes=JOINT, moved=moved, **known
-        )
+            needs["sensitivity"] = min(moved, self.budget.sensitivity(norm))
+        if self.calibration == "exact":
+            return totals.choose(total, **needs)
+        return totals.prescribed(
+            total, "tree", self.calibration, "quadratic-leader", facts={"largest": max(F, Y)},
+            estimator="plain", **needs,
+        )  # fmt: skip
 
     def _norm(self, F: float, Y: float) -> float:
         """The longest that the joint vector of one record can be."""
@@ -322,7 +320,7 @@ class QuadraticLeader(TotalLearner):
     def _from_facts(
         cls, state: dict[str, Any], set: Any, loss: Any, total: Any = None, **given: Any
     ) -> Self:
-        restored = totals.of_kind(state["total"]["kind"], total).from_state(state["total"])
+        restored = totals.restore(state["total"], total)
         learner = cls(
             set,
             loss,
@@ -344,42 +342,3 @@ class QuadraticLeader(TotalLearner):
         learner._unfinished = bool(state.get("unfinished", False))
         learner._knobs[...] = state["knobs"]
         return learner
-
-
-class _Joint(RunningTotal):
-    """A total that knows how far one record moves it, where that is less than twice its norm."""
-
-    def __init__(self, *arguments: Any, moved: float | None = None, **more: Any) -> None:
-        self.moved = moved
-        super().__init__(*arguments, **more)
-
-    def _reach(self) -> float:
-        return super()._reach() if self.moved is None else min(self.moved, super()._reach())
-
-    def _arguments(self) -> dict[str, Any]:
-        return super()._arguments() | {"moved": self.moved}
-
-
-class JointCorrelated(_Joint, sums.Correlated):
-    pass
-
-
-class JointTree(_Joint, sums.Tree):
-    pass
-
-
-class JointWindowTree(_Joint, sums.WindowTree):
-    pass
-
-
-class JointIndependent(_Joint, sums.Independent):
-    pass
-
-
-JOINT: dict[str, type[RunningTotal]] = {
-    "correlated": JointCorrelated,
-    "tree": JointTree,
-    "window-tree": JointWindowTree,
-    "independent": JointIndependent,
-}
-totals.KNOWN |= {cls.__name__: cls for cls in JOINT.values()}

@@ -10,54 +10,94 @@ computed from the real noise.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 from reticent import _checks, sums
 from reticent.privacy import Budget, Guarantee, PrivacyLeakWarning
 from reticent.privacy.prescribed import Calibration
-from reticent.sums import RunningTotal
+from reticent.sums import Mechanism, RunningTotal
 
 WORDS = ("auto", "correlated", "tree", "window-tree", "independent")
 
+MECHANISMS: dict[str, type[Mechanism]] = {
+    "correlated": sums.CorrelatedMechanism,
+    "tree": sums.TreeMechanism,
+    "window-tree": sums.WindowTreeMechanism,
+    "independent": sums.IndependentMechanism,
+}
 
-def choose(
+
+def describe(
     total: Any,
     dim: int,
     horizon: int | None,
     *,
     budget: Budget,
     norm: float,
-    seed: int | None,
     noise_precision: str,
-    classes: dict[str, Any] | None = None,
     **more: Any,
-) -> RunningTotal:
-    """A fresh running total: a word, a class or factory of totals, or one that is ready-made."""
-    if isinstance(total, RunningTotal):
-        return _ready_made(total, dim, horizon, budget, norm)
-    make: Callable[..., RunningTotal]
-    if callable(total):
-        make = total
-    else:
+) -> Mechanism:
+    """The description that a word stands for, or one of the user's own, with what the learner needs.
+
+    Parameters
+    ----------
+    total : str, Mechanism or class of mechanisms
+        What the user asked for.
+    dim : int
+        Length of a contribution.
+    horizon : int or None
+        Upper bound on the number of contributions.
+    budget : Budget
+        What may be spent.
+    norm : float
+        Bound on the Euclidean norm of a contribution.
+    noise_precision : {"lattice", "float"}
+        Whether noise lands on a lattice.
+    **more
+        Further fields of the description.
+    """
+    if isinstance(total, Mechanism):
+        _check_fit(total, dim, horizon, budget, norm)
+        return total
+    make = total
+    if isinstance(total, str):
         word = _checks.choice(total, "total", WORDS)
         if word == "auto":
             pure = "tree" if budget.window is None else "window-tree"
             word = "correlated" if budget.delta > 0 else pure
-        make = (classes or CLASSES)[word]
+        make = MECHANISMS[word]
         if word != "correlated" and budget.delta == 0:
             more = {"noise": "gamma"} | more
-    built = make(
-        dim, horizon, budget=budget, norm=norm, seed=seed, noise_precision=noise_precision, **more
+    if not _is_class(make, Mechanism):
+        raise TypeError(
+            f"total must be one of {', '.join(WORDS)}, a reticent.sums.Mechanism or a class of these, a "
+            f"RunningTotal, or what makes one when it is called, got {total!r}"
+        )
+    made: Mechanism = make(
+        dim, horizon, budget=budget, norm=norm, noise_precision=noise_precision, **more
     )
-    if not isinstance(built, RunningTotal):
-        raise TypeError(f"total must make a reticent.sums.RunningTotal, but made {built!r}")
-    warn_of(built.guarantee)
-    return built
+    return made
+
+
+def choose(
+    total: Any, dim: int, horizon: int | None, *, budget: Budget, seed: int | None, **needs: Any
+) -> RunningTotal:
+    """A fresh running total: started from a description, one that is ready-made, or what a factory makes."""
+    if isinstance(total, RunningTotal):
+        _check_fit(total.mechanism, dim, horizon, budget, needs["norm"], steps=total.steps)
+        return total
+    if callable(total) and not _is_class(total, Mechanism):
+        made = total(dim, horizon, budget=budget, seed=seed, **needs)
+        if not isinstance(made, RunningTotal):
+            raise TypeError(f"total must make a reticent.sums.RunningTotal, but made {made!r}")
+    else:
+        made = RunningTotal(describe(total, dim, horizon, budget=budget, **needs), seed=seed)
+    warn_of(made.guarantee)
+    return made
 
 
 def prescribed(
-    total: Any, word: str, calibration: str, mechanism: str, *, facts: dict[str, Any], **more: Any
+    total: Any, word: str, calibration: str, mechanism: str, *, facts: dict[str, Any], **needs: Any
 ) -> RunningTotal:
     """A fresh running total whose noise a calibration prescribes for a learner.
 
@@ -73,15 +113,15 @@ def prescribed(
         Whose formula.
     facts
         What the formula needs to know about the learner.
-    **more
-        What the total is built with.
+    **needs
+        What the total is described by, and its seed.
     """
     if not (isinstance(total, str) and total in ("auto", word)):
         raise ValueError(
             f"calibration={calibration!r} prescribes the noise of a {word}: leave total out, got {total!r}"
         )
     rule = Calibration(calibration, mechanism, tuple(facts.items()))
-    return choose(word, calibration=rule, **more)
+    return choose(word, calibration=rule, **needs)
 
 
 def warn_of(guarantee: Guarantee) -> None:
@@ -90,42 +130,38 @@ def warn_of(guarantee: Guarantee) -> None:
         warnings.warn(caveat, PrivacyLeakWarning, stacklevel=4)
 
 
-def _ready_made(
-    total: RunningTotal, dim: int, horizon: int | None, budget: Budget, norm: float
-) -> RunningTotal:
+def _is_class(value: Any, kind: type) -> bool:
+    return isinstance(value, type) and issubclass(value, kind)
+
+
+def _check_fit(
+    mechanism: Mechanism, dim: int, horizon: int | None, budget: Budget, norm: float, steps: int = 0
+) -> None:
     for name, mine, wanted in (
-        ("dim", total.dim, dim),
-        ("horizon", total.horizon, horizon),
-        ("budget", total.budget, budget),
-        ("norm", total.norm, norm),
-        ("steps", total.steps, 0),
+        ("dim", mechanism.dim, dim),
+        ("horizon", mechanism.horizon, horizon),
+        ("budget", mechanism.budget, budget),
+        ("norm", mechanism.norm, norm),
+        ("steps", steps, 0),
     ):
         if mine != wanted:
             raise ValueError(
                 f"the total has {name} {mine}, the learner needs {wanted}; build it with that, or "
                 "pass its class and let the learner build it"
             )
-    return total
 
 
-CLASSES: dict[str, type[RunningTotal]] = {
-    "correlated": sums.Correlated,
-    "tree": sums.Tree,
-    "window-tree": sums.WindowTree,
-    "independent": sums.Independent,
-}
-KNOWN: dict[str, type[RunningTotal]] = {cls.__name__: cls for cls in CLASSES.values()}
-
-
-def of_kind(kind: str, given: Any = None) -> type[RunningTotal]:
-    """The class of a total that a saved state names."""
+def restore(state: dict[str, Any], given: Any = None) -> RunningTotal:
+    """The running total of a saved state; ``given`` is the class of a mechanism of the user's own."""
     if given is not None:
-        if not (isinstance(given, type) and issubclass(given, RunningTotal)):
-            raise TypeError(f"total must be a class of running totals, got {given!r}")
-        return given
-    if kind not in KNOWN:
+        made = given.describe if _is_class(given, RunningTotal) else given
+        if not _is_class(made, Mechanism):
+            raise TypeError(f"total must be a class of mechanisms, got {given!r}")
+        return RunningTotal.from_state(state, made)
+    known = {kind.__name__.removesuffix("Mechanism"): kind for kind in MECHANISMS.values()}
+    if state["kind"] not in known:
         raise ValueError(
-            f"the state was saved with a running total of the user's own, {kind}; "
+            f"the state was saved with a running total of the user's own, {state['kind']}; "
             "give its class again: from_state(state, total=...)"
         )
-    return KNOWN[kind]
+    return RunningTotal.from_state(state, known[state["kind"]])

@@ -61,8 +61,10 @@ def trade_off(
 
     Parameters
     ----------
-    false_alarms, misses
-        Shares of an attacker's two errors, one pair a threshold.
+    false_alarms
+        Shares of an attacker's errors of the first kind, one per threshold.
+    misses
+        Of the second kind, at the same thresholds.
     half_width
         How far each share may be off.
     claims

@@ -24,8 +24,10 @@ def bytes_by_party(
     ----------
     names
         The parties.
-    uplink, downlink
-        Arrays of shape (rounds, parties).
+    uplink
+        Bytes from the parties, an array of shape (rounds, parties).
+    downlink
+        Bytes to them, of the same shape.
 
     Returns
     -------

@@ -16,14 +16,17 @@ from reticent.privacy.curves import (
 )
 from reticent.privacy.errors import (
     BudgetExceeded,
+    DefaultBoundWarning,
     ForkError,
     LedgerError,
+    LooseBudgetWarning,
     PrivacyLeakWarning,
     RepeatedFitWarning,
 )
 from reticent.privacy.guarantee import Guarantee, Release
 from reticent.privacy.ledger import Entry, Ledger, charge, remarked, with_remarks
 from reticent.privacy.objective import ObjectivePerturbation
+from reticent.privacy.participation import Participation
 from reticent.privacy.scope import uncharged
 from reticent.privacy.subsampled import SubsampledGaussian
 
@@ -33,6 +36,7 @@ __all__ = [
     "BudgetExceeded",
     "Composed",
     "Curve",
+    "DefaultBoundWarning",
     "Entry",
     "ForkError",
     "Gaussian",
@@ -40,8 +44,10 @@ __all__ = [
     "Laplace",
     "Ledger",
     "LedgerError",
+    "LooseBudgetWarning",
     "NoPrivacy",
     "ObjectivePerturbation",
+    "Participation",
     "PrivacyLeakWarning",
     "Profile",
     "Pure",

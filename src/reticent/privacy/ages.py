@@ -9,10 +9,11 @@ age that could have been chosen.
 
 from __future__ import annotations
 
+import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -21,6 +22,7 @@ import numpy as np
 from reticent._checks import FloatArray, integer, number
 from reticent.privacy.curve import Curve, from_dict
 from reticent.privacy.curves import Gaussian, NoPrivacy
+from reticent.privacy.participation import ONE_RECORD, Participation
 
 
 class Ages(ABC):
@@ -107,20 +109,66 @@ class Decay:
                 f"there must be a gap for each weight, got {self.weights} and {self.gaps}"
             )
 
-    def sum(self, lags: float) -> float:
-        """``c_0 + ... + c_{lags - 1}``; ``lags`` may be infinite."""
+    def sum(self, lags: float, participation: Participation = ONE_RECORD) -> float:
+        """``c_0 + ... + c_{lags - 1}``; ``lags`` may be infinite.
+
+        With a participation, the same of all its records, each from its own step on.
+        """
+        if participation.records_within(lags) > 1:
+            _, left = participation.starts(lags)
+            terms = zip(*self._terms, strict=True)
+            return float(sum(w * _powers(a, left).sum() for w, a in terms))
         gaps = np.array(self.gaps)
         settled = float(np.array(self.weights) @ geometric(gaps, np.log1p(-gaps), lags)[0])
         return settled if self.limit == 0.0 else lags * self.limit + settled
 
-    def sum_of_squares(self, lags: float) -> float:
-        """``c_0^2 + ... + c_{lags - 1}^2``; ``lags`` may be infinite."""
+    def sum_of_squares(self, lags: float, participation: Participation = ONE_RECORD) -> float:
+        """``c_0^2 + ... + c_{lags - 1}^2``; ``lags`` may be infinite.
+
+        With a participation, of the sums of the coefficients of all its records: the largest of any
+        placement that the participation allows, because the coefficients are positive and fall
+        (docs/algorithms/persons.md).
+        """
+        if participation.records_within(lags) > 1:
+            return self._squares_of(lags, participation)
         p, gaps = np.array(self.weights), np.array(self.gaps)
         settled = float(p @ geometric(*pairs(gaps), lags)[0] @ p)
         if self.limit == 0.0:
             return settled
         single = float(p @ geometric(gaps, np.log1p(-gaps), lags)[0])
         return float(lags * self.limit**2 + 2 * self.limit * single + settled)
+
+    @property
+    def _terms(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Weights and gaps, what is left at large lags as a term that never decays."""
+        if self.limit == 0.0:
+            return self.weights, self.gaps
+        return (self.limit, *self.weights), (0.0, *self.gaps)
+
+    def _squares_of(self, lags: float, participation: Participation) -> float:
+        # With the records at 0, b, 2b, ... the products of the i-th and the j-th one's coefficients,
+        # i <= j, add up to sum_pq w_p w_q r_q^((j - i) b) (1 + r_p r_q + ... + (r_p r_q)^(lags - j b - 1)).
+        weights, gaps = self._terms
+        number_, left = participation.starts(lags)
+        total = 0.0
+        for w, a in zip(weights, gaps, strict=True):
+            apart = 1.0 if a == 0.0 else math.exp(participation.min_gap * math.log1p(-a))
+            before = 1 + 2 * apart * _powers(_gap_of(a, participation.min_gap), number_)
+            for v, e in zip(weights, gaps, strict=True):
+                total += w * v * float((_powers(a + e - a * e, left) * before).sum())
+        return total
+
+
+def _powers(gap: float, terms: FloatArray) -> FloatArray:
+    """``1 + r + ... + r^(terms - 1)`` for ``r = 1 - gap``."""
+    if gap == 1.0:
+        return np.minimum(terms, 1.0)
+    return terms if gap == 0.0 else -np.expm1(terms * math.log1p(-gap)) / gap
+
+
+def _gap_of(gap: float, power: int) -> float:
+    """``1 - (1 - gap)^power``, without cancellation."""
+    return -math.expm1(power * math.log1p(-gap)) if gap else 0.0
 
 
 @dataclass(frozen=True)
@@ -139,6 +187,9 @@ class Filtered(Ages):
         What rounding to the lattice can add to each move, in the same unit.
     last : int or None
         The length of the stream, where it is known: nothing comes after.
+    participation : Participation
+        How many records are protected together, and how far apart they are; one by default. What
+        rounding adds does not grow with their number.
 
     Examples
     --------
@@ -151,7 +202,7 @@ class Filtered(Ages):
     reach: float
     slack: float = 0.0
     last: int | None = None
-    _known: dict[int, float] = field(default_factory=dict, init=False, repr=False, compare=False)
+    participation: Participation = ONE_RECORD
 
     def __post_init__(self) -> None:
         for name in ("reach", "slack"):
@@ -162,9 +213,10 @@ class Filtered(Ages):
     def mu(self, age: float) -> float:
         """The mu of all outputs up to an age, which may be infinite where there is no slack."""
         lags = age if self.last is None else min(age, self.last)
-        square = self.reach**2 * self.decay.sum_of_squares(lags)
+        squares, sums = _sums(self.decay, lags, self.participation)
+        square = self.reach**2 * squares
         if self.slack:
-            square += 2 * self.reach * self.slack * self.decay.sum(lags) + lags * self.slack**2
+            square += 2 * self.reach * self.slack * sums + lags * self.slack**2
         return math.sqrt(square)
 
     def at(self, age: int) -> Curve:
@@ -179,7 +231,14 @@ class Filtered(Ages):
             "reach": self.reach,
             "slack": self.slack,
             "last": self.last,
+            "participation": [self.participation.max_records, self.participation.min_gap],
         }
+
+
+@functools.lru_cache(maxsize=4096)
+def _sums(decay: Decay, lags: float, participation: Participation) -> tuple[float, float]:
+    """The sums that a promise needs; a search for the noise asks for them again and again."""
+    return decay.sum_of_squares(lags, participation), decay.sum(lags, participation)
 
 
 def ages_from_dict(data: Mapping[str, Any]) -> Ages:
@@ -187,7 +246,8 @@ def ages_from_dict(data: Mapping[str, Any]) -> Ages:
     if "steps" in data:
         return Stepwise([(age, from_dict(curve)) for age, curve in data["steps"]])
     decay = Decay(data["limit"], tuple(data["weights"]), tuple(data["gaps"]))
-    return Filtered(decay, data["reach"], data["slack"], data["last"])
+    participation = Participation(*data["participation"]) if "participation" in data else ONE_RECORD
+    return Filtered(decay, data["reach"], data["slack"], data["last"], participation)
 
 
 def geometric(

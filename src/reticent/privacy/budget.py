@@ -8,6 +8,7 @@ twice that norm; use :meth:`Budget.sensitivity` and never a factor of one's own.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
@@ -15,6 +16,7 @@ from typing import Any, TypeVar
 
 from reticent._checks import choice, integer, number
 from reticent.privacy import gaussian
+from reticent.privacy.errors import LooseBudgetWarning
 
 NEIGHBOURS = ("zero-out", "replace")
 UNITS = ("record", "person")
@@ -27,6 +29,7 @@ _RELATION = {
 
 Fade = tuple[tuple[int, float], ...]
 T = TypeVar("T")
+_LARGE_DELTA = 0.01
 OLDEST = 2**40
 """The largest age that promises are computed for, and the longest stream without a horizon."""
 
@@ -77,15 +80,21 @@ class Scope:
         )
         if self.ages:
             ages = ", ".join(f"{age:,}" for age in few(self.ages))
+            since = "the record's own" if self.unit == "record" else "the person's first"
+            return f"{who}, with a promise at the ages {ages} (outputs from {since})"
+        if self.window is None:
+            return f"{who}, protected for ever"
+        if self.unit == "person":
             return (
-                f"{who}, with a promise at the ages {ages} (outputs from the {self.unit}'s first)"
+                f"{who}, protected in any {self.window} consecutive outputs, with the records that "
+                "came within them"
             )
-        length = (
-            "for ever"
-            if self.window is None
-            else f"for {self.window} outputs from the {self.unit}'s own, one per record"
-        )
-        return f"{who}, protected {length}"
+        return f"{who}, protected for {self.window} outputs from the record's own, one per record"
+
+
+def plain(value: float) -> str:
+    """A small number as people write it: 1e-6, not 1e-06."""
+    return f"{value:g}".replace("e-0", "e-").replace("e+0", "e+")
 
 
 def few(items: Sequence[T]) -> Sequence[T]:
@@ -151,7 +160,8 @@ class Budget:
     epsilon
         Finite and above 0. Smaller is more private.
     delta
-        In [0, 1); 0 asks for pure differential privacy. Well below one over the number of people.
+        In [0, 1); 0 asks for pure differential privacy. Well below one over the number of people;
+        above 0.01 a `LooseBudgetWarning` says so.
     neighbours
         ``"zero-out"``: one record becomes the null record, which contributes nothing, and the
         length stays. ``"replace"``: one record becomes any other; about twice as strong.
@@ -171,13 +181,13 @@ class Budget:
     --------
     >>> budget = Budget(1.0, 1e-6)
     >>> print(budget)
-    epsilon = 1, delta = 1e-06; one record is blanked (zero-out), protected for ever
+    epsilon = 1, delta = 1e-6; one record is blanked (zero-out), protected for ever
     >>> round(budget.mu, 6)
     0.236704
     >>> budget.sensitivity(3.0), budget.with_(neighbours="replace").sensitivity(3.0)
     (3.0, 6.0)
     >>> print(Budget(1.0, 1e-6, fade=[(1024, 1.0), (10**6, 2.0)]))
-    epsilon = 1 for 1,024 outputs, 2 for 1,000,000, delta = 1e-06; one record is blanked (zero-out), ...
+    epsilon = 1 for 1,024 outputs, 2 for 1,000,000, delta = 1e-6; one record is blanked (zero-out), ...
     """
 
     epsilon: float
@@ -189,6 +199,13 @@ class Budget:
     def __post_init__(self) -> None:
         epsilon = number(self.epsilon, "epsilon", low=0.0, open_low=True)
         delta = number(self.delta, "delta", low=0.0, high=1.0, open_high=True)
+        if delta > _LARGE_DELTA:
+            warnings.warn(
+                f"delta = {plain(delta)} allows one record in {1.0 / delta:.3g} to be published in full; "
+                "choose a delta well below one over the number of people, such as 1e-6",
+                LooseBudgetWarning,
+                stacklevel=3,
+            )
         fade = profile_of(self.fade, epsilon, delta)
         scope = Scope(self.neighbours, self.window, tuple(age for age, _ in fade or ()))
         kept = (epsilon, delta, scope.neighbours, scope.window, fade)
@@ -250,4 +267,4 @@ class Budget:
                 f"{value:.4g} for {age:,}" + " outputs" * (k == 0)
                 for k, (age, value) in enumerate(few(self.fade))
             )
-        return f"{epsilon}, delta = {self.delta:g}; {self.scope}"
+        return f"{epsilon}, delta = {plain(self.delta)}; {self.scope}"

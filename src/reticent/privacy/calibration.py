@@ -98,7 +98,9 @@ def _by_epsilon(budget: Budget, sensitivity: float, count: int,
     return sensitivity * calibrate(budget, build, start=count / budget.epsilon)
 
 
-def objective_perturbation(budget: Budget, norm: float, log_determinant: float) -> float:
+def objective_perturbation(
+    budget: Budget, norm: float, log_determinant: float, *, persons: bool = False, count: int = 1
+) -> float:
     """The standard deviation of the linear term that makes a generalised linear fit private.
 
     Parameters
@@ -106,7 +108,11 @@ def objective_perturbation(budget: Budget, norm: float, log_determinant: float) 
     norm
         Bound on one record's gradient; the neighbouring relation is taken care of here.
     log_determinant
-        ``log(1 + curvature / regularisation)``; must be below epsilon.
+        ``log(1 + curvature / regularisation)``; ``count`` times it must be below epsilon.
+    persons
+        Whether persons with several records are protected; then both bounds are those of a person.
+    count
+        How many fits with noise of their own, for persons.
 
     Examples
     --------
@@ -116,7 +122,7 @@ def objective_perturbation(budget: Budget, norm: float, log_determinant: float) 
     """
     norm = number(norm, "norm", low=0.0)
     c = number(log_determinant, "log_determinant", low=0.0)
-    if c >= budget.epsilon:
+    if count * c >= budget.epsilon:
         raise ValueError(
             f"log_determinant must be below epsilon = {budget.epsilon:g}, got {c:g}; "
             "regularise more, or raise epsilon"
@@ -130,7 +136,9 @@ def objective_perturbation(budget: Budget, norm: float, log_determinant: float) 
         return 0.0
 
     def build(sigma: float) -> Guarantee:
-        curve = ObjectivePerturbation(1.0 / sigma, c, budget.neighbours)
+        curve = ObjectivePerturbation(
+            1.0 / sigma, c, budget.neighbours, count=count, persons=persons
+        )
         release = Release("calibration", curve, None, "trial")
         return Guarantee([release], budget.neighbours, budget.window)
 

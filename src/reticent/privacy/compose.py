@@ -192,6 +192,10 @@ class Composed(Curve):
             bounds.append(subsampled.delta_of(self.parts, epsilon))
         if any(_is_profile(curve) for curve, _ in self.parts):
             bounds.append(_inverse(self._by_addition, epsilon))
+        if self._shifted is not None:
+            shift, mu = self._shifted
+            if epsilon > shift:
+                bounds.append(math.exp(min(0.0, shift + gaussian.log_delta(epsilon - shift, mu))))
         return min(bounds)
 
     def _epsilon(self, delta: float) -> float:
@@ -206,7 +210,30 @@ class Composed(Curve):
             bounds.append(subsampled.epsilon_of(self.parts, delta))
         if any(_is_profile(curve) for curve, _ in self.parts):
             bounds.append(self._by_addition(delta))
+        if self._shifted is not None:
+            shift, mu = self._shifted
+            less = delta * math.exp(-shift) * (1.0 - 2.0**-50)
+            if less > 0.0:
+                bounds.append(shift + gaussian.epsilon(less, mu))
         return min(bounds)
+
+    @functools.cached_property
+    def _shifted(self) -> tuple[float, float] | None:
+        """C and mu with ``delta(epsilon) <= e^C H(epsilon - C; mu)``, for fits whose slope has one sign.
+
+        Such a fit is within ``(e^c A, B)`` for a Gaussian pair A, B at distance s; so, with c = 0, is a
+        Gaussian release; and that is kept by products: docs/algorithms/objective-perturbation.md.
+        """
+        shift, squares = 0.0, []
+        for curve, count in self.parts:
+            if isinstance(curve, ObjectivePerturbation) and curve.one_sided:
+                shift += count * curve.count * curve.log_determinant
+                squares.append((curve.width, count * curve.count))
+            elif isinstance(curve, Gaussian):
+                squares.append((curve.mu, count))
+            else:
+                return None
+        return (shift * (1.0 + 2.0**-48), _root_of_squares(squares)) if shift else None
 
     def _by_addition(self, delta: float) -> float:
         """Epsilons and deltas added, for parts that are best known by their own profile."""

@@ -11,6 +11,14 @@ class PrivacyLeakWarning(UserWarning):
     """Something about the data, or a false claim about it, would leave unprotected."""
 
 
+class LooseBudgetWarning(UserWarning):
+    """A budget that protects little was asked for."""
+
+
+class DefaultBoundWarning(UserWarning):
+    """A bound on features or labels was left at its default, which fits few tables."""
+
+
 class BudgetExceeded(RuntimeError):
     """A release was refused, before any noise was drawn, because the budget is spent."""
 

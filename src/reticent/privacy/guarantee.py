@@ -11,12 +11,13 @@ import functools
 import importlib
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from reticent import _html
 from reticent._checks import integer, number
 from reticent.privacy.ages import Ages, ages_from_dict
-from reticent.privacy.budget import OLDEST, Budget, Scope, few
+from reticent.privacy.budget import OLDEST, Budget, Scope, few, plain
 from reticent.privacy.compose import Composed, Worst, compose, parallel
 from reticent.privacy.curve import Curve, from_dict
 from reticent.privacy.curves import NoPrivacy
@@ -25,8 +26,21 @@ from reticent.privacy.tally import meets
 SEEDED = "seeded: for experiments, not a release"
 FLOATING = "floating-point noise: for simulations, not a release"
 
+_WHO = {
+    "record": "each record by itself; a person with several records, one record at a time",
+    "person": "each person, all of their records together",
+}
 _REFERENCE = 1e-6
 """The delta at which a guarantee is printed when nobody asked for one."""
+
+GDP = (
+    "mu-GDP: telling from the outputs whether a record is there is as hard as telling a draw of N(0, 1) "
+    "from one of N(mu, 1) (Gaussian differential privacy)"
+)
+ZCDP = (
+    "rho-zCDP: all Renyi divergences of order alpha between neighbours are at most rho alpha "
+    "(zero-concentrated differential privacy)"
+)
 
 
 @dataclass(frozen=True)
@@ -101,8 +115,10 @@ class Guarantee:
     ----------
     releases
         All that was, or will be, computed from the records and released.
-    neighbours, window
-        As in :class:`Budget`.
+    neighbours
+        Whether one record is blanked (``"zero-out"``) or replaced (``"replace"``).
+    window
+        For how many outputs a record is protected; None for all.
     seeded
         Whether the noise came from a given seed, which anyone who knows it can subtract.
     lattice
@@ -114,13 +130,25 @@ class Guarantee:
         the last of them.
     unit
         What is protected: one ``"record"``, or all records of one ``"person"``.
+    asked
+        The delta of the budget that this was calibrated to, at which it is printed; None prints it
+        at 1e-6. It says nothing about what is promised.
+
+    Notes
+    -----
+    "mu-GDP" (Gaussian differential privacy) means that telling from the outputs whether a record is
+    there is as hard as telling a draw of N(0, 1) from one of N(mu, 1). "rho-zCDP" (zero-concentrated
+    differential privacy) bounds every Renyi divergence of order alpha by rho alpha. Both imply an
+    epsilon for every delta.
 
     Examples
     --------
     >>> from reticent.privacy import Gaussian, Pure
     >>> g = Guarantee([Release("sum of gradients", Gaussian(0.2367), 1.0, "gaussian, sd 4.225")])
     >>> print(g)
-    0.2367-GDP, so epsilon = 1 at delta = 1e-06; one record is blanked (zero-out), protected ...
+    epsilon = 1 at delta = 1e-6 (0.2367-GDP); one record is blanked (zero-out), protected for ever
+    >>> g
+    <Guarantee: epsilon = 1 at delta = 1e-6 (0.2367-GDP)>
     >>> print(round((g + g).gdp, 4), (g + g).pure)
     0.3347 None
     """
@@ -133,11 +161,12 @@ class Guarantee:
     caveats: tuple[str, ...] = ()
     ages: tuple[int, ...] = ()
     unit: str = "record"
+    asked: float | None = field(default=None, compare=False)
 
     def __init__(self, releases: Iterable[Release], neighbours: str = "zero-out",
                  window: int | None = None, seeded: bool = False, lattice: bool = True,
                  caveats: Iterable[str] = (), ages: Iterable[int] = (),
-                 unit: str = "record") -> None:  # fmt: skip
+                 unit: str = "record", asked: float | None = None) -> None:  # fmt: skip
         kept = tuple([releases] if isinstance(releases, Release) else releases)
         for release in kept:
             if not isinstance(release, Release):
@@ -156,12 +185,17 @@ class Guarantee:
         object.__setattr__(self, "seeded", bool(seeded))
         object.__setattr__(self, "lattice", bool(lattice))
         object.__setattr__(self, "caveats", _lines(caveats, "caveats"))
+        if asked is not None:
+            asked = number(asked, "asked", low=0.0, high=1.0, open_high=True)
+        object.__setattr__(self, "asked", asked)
 
     @classmethod
     def of(cls, budget: Budget, releases: Iterable[Release], **more: Any) -> Guarantee:
         """Of releases that were calibrated to a budget, in its scope."""
         scope = budget.scope
-        return cls(releases, scope.neighbours, scope.window, ages=scope.ages, **more)
+        return cls(
+            releases, scope.neighbours, scope.window, ages=scope.ages, asked=budget.delta, **more
+        )
 
     @property
     def scope(self) -> Scope:
@@ -241,7 +275,7 @@ class Guarantee:
         ages : iterable of int, optional
             By default powers of ten, and the ages that were asked for.
         delta : float, optional
-            By default 1e-6.
+            By default that of the budget, else 1e-6.
 
         Examples
         --------
@@ -255,7 +289,7 @@ class Guarantee:
         if ages is None:
             end = min(OLDEST, max([10**6, *(10 * age for age in asked)]))
             ages = sorted({*few(sorted(asked)), *(10**k for k in range(int(math.log10(end)) + 1))})
-        delta = _REFERENCE if delta is None else number(delta, "delta", low=0.0, high=1.0)
+        delta = self._shown if delta is None else number(delta, "delta", low=0.0, high=1.0)
         kept = tuple(integer(age, "age", low=1, high=OLDEST) for age in ages)
         return ByAge(kept, tuple(self.epsilon(delta, age=age) for age in kept), delta)
 
@@ -306,17 +340,26 @@ class Guarantee:
         """The numbers alone, without neighbours, window and caveats."""
         if not math.isfinite(self.curve.epsilon(0.5)):
             return "no privacy: epsilon is infinite"
+        here = f"epsilon = {_up(self.epsilon(self._shown))} at delta = {plain(self._shown)}"
         if self.pure is not None:
-            extra = self.epsilon(_REFERENCE)
-            words = f"pure epsilon = {_up(self.pure)}"
-            better = extra < 0.995 * self.pure
-            return words + (
-                f" (epsilon = {_up(extra)} at delta = {_REFERENCE:g})" if better else ""
-            )
-        tail = f"epsilon = {_up(self.epsilon(_REFERENCE))} at delta = {_REFERENCE:g}"
+            better = self.epsilon(self._shown) < 0.995 * self.pure
+            return f"pure epsilon = {_up(self.pure)}" + (f" ({here})" if better else "")
         if self.gdp is not None:
-            return f"{_up(self.gdp)}-GDP, so {tail}"
-        return tail if self.zcdp is None else f"{tail} ({_up(self.zcdp)}-zCDP)"
+            return f"{here} ({_up(self.gdp)}-GDP)"
+        return here if self.zcdp is None else f"{here} ({_up(self.zcdp)}-zCDP)"
+
+    @property
+    def _shown(self) -> float:
+        """The delta at which this is printed."""
+        return self.asked or _REFERENCE
+
+    def __repr__(self) -> str:
+        return f"<Guarantee: {self.summary}>"
+
+    def _repr_html_(self) -> str:
+        rows = [("guarantee", self.summary), ("who", str(self.scope))]
+        rows += [("released", release.mechanism) for release in self.releases]
+        return _html.table(rows + [("caveat", line) for line in self._warnings()])
 
     def _warnings(self) -> list[str]:
         words = ([SEEDED] if self.seeded else []) + ([] if self.lattice else [FLOATING])
@@ -340,7 +383,7 @@ class Guarantee:
 
     def explain(self) -> str:
         """Line by line: what was released, with which noise, and what follows from it."""
-        lines = [f"guarantee: {self.summary}"]
+        lines = [f"guarantee: {self.summary}", f"protected: {_WHO[self.unit]}"]
         lines.append(f"neighbours: {str(replace(self.scope, window=None, ages=())).split(',')[0]}")
         if self.ages:
             lines.append("ages: a promise at " + ", ".join(f"{age:,}" for age in few(self.ages)))
@@ -352,10 +395,14 @@ class Guarantee:
             )
             lines.append(
                 f"window: {self.window} outputs, one for each record, released or not, counted from "
-                f"the first that a {self.unit} enters; {after}"
+                + (
+                    f"the first that a record enters; {after}"
+                    if self.unit == "record"
+                    else f"anyone's; about the records of a person that came within them; {after}"
+                )
             )
         if self._fades:
-            lines.append(f"by age: {self.by_age()}, at delta = {_REFERENCE:g}")
+            lines.append(f"by age: {self.by_age()}, at delta = {plain(self._shown)}")
         lines.append("releases:" if self.releases else "releases: none")
         lines.extend("  " + line for line in self._release_lines())
         lines.append(
@@ -365,6 +412,9 @@ class Guarantee:
             "arithmetic: noise on a lattice" if self.lattice else f"arithmetic: {FLOATING}"
         )
         lines.extend(f"caveat: {line}" for line in self.caveats)
+        for name, meaning in (("GDP", GDP), ("zCDP", ZCDP)):
+            if any(f"-{name}" in line for line in lines):
+                lines.append(f"{meaning}")
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
@@ -372,7 +422,7 @@ class Guarantee:
         return {"releases": [release.to_dict() for release in self.releases],
                 "neighbours": self.neighbours, "window": self.window, "seeded": self.seeded,
                 "lattice": self.lattice, "caveats": list(self.caveats), "ages": list(self.ages),
-                "unit": self.unit}  # fmt: skip
+                "unit": self.unit, "asked": self.asked}  # fmt: skip
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Guarantee:
@@ -426,6 +476,7 @@ def _with_flags_of(guarantee: Guarantee, other: Guarantee) -> Guarantee:
         seeded=guarantee.seeded or other.seeded,
         lattice=guarantee.lattice and other.lattice,
         caveats=_merged([guarantee.caveats, other.caveats]),
+        asked=max(guarantee.asked or 0.0, other.asked or 0.0) or None,
     )
 
 
@@ -448,7 +499,8 @@ def _cost(curve: Curve) -> str:
     if curve.zcdp is not None:
         words.append(f"{_up(curve.zcdp)}-zCDP")
     return (
-        ", ".join(words) or f"epsilon = {_up(curve.epsilon(_REFERENCE))} at delta = {_REFERENCE:g}"
+        ", ".join(words)
+        or f"epsilon = {_up(curve.epsilon(_REFERENCE))} at delta = {plain(_REFERENCE)}"
     )
 
 

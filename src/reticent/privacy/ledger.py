@@ -23,8 +23,9 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any
 
+from reticent import _html
 from reticent.privacy import gaussian, scope
-from reticent.privacy.budget import Budget
+from reticent.privacy.budget import Budget, plain
 from reticent.privacy.errors import BudgetExceeded, ForkError, LedgerError, RepeatedFitWarning
 from reticent.privacy.guarantee import Guarantee
 from reticent.privacy.store import Row, Store
@@ -103,7 +104,7 @@ class Ledger:
     ...     charge(fit, "first fit")
     ...     charge(fit, "second fit")
     >>> print(ledger.remaining)
-    room for Gaussian releases of mu = 0.105 in all, epsilon = 0.418 at delta = 1e-06
+    room for Gaussian releases of mu = 0.105 in all, epsilon = 0.418 at delta = 1e-6
     """
 
     def __init__(self, budget: Budget, path: str | os.PathLike[str] | None = None, *,
@@ -243,6 +244,7 @@ class Ledger:
             self._scope.window,
             ages=self._scope.ages,
             unit=self._scope.unit,
+            asked=self.budget.delta,
             seeded=any(part.seeded for part in parts),
             lattice=all(part.lattice for part in parts),
             caveats=caveats,
@@ -262,7 +264,7 @@ class Ledger:
             alone = gaussian.epsilon(delta, mu)
             words.append(
                 f"room for Gaussian releases of mu = {_down(mu)} in all, "
-                f"epsilon = {_down(alone)} at delta = {delta:g}"
+                f"epsilon = {_down(alone)} at delta = {plain(delta)}"
             )
         if pure > 1e-12 * self.budget.epsilon and (self._entries or delta == 0.0):
             words.append(f"pure epsilon = {_down(pure)}")
@@ -290,7 +292,10 @@ class Ledger:
 
     def __repr__(self) -> str:
         path = "" if self._store is None else f", path={self._store.path!r}"
-        return f"Ledger({self.budget!r}{path}{', adaptive=True' if self.adaptive else ''})"
+        return f"Ledger({self.budget}{path}{', adaptive=True' if self.adaptive else ''})"
+
+    def _repr_html_(self) -> str:
+        return _html.block(str(self))
 
     def __str__(self) -> str:
         rows = [("", "spent on", "cost")]

@@ -19,6 +19,9 @@ record (every margin loss) the same page proves more,
 and that ``count`` such fits with one sign together cost
 ``e^C H(epsilon - C; sqrt(count) s)`` with ``C = count c`` (2 s in place of s where replaced).
 
+A person with several records acts along several directions, and there the bound by Renyi divergences
+alone remains, with ``c = r log(1 + beta/(r Delta))`` for r directions (docs/algorithms/persons.md).
+
 The one thing a reader would get wrong: all of this needs the *exact* minimiser and a loss of the
 form ``f(<x, theta>)``. A solver's tolerance is a leak of its own, and other losses are not covered.
 """
@@ -54,7 +57,11 @@ class ObjectivePerturbation(Curve):
     one_sided
         Whether the slope of the loss has the same sign everywhere, for every record.
     count
-        How many fits with noise of their own this stands for; more than one for one-sided losses only.
+        How many fits with noise of their own this stands for; more than one for one-sided losses, or
+        for persons, only.
+    persons
+        Whether what is protected is a person, whose records act along several directions; then the
+        gradient and the curvature are those of all the person's records together.
 
     Examples
     --------
@@ -69,6 +76,7 @@ class ObjectivePerturbation(Curve):
     neighbours: str = "zero-out"
     one_sided: bool = False
     count: int = 1
+    persons: bool = False
     kind: ClassVar[str] = "objective-perturbation"
 
     def __post_init__(self) -> None:
@@ -78,14 +86,21 @@ class ObjectivePerturbation(Curve):
         object.__setattr__(self, "neighbours", choice(self.neighbours, "neighbours", NEIGHBOURS))
         object.__setattr__(self, "one_sided", bool(self.one_sided))
         object.__setattr__(self, "count", integer(self.count, "count", low=1))
-        if self.count > 1 and not self.one_sided:
+        object.__setattr__(self, "persons", bool(self.persons))
+        if self.persons and self.one_sided:
+            raise ValueError(
+                "one_sided must be False for persons, got True: nothing more is proved for such losses "
+                "where several records act together"
+            )
+        if self.count > 1 and not (self.one_sided or self.persons):
             raise ValueError(
                 f"count must be 1 for a loss whose slope changes its sign, got {self.count}; "
                 "compose that many curves instead"
             )
 
     @property
-    def _width(self) -> float:
+    def width(self) -> float:
+        """mu, or twice that where a record is replaced: how far one record moves the linear term."""
         # Two records move at once under replacement; by Cauchy's inequality the moments are
         # largest where their gradients point the same way, which doubles s.
         return self.mu if self.neighbours == "zero-out" else 2.0 * self.mu
@@ -94,11 +109,11 @@ class ObjectivePerturbation(Curve):
     def zcdp(self) -> float:
         # Every summand of the divergence, divided by alpha, is largest as alpha -> 1: log(2 Phi) is
         # concave and 0 at 0, so its quotient by the argument falls from sqrt(2/pi).
-        s = self._width
+        s = self.width
         return self.count * (self.log_determinant + 0.5 * s * s + math.sqrt(2.0 / math.pi) * s)
 
     def _rdp(self, alpha: float) -> float:
-        s, gap = self._width, alpha - 1.0
+        s, gap = self.width, alpha - 1.0
         # As gap -> 0 the logarithm cancels; its limit bounds it from above.
         tail = math.sqrt(2.0 / math.pi) * s
         if gap * s >= 1e-5:
@@ -142,7 +157,7 @@ class ObjectivePerturbation(Curve):
 
     def _one_sided(self, epsilon: float) -> float:
         shift = self.count * self.log_determinant
-        e, together = epsilon - shift, math.sqrt(self.count) * self._width
+        e, together = epsilon - shift, math.sqrt(self.count) * self.width
         if self.count == 1 and self.neighbours == "zero-out":
             return self._stick(e, together)
         if e < 0.0:
@@ -153,6 +168,8 @@ class ObjectivePerturbation(Curve):
         return min(bound, self._stick(e, together) + 2.0 * self._stick(e, self.mu))
 
     def _delta(self, epsilon: float) -> float:
+        if self.persons:
+            return renyi.delta_from(self._rdp, epsilon)
         direct = self._direct(epsilon)
         return direct if self.one_sided else min(direct, renyi.delta_from(self._rdp, epsilon))
 
@@ -162,14 +179,16 @@ class ObjectivePerturbation(Curve):
             if self.count == 1 and self.neighbours == "zero-out":
                 return shift + gaussian.epsilon(delta, self.mu)
             if self.count > 1:
-                together = math.sqrt(self.count) * self._width
+                together = math.sqrt(self.count) * self.width
                 return shift + gaussian.epsilon(delta * math.exp(-shift) * (1 - 2.0**-50), together)
             # Nearly always the second term of the bound is next to nothing, and this is enough.
-            quick = shift + gaussian.epsilon(delta * (1.0 - 2.0**-20), self._width)
+            quick = shift + gaussian.epsilon(delta * (1.0 - 2.0**-20), self.width)
             if self._one_sided(quick) <= delta:
                 return quick
             return smallest_epsilon(self._one_sided, delta)
         by_divergence = renyi.epsilon_from(self._rdp, delta)
+        if self.persons:
+            return by_divergence
         if self.neighbours == "replace":
             return min(by_divergence, smallest_epsilon(self._direct, delta))
         direct = max(gaussian.epsilon(0.5 * delta, self.mu), 0.5 * self.mu**2,

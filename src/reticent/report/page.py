@@ -35,8 +35,10 @@ class Page:
 
     Parameters
     ----------
-    title, subtitle
-        What it is about.
+    title
+        What it is about, in a few words.
+    subtitle
+        What it is about, in a sentence.
 
     Examples
     --------

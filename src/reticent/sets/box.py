@@ -24,8 +24,10 @@ class Box(ConvexSet):
 
     Parameters
     ----------
-    lower, upper
-        Vectors of bounds, or numbers that hold for every coordinate.
+    lower
+        The vector of lower bounds, or a number that holds for every coordinate.
+    upper
+        The same for upper bounds.
     dim
         Needed where both bounds are numbers.
 

@@ -34,8 +34,10 @@ class FlowPolytope(ConvexSet):
     ----------
     edges
         Pairs ``(tail, head)`` of node names; parallel edges are welcome, cycles are not.
-    source, target
-        Node names.
+    source
+        The node where paths begin.
+    target
+        The node where they end.
 
     Examples
     --------

@@ -7,5 +7,6 @@ the same noise on other data. The rules, and what cannot be seen from inside: do
 from reticent.state.commit import Committed, committed
 from reticent.state.files import File, load, save
 from reticent.state.lease import Lease
+from reticent.state.persons import Persons
 
-__all__ = ["Committed", "File", "Lease", "committed", "load", "save"]
+__all__ = ["Committed", "File", "Lease", "Persons", "committed", "load", "save"]

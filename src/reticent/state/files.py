@@ -40,11 +40,12 @@ _SLOTS = (0, 4096)  # of the key file, in different blocks: writing one cannot t
 _ONCE = bytes(12)  # a key encrypts one message, so its nonce may be fixed
 
 
-def check_kind(state: Any, cls: type, version: int) -> None:
-    """Refuse what is not a state of this class, or not of the version that is read here."""
+def check_kind(state: Any, wanted: type | str, version: int) -> None:
+    """Refuse what is not a state of this class or kind, or not of the version that is read here."""
+    name = wanted if isinstance(wanted, str) else wanted.__name__
     kind = state.get("kind") if isinstance(state, dict) else type(state).__name__
-    if not isinstance(state, dict) or kind != cls.__name__:
-        raise ValueError(f"this is not a state of {cls.__name__} but of {kind!r}")
+    if not isinstance(state, dict) or kind != name:
+        raise ValueError(f"this is not a state of {name} but of {kind!r}")
     if state.get("version") != version:
         raise ValueError(
             f"the state has version {state.get('version')}, this version of Reticent reads {version}; "

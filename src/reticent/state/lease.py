@@ -131,6 +131,14 @@ class Lease:
             finally:
                 self.lock.release()
 
+    def withdraw(self, step: int) -> None:
+        """Set the stream back to what was committed: nobody has seen, or will see, what came of later steps.
+
+        Whoever took those steps must be dropped; the next twin is restored from the state at ``step``.
+        """
+        with self.lock:
+            self._reached, self.furthest = step, _UNCLAIMED
+
     def spoil(self) -> None:
         """Nobody in this process may continue: steps were taken whose outputs must never be seen."""
         self.furthest = _SPOILT

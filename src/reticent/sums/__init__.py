@@ -1,9 +1,21 @@
 """Private running totals: exact, fast, endless, forgetting."""
 
-from reticent.sums.base import RunningTotal
-from reticent.sums.correlated import Correlated
-from reticent.sums.independent import Independent
-from reticent.sums.tree import Tree
-from reticent.sums.window_tree import WindowTree
+from reticent.sums.correlated import Correlated, CorrelatedMechanism
+from reticent.sums.independent import Independent, IndependentMechanism
+from reticent.sums.mechanism import Mechanism
+from reticent.sums.running import RunningTotal
+from reticent.sums.tree import Tree, TreeMechanism
+from reticent.sums.window_tree import WindowTree, WindowTreeMechanism
 
-__all__ = ["Correlated", "Independent", "RunningTotal", "Tree", "WindowTree"]
+__all__ = [
+    "Correlated",
+    "CorrelatedMechanism",
+    "Independent",
+    "IndependentMechanism",
+    "Mechanism",
+    "RunningTotal",
+    "Tree",
+    "TreeMechanism",
+    "WindowTree",
+    "WindowTreeMechanism",
+]

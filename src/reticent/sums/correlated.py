@@ -11,15 +11,17 @@ innovations that differ by c_k * Delta from the k-th output after the record on,
 adds: at most 2 (1 + 2 e) steps in each coordinate, where e bounds the floating-point error of the
 known part (``_rounding``). The guarantee includes it.
 
-The one thing a reader would get wrong: the sensitivity is not that of a single output; it is summed
-over all W outputs in which the record is protected.
+The sensitivity is not that of a single output; it is summed over all W outputs in which the record is
+protected.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,24 +32,19 @@ from reticent.noise import lattice
 from reticent.privacy import Budget, Guarantee, Release
 from reticent.privacy.ages import Filtered
 from reticent.privacy.budget import OLDEST
-from reticent.state.lease import Lease
 from reticent.sums import scales
-from reticent.sums.base import RunningTotal
-from reticent.sums.process import Process
+from reticent.sums.mechanism import Mechanism
+from reticent.sums.running import RunningTotal
 from reticent.sums.toeplitz import Toeplitz
 from reticent.sums.toeplitz_search import toeplitz
-from reticent.sums.tree import _solve
 
 # An innovation or a buffer beyond this many standard deviations has probability below 1e-347: the
 # bound on the floating-point error of the known part holds but for that.
 _SIGMAS = 40.0
 _SLOW = 2.0**-16
 _SLOW_FOR_EVER = 2.0**-10  # where rounding adds up over 2^40 outputs
-_LONG = (
-    2**30
-)  # a stream without a horizon has a small error up to here, and grows like its root beyond
-
-
+_LONG = 2**30
+"""A stream without a horizon has a small error up to here; beyond, it grows like the root of the length."""
 _LANES = 16  # coordinates whose memory lies together: with fewer the compiler makes no vector instructions
 
 
@@ -105,30 +102,173 @@ def _slow(gap: tuple[float, ...]) -> int:
     return sum(value < bound for value in gap)
 
 
-@dataclass
-class _Filter(Process):
-    parameters: Toeplitz | None = None
+@dataclass(frozen=True, kw_only=True)
+class CorrelatedMechanism(Mechanism):
+    """The description of a running total with correlated Gaussian noise; `Correlated` says more.
 
-    def draws(self, t: int, rows: int) -> int:
+    Parameters
+    ----------
+    objective : {"max", "mean"}
+        Whether to make the largest or the root mean square error over the horizon small.
+    buffers : int or None
+        At most so many vectors of memory; by default as few as come close to the optimum.
+    filter : Toeplitz or None
+        The filter itself; by default the best one that is known for the rest.
+    **others
+        As for every :class:`Mechanism`.
+
+    Examples
+    --------
+    >>> import reticent
+    >>> noise = CorrelatedMechanism(1, 1024, budget=reticent.Budget(1.0, 1e-6))
+    >>> print(f"{noise.error(1024):.2f}, {len(noise.parameters.gap)} buffers")
+    13.83, 4 buffers
+    """
+
+    objective: str = "max"
+    buffers: int | None = None
+    filter: Toeplitz | None = None
+
+    noises = ("gaussian",)
+    forgets = True
+    fades = True
+
+    def __post_init__(self) -> None:
+        buffers = self.buffers
+        self._keep(
+            objective=_checks.choice(self.objective, "objective", ("max", "mean")),
+            buffers=None if buffers is None else _checks.integer(buffers, "buffers", low=1),
+        )
+        super().__post_init__()
+
+    def to_dict(self) -> dict[str, Any]:
+        # Another machine's cache may hold another filter; the stream goes on with its own.
+        return super().to_dict() | {"filter": self.parameters.to_dict()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        return super().from_dict(dict(data) | {"filter": Toeplitz.from_dict(data["filter"])})
+
+    @cached_property
+    def parameters(self) -> Toeplitz:
+        """The filter that turns innovations into the noise of the totals."""
+        budget, steps, buffers = self.budget, self.horizon, self.buffers
+        if self.filter is not None:
+            return self.filter
+        if budget.fade is not None:
+            return toeplitz(fade=budget.profile, buffers=buffers)
+        if budget.window is not None and (steps is None or budget.window < steps):
+            return toeplitz(window=budget.window, buffers=buffers)
+        if steps is None:
+            return toeplitz(endless=_LONG, buffers=buffers)
+        return toeplitz(horizon=steps, objective=self.objective, buffers=buffers)
+
+    @property
+    def is_endless(self) -> bool:
+        return self.horizon is None
+
+    @property
+    def _fineness(self) -> float:
+        """Lattice steps in a standard deviation: more where rounding adds up over 2^40 outputs."""
+        return lattice.STEPS * (16.0 if self.last_step == OLDEST else 1.0)
+
+    def lattice_step(self, scale: float, steps: int | None) -> float:
+        return super().lattice_step(scale * (lattice.STEPS / self._fineness), steps)
+
+    @property
+    def _targets(self) -> list[tuple[int, float]]:
+        """Outputs in which a record is protected, and the mu that is allowed for them."""
+        budget, steps = self.budget, self.horizon
+        if budget.fade is not None:
+            return [(min(age, steps or age), mu) for age, mu in budget.profile]
+        lags = min(n for n in (budget.window, steps, OLDEST) if n is not None)
+        return [(lags, budget.mu)]
+
+    @cached_property
+    def _rounding(self) -> float:
+        """What the lattice can add to each coordinate of each innovation, relative to the noise scale."""
+        if not self.on_lattice:
+            return 0.0
+        # See docs/algorithms/correlated.md: what reading a buffer loses, and what its updates lose.
+        p = self.parameters
+        slow = _slow(p.gap)
+        error = 0.0
+        for j, (gap, weight) in enumerate(zip(p.gap, p.weight, strict=True)):
+            largest = math.sqrt(min(OLDEST, 1.0 / (gap * (2.0 - gap)) if gap else math.inf))
+            if j < slow:
+                error += weight * _SIGMAS * largest * 2.0**-49
+            else:
+                error += weight / gap * (1.0 + largest) * _SIGMAS * 2.0**-51
+        return 2 / self._fineness + 4 * 1.01 * error
+
+    def slack(self, sigma: float) -> float:
+        """What rounding can add to each innovation, in innovations of this standard deviation."""
+        step = self.lattice_step(sigma, self.horizon) / sigma
+        return math.sqrt(self.dim) * self._rounding * max(1.0, step * self._fineness)
+
+    def by_age(self, sigma: float) -> Filtered:
+        """What innovations of this standard deviation promise at every age, rounding included."""
+        # the filter's own coefficients are rounded to doubles; that moves no c_k by more than this
+        # factor
+        moved = self.noise_sensitivity / sigma * (1 + 2.0**-44)
+        return Filtered(self.parameters.sensitivity, moved, self.slack(sigma), self.horizon)
+
+    def _scale(self, steps: int | None) -> float:
+        squares = self.parameters.squared_sensitivity
+        return max(
+            scales.smallest(
+                lambda sigma, lags=lags: self.by_age(sigma).mu(lags),  # type: ignore[misc]
+                mu,
+                self.noise_sensitivity * math.sqrt(squares(lags)),
+            )
+            for lags, mu in self._targets
+        )
+
+    def _promise(self) -> Guarantee:
+        scale, lags = self.scale(), self._targets[-1][0]
+        by_age = self.by_age(scale)
+        release = Release(
+            "correlated noise (buffered linear Toeplitz)",
+            by_age.at(lags),
+            self.noise_sensitivity,
+            f"Gaussian innovations, standard deviation {scale:.6g}",
+            1,
+            (
+                f"a record is protected in {lags} outputs",
+                f"{len(self.parameters.gap)} buffers",
+            ),
+            by_age,
+        )
+        return scales.guarantee(self, release)
+
+    def variance(self, t: int, steps: int | None) -> float:
+        return self.scale() ** 2 * self.parameters.squared_error(t)
+
+    # The noise -------------------------------------------------------------------------------------
+
+    def draws(self, steps: int | None, t: int, rows: int) -> int:
         return rows
 
-    def mix(self, fresh: NDArray[Any], t: int, rows: int) -> NDArray[Any]:
-        assert self.parameters is not None
-        gap, weight = self.parameters.gap, self.parameters.weight
+    @property
+    def _slow_buffers(self) -> int:
+        return _slow(self.parameters.gap) if self.on_lattice else 0
+
+    def memory(self, steps: int | None) -> dict[str, NDArray[Any]]:
+        tiles, kept = -(-self.dim // _LANES), self._slow_buffers + len(self.parameters.gap)
+        return {"buffers": np.zeros((tiles, kept * _LANES))}
+
+    def mix(
+        self, steps: int | None, memory: dict[str, NDArray[Any]], fresh: NDArray[Any], t: int, rows: int
+    ) -> NDArray[Any]:  # fmt: skip
+        gap, weight, slow = self.parameters.gap, self.parameters.weight, self._slow_buffers
         if not gap:
             return fresh
-        slow = _slow(gap) if self.lattice else 0
         swift, swift_weight = (gap[slow:], weight[slow:]) if slow < len(gap) else (None, None)
         patient, patient_weight = (gap[:slow], weight[:slow]) if slow else (None, None)
+        whole = True if self.on_lattice else None
         _filter(
-            fresh,
-            self.arrays["buffers"],
-            swift,
-            swift_weight,
-            patient,
-            patient_weight,
-            True if self.lattice else None,
-        )
+            fresh, memory["buffers"], swift, swift_weight, patient, patient_weight, whole
+        )  # fmt: skip
         return fresh
 
 
@@ -137,15 +277,27 @@ class Correlated(RunningTotal):
 
     Parameters
     ----------
-    dim, horizon, budget, norm, seed, noise_precision
-        As in :class:`RunningTotal`. With ``horizon=None`` the stream is endless. Its error is bounded
+    dim : int
+        Length of a contribution.
+    horizon : int or None
+        Upper bound on the number of contributions. With ``None`` the stream is endless. Its error is bounded
         where the budget has a window or fades; else every record is protected in all of 2^40
         outputs, and the error at n is within a quarter of that for a known horizon n, for n from
         2^8 to 2^30.
+    budget : Budget
+        What may be spent on the whole stream.
+    norm : float
+        Longer contributions are scaled down to this Euclidean norm; how many were is counted in
+        ``clipped``.
     objective : {"max", "mean"}
         Whether to make the largest or the root mean square error over the horizon small.
     buffers : int or None
         At most so many vectors of memory; by default as few as come close to the optimum.
+    seed : int or None
+        ``None`` is a cryptographic generator. A seed is for experiments, and the guarantee says so.
+    noise_precision : {"lattice", "float"}
+        ``"float"`` is the fast path for simulations; its low-order bits leak, and the guarantee
+        says so.
 
     Examples
     --------
@@ -157,8 +309,7 @@ class Correlated(RunningTotal):
     True
     """
 
-    _forgets = True
-    _fades = True
+    describe = CorrelatedMechanism
 
     def __init__(
         self,
@@ -172,132 +323,8 @@ class Correlated(RunningTotal):
         seed: int | None = None,
         noise_precision: str = "lattice",
     ) -> None:
-        self._filters: dict[int | None, Toeplitz] = {}
-        self._scales: dict[int | None, float] = {}
-        self.objective = _checks.choice(objective, "objective", ("max", "mean"))
-        self.buffers = None if buffers is None else _checks.integer(buffers, "buffers", low=1)
-        super().__init__(
-            dim,
-            horizon,
-            budget=budget,
-            norm=norm,
-            noise="gaussian",
-            seed=seed,
-            noise_precision=noise_precision,
-        )
-
-    def _arguments(self) -> dict[str, Any]:
-        mine = super()._arguments() | {"objective": self.objective, "buffers": self.buffers}
-        del mine["noise"]
-        return mine
-
-    def _facts(self) -> dict[str, Any]:
-        state = super()._facts()
-        # Another machine's cache may hold another filter; the stream goes on with its own.
-        return state | {"filter": self._parameters(state["epoch"][1]).to_dict()}
-
-    def _restore(self, state: dict[str, Any], lease: Lease) -> None:
-        self._filters = {state["epoch"][1]: Toeplitz.from_dict(state["filter"])}
-        self._scales = {}
-        super()._restore(state, lease)
-
-    def _parameters(self, steps: int | None) -> Toeplitz:
-        if steps not in self._filters:
-            self._filters[steps] = self._look_up(steps)
-        return self._filters[steps]
-
-    def _look_up(self, steps: int | None) -> Toeplitz:
-        budget, buffers = self.budget, self.buffers
-        if budget.fade is not None:
-            return toeplitz(fade=budget.profile, buffers=buffers)
-        if budget.window is not None and (steps is None or budget.window < steps):
-            return toeplitz(window=budget.window, buffers=buffers)
-        if steps is None:
-            return toeplitz(endless=_LONG, buffers=buffers)
-        return toeplitz(horizon=steps, objective=self.objective, buffers=buffers)
-
-    @property
-    def _is_endless(self) -> bool:
-        return self.horizon is None
-
-    @property
-    def _fineness(self) -> float:
-        """Lattice steps in a standard deviation: more where rounding adds up over 2^40 outputs."""
-        return lattice.STEPS * (16.0 if self._last_step == OLDEST else 1.0)
-
-    def _lattice_step(self, scale: float, steps: float) -> float:
-        return super()._lattice_step(scale * (lattice.STEPS / self._fineness), steps)
-
-    def _targets(self, steps: int | None) -> list[tuple[int, float]]:
-        """Outputs in which a record is protected, and the mu that is allowed for them."""
-        if self.budget.fade is not None:
-            return [(min(age, steps or age), mu) for age, mu in self.budget.profile]
-        lags = min(n for n in (self.budget.window, steps, OLDEST) if n is not None)
-        return [(lags, self.budget.mu)]
-
-    def _rounding(self, steps: int | None) -> float:
-        """What the lattice can add to each coordinate of each innovation, relative to the noise scale."""
-        if self.noise_precision == "float":
-            return 0.0
-        # See docs/algorithms/correlated.md: what reading a buffer loses, and what its updates lose.
-        p = self._parameters(steps)
-        slow = _slow(p.gap)
-        error = 0.0
-        for j, (gap, weight) in enumerate(zip(p.gap, p.weight, strict=True)):
-            largest = math.sqrt(min(OLDEST, 1.0 / (gap * (2.0 - gap)) if gap else math.inf))
-            if j < slow:
-                error += weight * _SIGMAS * largest * 2.0**-49
-            else:
-                error += weight / gap * (1.0 + largest) * _SIGMAS * 2.0**-51
-        return 2 / self._fineness + 4 * 1.01 * error
-
-    def _by_age(self, sigma: float, steps: int | None) -> Filtered:
-        """What innovations of this standard deviation promise at every age, rounding included."""
-        # the filter's own coefficients are rounded to doubles; that moves no c_k by more than this
-        # factor
-        reach = scales.sensitivity(self) / sigma * (1 + 2.0**-44)
-        step = self._lattice_step(sigma, self._capacity(steps)) / sigma
-        slack = math.sqrt(self.dim) * self._rounding(steps) * max(1.0, step * self._fineness)
-        return Filtered(self._parameters(steps).sensitivity, reach, slack, steps)
-
-    def _scale(self, steps: int | None) -> float:
-        if steps not in self._scales:
-            reach = scales.sensitivity(self)
-            squares = self._parameters(steps).squared_sensitivity
-            self._scales[steps] = max(
-                _solve(
-                    lambda sigma, lags=lags: self._by_age(sigma, steps).mu(lags),
-                    mu,
-                    reach * math.sqrt(squares(lags)),
-                )
-                for lags, mu in self._targets(steps)
-            )
-        return self._scales[steps]
-
-    def _process(self, steps: int | None) -> Process:
-        scale, parameters = self._scale(steps), self._parameters(steps)
-        step = self._lattice_step(scale, self._capacity(steps))
-        on_lattice = self.noise_precision == "lattice"
-        slow = _slow(parameters.gap) if on_lattice else 0
-        tiles, kept = -(-self.dim // _LANES), slow + len(parameters.gap)
-        arrays: dict[str, NDArray[Any]] = {"buffers": np.zeros((tiles, kept * _LANES))}
-        return _Filter("gaussian", scale, step, on_lattice, arrays, parameters)
-
-    def _promise(self) -> Guarantee:
-        steps = self.horizon
-        scale, lags = self._scale(steps), self._targets(steps)[-1][0]
-        by_age = self._by_age(scale, steps)
-        buffers = len(self._parameters(steps).gap)
-        release = Release(
-            "correlated noise (buffered linear Toeplitz)",
-            by_age.at(lags),
-            scales.sensitivity(self),
-            f"Gaussian innovations, standard deviation {scale:.6g}",
-            1,
-            (f"a record is protected in {lags} outputs", f"{buffers} buffers"),
-            by_age,
-        )
-        return scales.guarantee(self, release)
-
-    def _variance(self, t: int, steps: int | None) -> float:
-        return self._scale(steps) ** 2 * self._parameters(steps).squared_error(t)
+        mechanism = CorrelatedMechanism(
+            dim, horizon, budget=budget, norm=norm, noise_precision=noise_precision,
+            objective=objective, buffers=buffers,
+        )  # fmt: skip
+        super().__init__(mechanism, seed=seed)

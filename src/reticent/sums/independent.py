@@ -1,8 +1,7 @@
 """The simplest running total: every contribution gets noise of its own.
 
-The one thing a reader would get wrong: the noise is small at first and grows like the square root
-of the number of steps; past a few steps the other totals are better. It needs no horizon, and it is
-the right one for a single sum.
+The noise is small at first and grows like the square root of the number of steps; past a few steps
+the other totals are better. It needs no horizon, and it is the right one for a single sum.
 """
 
 from __future__ import annotations
@@ -11,15 +10,14 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from reticent._compile import compiled
 from reticent.privacy import Budget, Guarantee
 from reticent.privacy.budget import OLDEST
 from reticent.sums import scales
-from reticent.sums.base import RunningTotal
-from reticent.sums.process import Process
+from reticent.sums.mechanism import Mechanism
+from reticent.sums.running import RunningTotal
 
 
 @compiled
@@ -30,22 +28,85 @@ def _accumulate(fresh, last):  # type: ignore[no-untyped-def]
             fresh[t, i] = last[i]
 
 
-@dataclass
-class _Walk(Process):
-    def draws(self, t: int, rows: int) -> int:
+@dataclass(frozen=True, kw_only=True)
+class IndependentMechanism(Mechanism):
+    """The description of a running total whose contributions are each released with noise of their own.
+
+    Parameters are those of every :class:`Mechanism`.
+
+    Examples
+    --------
+    >>> import reticent
+    >>> noise = IndependentMechanism(2, budget=reticent.Budget(1.0, 1e-6))
+    >>> noise.error(4) == 2 * noise.error(1)
+    True
+    """
+
+    forgets = True
+
+    @property
+    def is_endless(self) -> bool:
+        return self.horizon is None
+
+    @property
+    def last_step(self) -> float:
+        return min(super().last_step, OLDEST)
+
+    def lattice_step(self, scale: float, steps: int | None) -> float:
+        fine = super().lattice_step(scale, steps)
+        if not self.is_endless or not self.on_lattice:
+            return fine
+        # the noise is a sum of up to 2^40 draws, which must stay below 2^52 steps
+        largest = 40.0 * math.sqrt(OLDEST * scales.coordinate_variance(self, scale))
+        return max(fine, 2.0 ** math.ceil(math.log2(largest * 2.0**-52)))
+
+    def _scale(self, steps: int | None) -> float:
+        return scales.exact(self, 1)
+
+    def _promise(self) -> Guarantee:
+        return scales.promise(self, "noise on each contribution", self.scale(), 1)
+
+    def variance(self, t: int, steps: int | None) -> float:
+        return t * scales.coordinate_variance(self, self.scale(steps))
+
+    # The noise -------------------------------------------------------------------------------------
+
+    def draws(self, steps: int | None, t: int, rows: int) -> int:
         return rows
 
-    def mix(self, fresh: NDArray[Any], t: int, rows: int) -> NDArray[Any]:
-        _accumulate(fresh, self.arrays["last"])
+    def memory(self, steps: int | None) -> dict[str, NDArray[Any]]:
+        return {"last": self.zeros(self.dim)}
+
+    def mix(
+        self, steps: int | None, memory: dict[str, NDArray[Any]], fresh: NDArray[Any], t: int, rows: int
+    ) -> NDArray[Any]:  # fmt: skip
+        _accumulate(fresh, memory["last"])
         return fresh
 
 
 class Independent(RunningTotal):
     """A running total whose contributions are each released with noise of their own.
 
-    Parameters are those of :class:`Tree`; ``noise`` may be ``"gaussian"``, ``"laplace"`` or
-    ``"gamma"``. With a window it promises the same as without: a record's noise stays in the total
-    for ever.
+    With a window it promises the same as without: a record's noise stays in the total for ever.
+
+    Parameters
+    ----------
+    dim : int
+        Length of a contribution.
+    horizon : int or None
+        Upper bound on the number of contributions; ``None`` for an endless stream.
+    budget : Budget
+        What may be spent on the whole stream.
+    norm : float
+        Longer contributions are scaled down to this Euclidean norm; how many were is counted in
+        ``clipped``.
+    noise : {"gaussian", "gamma", "laplace"}
+        Distribution of the noise; Gamma noise is the pure choice for the Euclidean norm.
+    seed : int or None
+        ``None`` is a cryptographic generator. A seed is for experiments, and the guarantee says so.
+    noise_precision : {"lattice", "float"}
+        ``"float"`` is the fast path for simulations; its low-order bits leak, and the guarantee
+        says so.
 
     Examples
     --------
@@ -55,7 +116,7 @@ class Independent(RunningTotal):
     True
     """
 
-    _forgets = True
+    describe = IndependentMechanism
 
     def __init__(
         self,
@@ -68,42 +129,7 @@ class Independent(RunningTotal):
         seed: int | None = None,
         noise_precision: str = "lattice",
     ) -> None:
-        scales.check_noise(noise)
-        super().__init__(
-            dim,
-            horizon,
-            budget=budget,
-            norm=norm,
-            noise=noise,
-            seed=seed,
-            noise_precision=noise_precision,
+        mechanism = IndependentMechanism(
+            dim, horizon, budget=budget, norm=norm, noise=noise, noise_precision=noise_precision
         )
-
-    @property
-    def _is_endless(self) -> bool:
-        return self.horizon is None
-
-    @property
-    def _last_step(self) -> float:
-        return min(super()._last_step, OLDEST)
-
-    def _lattice_step(self, scale: float, steps: float) -> float:
-        fine = super()._lattice_step(scale, steps)
-        if not self._is_endless or self.noise_precision == "float":
-            return fine
-        # the noise is a sum of up to 2^40 draws, which must stay below 2^52 steps
-        largest = 40.0 * math.sqrt(OLDEST * scales.coordinate_variance(self, scale))
-        return max(fine, 2.0 ** math.ceil(math.log2(largest * 2.0**-52)))
-
-    def _process(self, steps: int | None) -> Process:
-        scale = scales.exact(self, 1)
-        step = self._lattice_step(scale, self._capacity(steps))
-        lattice = self.noise_precision == "lattice"
-        last = np.zeros(self.dim, np.int64 if lattice else np.float64)
-        return _Walk(self.noise, scale, step, lattice, {"last": last})
-
-    def _promise(self) -> Guarantee:
-        return scales.promise(self, "noise on each contribution", scales.exact(self, 1), 1)
-
-    def _variance(self, t: int, steps: int | None) -> float:
-        return t * scales.coordinate_variance(self, scales.exact(self, 1))
+        super().__init__(mechanism, seed=seed)

@@ -1,27 +1,29 @@
-"""A noise process: how a running total's noise is made from fresh draws.
+"""A stretch of noise: how a running total's noise is made from fresh draws, one block after the other.
 
-The one thing a reader would get wrong: a process never sees data. That is what lets noise be drawn
-in blocks, ahead of the records it will cover.
+It never sees data, so noise can be drawn ahead of the records that it will cover.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._checks import FloatArray
 from reticent.noise import lattice
 from reticent.noise.source import Source
+
+if TYPE_CHECKING:
+    from reticent.sums.mechanism import Mechanism
 
 SAMPLERS = {"gaussian": lattice.gaussian, "laplace": lattice.laplace, "gamma": lattice.gamma}
 
 
 @dataclass
-class Process(ABC):
-    """A noise process for a stretch of steps: fresh draws in, noise of the running total out.
+class Process:
+    """The noise of a mechanism for a stretch of steps: fresh draws in, noise of the running total out.
 
     ``arrays`` is all it remembers; the kernels update it in place. ``scale`` is the noise scale of
     one draw in the units of the data, ``step`` the lattice step (1.0 in floating point). ``torn``
@@ -29,25 +31,29 @@ class Process(ABC):
     the two leaves it with draws that no output has seen, and later noise would be too small.
     """
 
-    noise: str
+    mechanism: Mechanism
+    steps: int | None
     scale: float
     step: float
-    lattice: bool
-    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
+    arrays: dict[str, NDArray[Any]]
     torn: bool = field(default=False, init=False, repr=False, compare=False)
     _room: NDArray[Any] | None = field(default=None, init=False, repr=False, compare=False)
 
-    @abstractmethod
+    @property
+    def lattice(self) -> bool:
+        return self.mechanism.on_lattice
+
     def draws(self, t: int, rows: int) -> int:
         """How many fresh vectors the steps t+1, ..., t+rows need."""
+        return self.mechanism.draws(self.steps, t, rows)
 
-    def relative_scales(self, t: int, rows: int) -> NDArray[np.float64] | None:
+    def relative_scales(self, t: int, rows: int) -> FloatArray | None:
         """Scale of each of those draws relative to ``scale``, where they differ."""
-        return None
+        return self.mechanism.relative_scales(self.steps, t, rows)
 
-    @abstractmethod
     def mix(self, fresh: NDArray[Any], t: int, rows: int) -> NDArray[Any]:
         """The noise of the totals t+1, ..., t+rows, from the fresh draws; may reuse their memory."""
+        return self.mechanism.mix(self.steps, self.arrays, fresh, t, rows)
 
     def block(self, source: Source, t: int, rows: int, dim: int) -> NDArray[Any]:
         """The noise of the totals t+1, ..., t+rows; good until the next block takes its memory.
@@ -57,19 +63,19 @@ class Process(ABC):
         """
         self.check()
         source.ratchet()
-        draws = self.draws(t, rows)
+        noise, draws = self.mechanism.noise, self.draws(t, rows)
         relative = self.relative_scales(t, rows)
         scales = np.full(draws, self.scale / self.step)
         if relative is not None:
             scales *= relative
         # Memory that is given back to the system and asked for again costs more than the filter.
         if self._room is None or len(self._room) < draws or self._room.shape[1] != dim:
-            self._room = np.empty((draws, dim), np.int64 if self.lattice else np.float64)
+            self._room = self.mechanism.zeros(draws, dim)
         fresh = self._room[:draws]
         if self.lattice:
-            SAMPLERS[self.noise](source, scales, fresh)
+            SAMPLERS[noise](source, scales, fresh)
         else:
-            _float_draws(self.noise, source, scales, fresh, varied=relative is not None)
+            _float_draws(noise, source, scales, fresh, varied=relative is not None)
         self.torn = True
         return self.mix(fresh, t, rows)
 
@@ -78,8 +84,8 @@ class Process(ABC):
         return {name: array.copy() for name, array in self.arrays.items()}
 
     def forget(self, memory: dict[str, NDArray[Any]], t: int) -> None:
-        """Blank what no total after the t-th needs, in a copy of the memory as it was then; here nothing."""
-        return
+        """Blank what no total after the t-th needs, in a copy of the memory as it was then."""
+        self.mechanism.forget(self.steps, memory, t)
 
     def check(self) -> None:
         """Refuse to go on after an interrupt in the middle of a block."""

@@ -1,59 +1,42 @@
-"""Noise scales and promises shared by the running totals whose noise sits at nodes that a record touches.
+"""Noise scales and promises shared by the mechanisms whose noise sits at nodes that a record touches.
 
-The one thing a reader would get wrong: ``count`` is how many noisy nodes one record touches, not
-how many there are.
+``count`` is everywhere how many noisy nodes one record touches, not how many there are.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from reticent import _checks
 from reticent.privacy import Guarantee, Release, calibration, compose, curves
 from reticent.privacy.ages import Stepwise
 from reticent.privacy.prescribed import Prescription
-
-if TYPE_CHECKING:
-    from reticent.sums.base import RunningTotal
-
-NOISES = ("gaussian", "laplace", "gamma")
+from reticent.sums.mechanism import Mechanism
 
 
-def check_noise(noise: str) -> str:
-    return _checks.choice(noise, "noise", NOISES)
-
-
-def sensitivity(total: RunningTotal) -> float:
-    """How far one record moves a node: in the Euclidean norm, or for Laplace noise in the 1-norm."""
-    reach = total._reach()
-    return reach * math.sqrt(total.dim) if total.noise == "laplace" else reach
-
-
-def exact(total: RunningTotal, count: int) -> float:
+def exact(mechanism: Mechanism, count: int) -> float:
     """Scale of the noise of one node."""
-    if total.noise == "gaussian":
-        return calibration.gaussian(total.budget, [sensitivity(total)]) * math.sqrt(count)
-    if (
-        total._has_epochs
-    ):  # each epoch has its own count, and only the pure promise is the same for all
-        return count * sensitivity(total) / total.budget.epsilon
+    budget, moved = mechanism.budget, mechanism.noise_sensitivity
+    if mechanism.noise == "gaussian":
+        return calibration.gaussian(budget, [moved]) * math.sqrt(count)
+    if mechanism.has_epochs:
+        # each epoch has its own count, and only the pure promise is the same for all
+        return count * moved / budget.epsilon
     # A vector of Laplace noise is held to what pure privacy alone implies, as is the Gamma vector.
-    return calibration.gamma(total.budget, sensitivity(total), count)
+    return calibration.gamma(budget, moved, count)
 
 
-def coordinate_variance(total: RunningTotal, scale: float) -> float:
+def coordinate_variance(mechanism: Mechanism, scale: float) -> float:
     """Variance of one coordinate of one node's noise."""
-    if total.noise == "gaussian":
+    if mechanism.noise == "gaussian":
         return scale**2
-    return 2 * scale**2 if total.noise == "laplace" else (total.dim + 1) * scale**2
+    return 2 * scale**2 if mechanism.noise == "laplace" else (mechanism.dim + 1) * scale**2
 
 
 def promise(
-    total: RunningTotal,
-    mechanism: str,
+    mechanism: Mechanism,
+    name: str,
     scale: float,
     count: int,
     *,
@@ -65,45 +48,83 @@ def promise(
 
     ``by_age`` lists ages and how many nodes it touches from each of them on; by default all at once.
     """
-    reach = sensitivity(total)
-    if total.noise == "gaussian":
-        curve: curves.Curve = curves.Gaussian(reach / scale)
+    moved, window = mechanism.noise_sensitivity, mechanism.budget.window
+    if mechanism.noise == "gaussian":
+        curve: curves.Curve = curves.Gaussian(moved / scale)
         text = f"Gaussian, standard deviation {scale:.6g}"
     else:
-        curve = curves.Pure(reach / scale)
-        shape = "Laplace in each coordinate" if total.noise == "laplace" else "spherical Gamma"
+        curve = curves.Pure(moved / scale)
+        shape = "Laplace in each coordinate" if mechanism.noise == "laplace" else "spherical Gamma"
         text = f"{shape}, scale {scale:.6g}"
     ages = Stepwise([(age, compose([(curve, n)])) for age, n in by_age or [(1, count)]])
-    if total.budget.window is not None and total._expires:
-        ages = Stepwise([*ages.steps, (total.budget.window + 1, curves.NoPrivacy())])
-    return guarantee(total, Release(mechanism, curve, reach, text, count, details, ages), formula)
+    if window is not None and mechanism.expires:
+        ages = Stepwise([*ages.steps, (window + 1, curves.NoPrivacy())])
+    return guarantee(mechanism, Release(name, curve, moved, text, count, details, ages), formula)
 
 
-def epochs(total: RunningTotal, mechanism: str) -> Guarantee:
+def promise_of_epochs(mechanism: Mechanism, name: str) -> Guarantee:
     """The guarantee of epochs on disjoint records, each calibrated to the whole budget by its own count of nodes."""
-    gaussian = total.noise == "gaussian"
-    curve = curves.Gaussian(total.budget.mu) if gaussian else curves.Pure(total.budget.epsilon)
-    text = f"{'Gaussian' if gaussian else total.noise.capitalize()}, calibrated in each epoch to its length"
+    budget, gaussian = mechanism.budget, mechanism.noise == "gaussian"
+    curve = curves.Gaussian(budget.mu) if gaussian else curves.Pure(budget.epsilon)
+    shape = "Gaussian" if gaussian else mechanism.noise.capitalize()
+    text = f"{shape}, calibrated in each epoch to its length"
     details = ("epochs of doubling length on disjoint records: a record is in one of them",)
     ages = Stepwise([(1, curve)])
-    return guarantee(total, Release(mechanism, curve, sensitivity(total), text, 1, details, ages))
+    release = Release(name, curve, mechanism.noise_sensitivity, text, 1, details, ages)
+    return guarantee(mechanism, release)
 
 
 def guarantee(
-    total: RunningTotal, release: Release, formula: Prescription | None = None
+    mechanism: Mechanism, release: Release, formula: Prescription | None = None
 ) -> Guarantee:
-    """One release under the total's own relation, window and kind of noise.
+    """One release under the mechanism's own relation, window and kind of noise.
 
     Where the noise was prescribed, the guarantee is the truth about it all the same, and a caveat says
     where that is less than was claimed.
     """
-    made = Guarantee.of(
-        total.budget,
-        [release],
-        seeded=total._source.seeded,
-        lattice=total.noise_precision == "lattice",
-    )
+    made = Guarantee.of(mechanism.budget, [release], lattice=mechanism.on_lattice)
     if formula is None:
         return made
-    doubts = formula.doubts(total.budget.neighbours, made.epsilon(formula.claimed[1]))
+    doubts = formula.doubts(mechanism.budget.neighbours, made.epsilon(formula.claimed[1]))
     return replace(made, caveats=doubts)
+
+
+def smallest(mu: Callable[[float], float], target: float, start: float) -> float:
+    """The smallest scale, to the last few bits, whose mu is not above the target.
+
+    But for what rounding adds, mu is inversely proportional to the scale, so a few corrections by the ratio find it.
+    Where rounding is so coarse that they do not settle, the scale is found by bisection.
+    """
+    scale = start / target
+    for _ in range(8):
+        found = mu(scale)
+        better = scale * (found / target)
+        if found <= target and better >= scale * (1.0 - 2.0**-50):
+            return scale
+        if not math.isfinite(better):
+            break
+        # a bit more than enough, or the last bits would be corrected for ever
+        scale = better if abs(better / scale - 1.0) > 2.0**-48 else better * (1.0 + 2.0**-51)
+    return _bisected(mu, target, start)
+
+
+def _bisected(mu: Callable[[float], float], target: float, start: float) -> float:
+    low = high = start / target
+    while mu(high) > target:
+        high *= 2.0
+        if high > 2.0**40 * low:
+            raise ValueError(
+                f"no noise on the lattice gives mu = {target:.3g}: what rounding adds over so many steps "
+                "and dimensions is more; ask for a larger epsilon, a shorter horizon or fewer dimensions"
+            )
+    while mu(low) <= target:
+        low /= 2.0
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        if not low < middle < high:
+            break
+        if mu(middle) <= target:
+            high = middle
+        else:
+            low = middle
+    return float(high)

@@ -12,8 +12,7 @@ children. For Gaussian noise all that is fresh in it at time t is one Gaussian v
 variance, so one vector is drawn, and the exact mu follows from how far each innovation moves
 (``_honaker_squared_mu``).
 
-The one thing a reader would get wrong: with horizon n a record touches bit_length(n) nodes, not
-log2(n).
+With horizon n a record touches bit_length(n) nodes, not log2(n).
 """
 
 from __future__ import annotations
@@ -27,13 +26,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent import _checks
+from reticent._checks import FloatArray
 from reticent._compile import compiled
 from reticent.privacy import Budget, Guarantee, Release, curves
 from reticent.privacy.ages import Stepwise
 from reticent.privacy.prescribed import Calibration, Prescription
 from reticent.sums import scales
-from reticent.sums.base import RunningTotal
-from reticent.sums.process import Process
+from reticent.sums.mechanism import Mechanism
+from reticent.sums.running import RunningTotal
 
 
 @compiled
@@ -176,41 +176,6 @@ def _honaker_squared_mu(horizon: int, slack: float, age: int | None = None) -> f
     return best
 
 
-@dataclass
-class _Nodes(Process):
-    estimator: str = "plain"
-    levels: int = 1
-
-    def draws(self, t: int, rows: int) -> int:
-        if self.estimator == "plain" or self.noise == "gaussian":
-            return rows
-        # every number up to t has one node, plus one for each trailing zero
-        return rows + _trailing_zeros(t + rows) - _trailing_zeros(t)
-
-    def relative_scales(self, t: int, rows: int) -> NDArray[np.float64] | None:
-        if self.estimator == "plain" or self.noise != "gaussian":
-            return None
-        return _by_level(t, rows, np.sqrt(_weights(self.levels)[1]))
-
-    def mix(self, fresh: NDArray[Any], t: int, rows: int) -> NDArray[Any]:
-        stack = self.arrays["stack"]
-        if self.estimator == "plain":
-            _plain(fresh, stack, t)
-            return fresh
-        own, _, keep = _weights(self.levels)
-        if self.noise == "gaussian":
-            _honaker_gaussian(fresh, stack, t, keep)
-            return fresh
-        out = np.empty((rows, fresh.shape[1]), fresh.dtype)
-        _honaker_nodes(fresh, stack, t, own, out)
-        return out
-
-    def forget(self, memory: dict[str, NDArray[Any]], t: int) -> None:
-        for level in range(self.levels):
-            if unused(t, level, plain=self.estimator == "plain"):
-                memory["stack"][level] = 0
-
-
 def unused(t: int, level: int, *, plain: bool) -> bool:
     """Whether no total after the t-th is made of the last one whose number has ``level`` trailing zeros.
 
@@ -226,111 +191,82 @@ def _trailing_zeros(t: int) -> int:
     return t - t.bit_count()
 
 
-class Tree(RunningTotal):
-    """A running total from a binary tree of noisy nodes.
+_EXACT = Calibration("exact", "tree")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeMechanism(Mechanism):
+    """The description of a running total from a binary tree of noisy nodes; `Tree` says more.
 
     Parameters
     ----------
-    dim, horizon, budget, norm, seed, noise_precision
-        As in :class:`RunningTotal`. With ``horizon=None`` the stream is cut into epochs of doubling
-        length.
-    noise : {"gaussian", "gamma", "laplace"}
-        Gamma noise (density proportional to exp(-|x|/c)) is the pure choice for the Euclidean norm;
-        Laplace noise is kept for comparison: it always needs more.
     estimator : {"honaker", "plain"}
-        Honaker's estimator uses every node at hand and has about half the variance for the same
-        promise.
-    calibration : str
-        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
-        reports the truth about that, too.
+        How a total is estimated from the nodes.
+    calibration : str or Calibration
+        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`).
+    **others
+        As for every :class:`Mechanism`.
 
     Examples
     --------
-    >>> import numpy as np
     >>> import reticent
-    >>> total = Tree(2, horizon=1000, budget=reticent.Budget(1.0, 1e-6), seed=0)
-    >>> totals = total.run(np.full((1000, 2), 0.5))
-    >>> totals.shape, bool(np.all(np.abs(totals[-1] - 500) < 6 * total.error(1000)))
-    ((1000, 2), True)
-    >>> round(total.guarantee.gdp, 4)
-    0.2367
+    >>> tree = TreeMechanism(2, 1000, budget=reticent.Budget(1.0, 1e-6))
+    >>> plain = tree.with_(estimator="plain")
+    >>> tree.error(1000) < plain.error(1000), round(tree.guarantee.gdp, 4)
+    (True, 0.2367)
     """
 
-    def __init__(
-        self,
-        dim: int,
-        horizon: int | None,
-        *,
-        budget: Budget,
-        norm: float = 1.0,
-        noise: str = "gaussian",
-        estimator: str = "honaker",
-        seed: int | None = None,
-        noise_precision: str = "lattice",
-        calibration: str | Calibration = "exact",
-    ) -> None:
-        scales.check_noise(noise)
-        self.estimator = _checks.choice(estimator, "estimator", ("honaker", "plain"))
-        self._calibration = Calibration.read(calibration, "tree")
-        self.calibration = self._calibration.name
-        super().__init__(
-            dim,
-            horizon,
-            budget=budget,
-            norm=norm,
-            noise=noise,
-            seed=seed,
-            noise_precision=noise_precision,
+    estimator: str = "honaker"
+    calibration: Calibration = _EXACT
+
+    def __post_init__(self) -> None:
+        self._keep(
+            estimator=_checks.choice(self.estimator, "estimator", ("honaker", "plain")),
+            calibration=Calibration.read(self.calibration, "tree"),
         )
+        super().__post_init__()
 
-    def _arguments(self) -> dict[str, Any]:
-        mine = {"estimator": self.estimator, "calibration": self._calibration.to_dict()}
-        return super()._arguments() | mine
+    def to_dict(self) -> dict[str, Any]:
+        return super().to_dict() | {"calibration": self.calibration.to_dict()}
 
+    @property
     def _formula(self) -> Prescription | None:
-        if self._calibration.is_exact:
+        if self.calibration.is_exact:
             return None
-        return self._calibration.prescribe(
+        return self.calibration.prescribe(
             self.budget, noise=self.noise, horizon=self.horizon, norm=self.norm, dim=self.dim
         )
 
     @property
     def _collapses(self) -> bool:
+        """Whether all that is fresh in a total is one Gaussian vector."""
         return self.estimator == "honaker" and self.noise == "gaussian"
 
-    def _scale(self, steps: int) -> float:
-        formula = self._formula()
+    def _scale(self, steps: int | None) -> float:
+        assert steps is not None
+        formula = self._formula
         if formula is not None:
             return formula.amount
         if not self._collapses:
             return scales.exact(self, steps.bit_length())
-        reach = scales.sensitivity(self)
-        return _solve(lambda sigma: self._mu(sigma, steps), self.budget.mu, reach)
+        return scales.smallest(
+            lambda sigma: self._mu(sigma, steps), self.budget.mu, self.noise_sensitivity
+        )
 
     def _mu(self, sigma: float, steps: int, age: int | None = None) -> float:
         """Exact mu of the collapsed Honaker totals up to an age, rounding included."""
-        reach = scales.sensitivity(self)
-        step = self._lattice_step(sigma, steps) if self.noise_precision == "lattice" else 0.0
+        moved = self.noise_sensitivity
+        step = self.lattice_step(sigma, steps) if self.on_lattice else 0.0
         # The known part is rounded in both worlds: they differ by at most one step more in each
         # coordinate.
-        slack = 1.001 * math.sqrt(self.dim) * step / reach
-        return math.sqrt(_honaker_squared_mu(steps, slack, age)) * reach / sigma
-
-    def _process(self, steps: int | None) -> Process:
-        assert steps is not None
-        scale, levels = self._scale(steps), steps.bit_length()
-        lattice = self.noise_precision == "lattice"
-        stack = np.zeros((levels + 1, self.dim), np.int64 if lattice else np.float64)
-        step = self._lattice_step(scale, self._capacity(steps))
-        return _Nodes(
-            self.noise, scale, step, lattice, {"stack": stack}, self.estimator, levels
-        )  # fmt: skip
+        slack = 1.001 * math.sqrt(self.dim) * step / moved
+        return math.sqrt(_honaker_squared_mu(steps, slack, age)) * moved / sigma
 
     def _promise(self) -> Guarantee:
-        name, formula = f"binary tree, {self.estimator} estimator", self._formula()
+        name, formula = f"binary tree, {self.estimator} estimator", self._formula
         if self.horizon is None:
-            return scales.epochs(self, name)
-        steps, scale = self.horizon, self._scale(self.horizon)
+            return scales.promise_of_epochs(self, name)
+        steps, scale = self.horizon, self.scale()
         levels = steps.bit_length()
         doublings = [1 << k for k in range(levels)]
         if not self._collapses:
@@ -352,7 +288,7 @@ class Tree(RunningTotal):
         release = Release(
             name,
             curves.Gaussian(self._mu(scale, steps)),
-            scales.sensitivity(self),
+            self.noise_sensitivity,
             f"Gaussian, standard deviation {scale:.6g} a node",
             1,
             (f"a record touches {levels} nodes",),
@@ -360,33 +296,115 @@ class Tree(RunningTotal):
         )
         return scales.guarantee(self, release, formula)
 
-    def _variance(self, t: int, steps: int | None) -> float:
+    def variance(self, t: int, steps: int | None) -> float:
         assert steps is not None
-        one = scales.coordinate_variance(self, self._scale(steps))
+        one = scales.coordinate_variance(self, self.scale(steps))
         if self.estimator == "plain":
             return t.bit_count() * one
         own = _weights(steps.bit_length())[0]
         return one * float(sum(own[j] for j in range(t.bit_length()) if t >> j & 1))
 
+    # The noise -------------------------------------------------------------------------------------
 
-def _solve(mu: Any, target: float, start: float) -> float:
-    """The smallest scale, to the last few bits, whose mu is not above the target."""
-    low = high = start / target
-    while mu(high) > target:
-        high *= 2.0
-        if high > 2.0**40 * low:
-            raise ValueError(
-                f"no noise on the lattice gives mu = {target:.3g}: what rounding adds over so many steps "
-                "and dimensions is more; ask for a larger epsilon, a shorter horizon or fewer dimensions"
-            )
-    while mu(low) <= target:
-        low /= 2.0
-    for _ in range(200):
-        middle = 0.5 * (low + high)
-        if not low < middle < high:
-            break
-        if mu(middle) <= target:
-            high = middle
-        else:
-            low = middle
-    return float(high)
+    def draws(self, steps: int | None, t: int, rows: int) -> int:
+        if self.estimator == "plain" or self.noise == "gaussian":
+            return rows
+        # every number up to t has one node, plus one for each trailing zero
+        return rows + _trailing_zeros(t + rows) - _trailing_zeros(t)
+
+    def relative_scales(self, steps: int | None, t: int, rows: int) -> FloatArray | None:
+        if not self._collapses:
+            return None
+        assert steps is not None
+        found: FloatArray = _by_level(t, rows, np.sqrt(_weights(steps.bit_length())[1]))
+        return found
+
+    def memory(self, steps: int | None) -> dict[str, NDArray[Any]]:
+        assert steps is not None
+        return {"stack": self.zeros(steps.bit_length() + 1, self.dim)}
+
+    def mix(
+        self, steps: int | None, memory: dict[str, NDArray[Any]], fresh: NDArray[Any], t: int, rows: int
+    ) -> NDArray[Any]:  # fmt: skip
+        assert steps is not None
+        stack = memory["stack"]
+        if self.estimator == "plain":
+            _plain(fresh, stack, t)
+            return fresh
+        own, _, keep = _weights(steps.bit_length())
+        if self.noise == "gaussian":
+            _honaker_gaussian(fresh, stack, t, keep)
+            return fresh
+        out = np.empty((rows, fresh.shape[1]), fresh.dtype)
+        _honaker_nodes(fresh, stack, t, own, out)
+        return out
+
+    def forget(self, steps: int | None, memory: dict[str, NDArray[Any]], t: int) -> None:
+        assert steps is not None
+        for level in range(steps.bit_length()):
+            if unused(t, level, plain=self.estimator == "plain"):
+                memory["stack"][level] = 0
+
+
+class Tree(RunningTotal):
+    """A running total from a binary tree of noisy nodes.
+
+    Parameters
+    ----------
+    dim : int
+        Length of a contribution.
+    horizon : int or None
+        Upper bound on the number of contributions. With ``None`` the stream is cut into epochs of
+        doubling length.
+    budget : Budget
+        What may be spent on the whole stream.
+    norm : float
+        Longer contributions are scaled down to this Euclidean norm; how many were is counted in
+        ``clipped``.
+    noise : {"gaussian", "gamma", "laplace"}
+        Gamma noise (density proportional to exp(-|x|/c)) is the pure choice for the Euclidean norm;
+        Laplace noise is kept for comparison: it always needs more.
+    estimator : {"honaker", "plain"}
+        Honaker's estimator uses every node at hand and has about half the variance for the same
+        promise.
+    seed : int or None
+        ``None`` is a cryptographic generator. A seed is for experiments, and the guarantee says so.
+    noise_precision : {"lattice", "float"}
+        ``"float"`` is the fast path for simulations; its low-order bits leak, and the guarantee
+        says so.
+    calibration : str
+        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
+        reports the truth about that, too.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import reticent
+    >>> total = Tree(2, horizon=1000, budget=reticent.Budget(1.0, 1e-6), seed=0)
+    >>> totals = total.run(np.full((1000, 2), 0.5))
+    >>> totals.shape, bool(np.all(np.abs(totals[-1] - 500) < 6 * total.error(1000)))
+    ((1000, 2), True)
+    >>> round(total.guarantee.gdp, 4)
+    0.2367
+    """
+
+    describe = TreeMechanism
+
+    def __init__(
+        self,
+        dim: int,
+        horizon: int | None,
+        *,
+        budget: Budget,
+        norm: float = 1.0,
+        noise: str = "gaussian",
+        estimator: str = "honaker",
+        seed: int | None = None,
+        noise_precision: str = "lattice",
+        calibration: str | Calibration = "exact",
+    ) -> None:
+        mechanism = TreeMechanism(
+            dim, horizon, budget=budget, norm=norm, noise=noise, noise_precision=noise_precision,
+            estimator=estimator, calibration=Calibration.read(calibration, "tree"),
+        )  # fmt: skip
+        super().__init__(mechanism, seed=seed)

@@ -11,8 +11,7 @@ fills, smaller right halves while it expires. So the noise of a total is (prefix
 block) + (whole block) + (suffix of the expiring block), and each of the three is a stack of O(log
 W) vectors, whatever W is; no contribution is ever stored.
 
-The one thing a reader would get wrong: a block's noise is drawn once. Fresh noise at each use would
-average out.
+A block's noise is drawn once: fresh noise at each use would average out.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ from reticent._compile import compiled
 from reticent.privacy import Budget, Guarantee
 from reticent.privacy.prescribed import Calibration, Prescription
 from reticent.sums import scales
-from reticent.sums.base import RunningTotal
-from reticent.sums.process import Process
+from reticent.sums.mechanism import Mechanism
+from reticent.sums.running import RunningTotal
 from reticent.sums.tree import _level, unused
 
 
@@ -73,13 +72,86 @@ def _mix(fresh, t, window, top, prefix, suffix, whole, out):  # type: ignore[no-
                 out[r] += suffix[_level(position)]
 
 
-@dataclass
-class _Blocks(Process):
-    window: int = 1
+_EXACT = Calibration("exact", "window-tree")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowTreeMechanism(Mechanism):
+    """The description of a running total whose records expire after ``budget.window`` outputs; `WindowTree` says more.
+
+    Parameters
+    ----------
+    calibration : str or Calibration
+        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`).
+    **others
+        As for every :class:`Mechanism`; the budget must have a window.
+
+    Examples
+    --------
+    >>> import reticent
+    >>> tree = WindowTreeMechanism(1, budget=reticent.Budget(1.0, window=64), noise="gamma")
+    >>> print(tree.guarantee.pure)
+    1.0
+    """
+
+    calibration: Calibration = _EXACT
+
+    forgets = True
+    expires = True
+
+    def __post_init__(self) -> None:
+        self._keep(calibration=Calibration.read(self.calibration, "window-tree"))
+        super().__post_init__()
+
+    def _check_budget(self) -> None:
+        if self.budget.window is None:
+            raise ValueError(
+                "WindowTree needs a budget with a window, got window=None; "
+                "use Budget(..., window=W), or Tree for records that are protected for ever"
+            )
+        super()._check_budget()
+
+    def to_dict(self) -> dict[str, Any]:
+        return super().to_dict() | {"calibration": self.calibration.to_dict()}
+
+    @property
+    def window(self) -> int:
+        """Totals that a record is in while it is protected."""
+        assert self.budget.window is not None
+        return min(self.budget.window, self.horizon or self.budget.window)
 
     @property
     def _top(self) -> int:
+        """Level of the largest blocks."""
         return self.window.bit_length() - 1
+
+    @property
+    def _formula(self) -> Prescription | None:
+        if self.calibration.is_exact:
+            return None
+        return self.calibration.prescribe(
+            self.budget, noise=self.noise, window=self.window, norm=self.norm
+        )
+
+    def _scale(self, steps: int | None) -> float:
+        formula = self._formula
+        if formula is not None:
+            return formula.amount
+        return scales.exact(self, self.window.bit_length())
+
+    def _promise(self) -> Guarantee:
+        nodes = self.window.bit_length()
+        return scales.promise(self, "window tree", self.scale(), nodes, formula=self._formula)
+
+    def variance(self, t: int, steps: int | None) -> float:
+        window, block = self.window, 1 << self._top
+        filled = t % block
+        nodes = filled.bit_count() + (t >= block and t - filled - block >= t - window)
+        expired = max(0, t - window) % block
+        nodes += (block - expired).bit_count() if expired else 0
+        return nodes * scales.coordinate_variance(self, self.scale(steps))
+
+    # The noise -------------------------------------------------------------------------------------
 
     def _drawn(self, t: int) -> int:
         """Draws of the steps 1, ..., t: one a step, and one for every right half that has been broken out."""
@@ -94,18 +166,26 @@ class _Blocks(Process):
             halves += self._top + last - last.bit_count()
         return t + halves
 
-    def draws(self, t: int, rows: int) -> int:
+    def draws(self, steps: int | None, t: int, rows: int) -> int:
         return self._drawn(t + rows) - self._drawn(t)
 
-    def mix(self, fresh: NDArray[Any], t: int, rows: int) -> NDArray[Any]:
+    def memory(self, steps: int | None) -> dict[str, NDArray[Any]]:
+        halves = max(self._top, 1)
+        return {
+            "prefix": self.zeros(halves, self.dim),
+            "suffix": self.zeros(halves, self.dim),
+            "whole": self.zeros(self.dim),
+        }
+
+    def mix(
+        self, steps: int | None, memory: dict[str, NDArray[Any]], fresh: NDArray[Any], t: int, rows: int
+    ) -> NDArray[Any]:  # fmt: skip
         out = np.empty((rows, fresh.shape[1]), fresh.dtype)
-        memory = self.arrays
-        _mix(
-            fresh, t, self.window, self._top, memory["prefix"], memory["suffix"], memory["whole"], out
-        )  # fmt: skip
+        kept = memory["prefix"], memory["suffix"], memory["whole"]
+        _mix(fresh, t, self.window, self._top, *kept, out)
         return out
 
-    def forget(self, memory: dict[str, NDArray[Any]], t: int) -> None:
+    def forget(self, steps: int | None, memory: dict[str, NDArray[Any]], t: int) -> None:
         filled = t & ((1 << self._top) - 1)
         for level in range(self._top):
             if unused(filled, level, plain=True):
@@ -117,11 +197,23 @@ class WindowTree(RunningTotal):
 
     Parameters
     ----------
-    dim, budget, norm, seed, noise_precision
-        As in :class:`RunningTotal`; the budget must have a window.
+    dim : int
+        Length of a contribution.
+    horizon : int or None
+        Upper bound on the number of contributions; ``None`` for an endless stream.
+    budget : Budget
+        What may be spent on the whole stream; it must have a window.
+    norm : float
+        Longer contributions are scaled down to this Euclidean norm; how many were is counted in
+        ``clipped``.
     noise : {"gaussian", "gamma", "laplace"}
         With Gaussian noise :class:`Correlated` makes the same promise with a third of the error and
         less; with delta = 0 this tree with Gamma noise is the best there is.
+    seed : int or None
+        ``None`` is a cryptographic generator. A seed is for experiments, and the guarantee says so.
+    noise_precision : {"lattice", "float"}
+        ``"float"`` is the fast path for simulations; its low-order bits leak, and the guarantee
+        says so.
     calibration : str
         ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
         reports the truth about that, too.
@@ -136,8 +228,7 @@ class WindowTree(RunningTotal):
     True
     """
 
-    _forgets = True
-    _expires = True
+    describe = WindowTreeMechanism
 
     def __init__(
         self,
@@ -151,69 +242,8 @@ class WindowTree(RunningTotal):
         noise_precision: str = "lattice",
         calibration: str | Calibration = "exact",
     ) -> None:
-        scales.check_noise(noise)
-        self._calibration = Calibration.read(calibration, "window-tree")
-        self.calibration = self._calibration.name
-        if isinstance(budget, Budget) and budget.window is None:
-            raise ValueError(
-                "WindowTree needs a budget with a window, got window=None; "
-                "use Budget(..., window=W), or Tree for records that are protected for ever"
-            )
-        super().__init__(
-            dim,
-            horizon,
-            budget=budget,
-            norm=norm,
-            noise=noise,
-            seed=seed,
-            noise_precision=noise_precision,
-        )
-
-    @property
-    def _protected(self) -> int:
-        """Totals that a record is in while it is protected."""
-        assert self.budget.window is not None
-        return min(self.budget.window, self.horizon or self.budget.window)
-
-    def _arguments(self) -> dict[str, Any]:
-        return super()._arguments() | {"calibration": self._calibration.to_dict()}
-
-    def _formula(self) -> Prescription | None:
-        if self._calibration.is_exact:
-            return None
-        return self._calibration.prescribe(
-            self.budget, noise=self.noise, window=self._protected, norm=self.norm
-        )
-
-    def _scale(self) -> float:
-        formula = self._formula()
-        if formula is not None:
-            return formula.amount
-        return scales.exact(self, self._protected.bit_length())
-
-    def _process(self, steps: int | None) -> Process:
-        window = self._protected
-        scale = self._scale()
-        lattice = self.noise_precision == "lattice"
-        kind = np.int64 if lattice else np.float64
-        top = window.bit_length() - 1
-        arrays: dict[str, NDArray[Any]] = {
-            "prefix": np.zeros((max(top, 1), self.dim), kind),
-            "suffix": np.zeros((max(top, 1), self.dim), kind),
-            "whole": np.zeros(self.dim, kind),
-        }
-        step = self._lattice_step(scale, self._capacity(steps))
-        return _Blocks(self.noise, scale, step, lattice, arrays, window)
-
-    def _promise(self) -> Guarantee:
-        nodes = self._protected.bit_length()
-        return scales.promise(self, "window tree", self._scale(), nodes, formula=self._formula())
-
-    def _variance(self, t: int, steps: int | None) -> float:
-        window = self._protected
-        block = 1 << (window.bit_length() - 1)
-        filled = t % block
-        nodes = filled.bit_count() + (t >= block and t - filled - block >= t - window)
-        expired = max(0, t - window) % block
-        nodes += (block - expired).bit_count() if expired else 0
-        return nodes * scales.coordinate_variance(self, self._scale())
+        mechanism = WindowTreeMechanism(
+            dim, horizon, budget=budget, norm=norm, noise=noise, noise_precision=noise_precision,
+            calibration=Calibration.read(calibration, "window-tree"),
+        )  # fmt: skip
+        super().__init__(mechanism, seed=seed)

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent import _html
 from reticent._checks import integer
 from reticent.privacy import Guarantee
 
@@ -112,6 +113,16 @@ class Play:
         steps, values = self.regret_curve() if regret else self._curve()
         kind = draw.regret if regret else draw.losses
         return kind(steps, values, label=self.learner, axes=axes)
+
+    def __repr__(self) -> str:
+        return f"<Play: {self.learner}, {self.count} records, {self.guarantee.summary}>"
+
+    def _repr_html_(self) -> str:
+        rows = [("learner", self.learner), ("records", f"{self.count} in {self.seconds:.3g} s")]
+        rows.append(("decisions kept", str(len(self.steps))))
+        rows += [("mean loss", f"{self.mean_loss:.6g}"), ("clipped", str(self.clipped))]
+        rows.append(("", f"mean loss and clipped: {NOT_PRIVATE}"))
+        return _html.table(rows) + self.guarantee._repr_html_()
 
     def __str__(self) -> str:
         return (

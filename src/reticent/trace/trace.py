@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent import _html
 from reticent._checks import integer
 from reticent.trace.progress import Progress
 
@@ -122,6 +123,13 @@ class Trace:
         if self.diagnostics:
             text.append(f"* {NOT_PRIVATE}")
         return "\n".join(text)
+
+    def __repr__(self) -> str:
+        steps = f"{len(self.steps)} steps noted" if len(self.steps) else "one step"
+        return f"<Trace: {self.solver}, {steps}, {self.total_seconds:.3g} s>"
+
+    def _repr_html_(self) -> str:
+        return _html.block(str(self))
 
     def __str__(self) -> str:
         ending = "" if self.finished else ", stopped before the last step"

@@ -60,8 +60,10 @@ def slopes(
 
     Parameters
     ----------
-    own, others
-        Predictions of the party's own columns, and estimates of all others'.
+    own
+        Predictions of the party's own columns.
+    others
+        Estimates of all others'.
     faint
         Whether those estimates are next to exact, record by record.
     """

@@ -39,8 +39,12 @@ class Round:
 
     Parameters
     ----------
-    columns, labels, terms
-        What the party holds, and its own bounds on it.
+    columns
+        The columns that the party holds.
+    labels
+        The labels, if it holds them.
+    terms
+        Its own bounds on both.
     plan
         What was paid for.
     memory

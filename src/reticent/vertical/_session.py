@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -257,7 +257,7 @@ class Session:
             self.label_sketch = self._sized(senders[0], sent[senders[0]].sketch)
 
     def _check(self, guarantees: Mapping[str, Guarantee]) -> Guarantee:
-        whole = joined(list(guarantees.values()))
+        whole = replace(joined(list(guarantees.values())), asked=self.budget.delta)
         if self.settings["noise"] is None and self.settings["calibration"] == "exact":
             if not whole.meets(self.budget):
                 raise RuntimeError(
@@ -271,10 +271,7 @@ class Session:
             f"the noise does not meet the budget of epsilon = {self.budget.epsilon:g} at delta = "
             f"{self.budget.delta:g}: it gives {truth:.4g}"
         )
-        return Guarantee(
-            whole.releases, whole.neighbours, whole.window, seeded=whole.seeded,
-            lattice=whole.lattice, caveats=(*whole.caveats, line),
-        )  # fmt: skip
+        return replace(whole, caveats=(*whole.caveats, line))
 
     # ------------------------------------------------------------ rounds
 

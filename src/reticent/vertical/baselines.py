@@ -72,10 +72,15 @@ def one_shot_sketch(
         Of the l1 ball.
     sketch_size : int
         Numbers in a sketch.
-    feature_bound, label_bound : float
-        Entries are clipped to these.
-    seed, noise_precision
-        As in :func:`reticent.erm.frank_wolfe`.
+    feature_bound : float
+        Entries of features are clipped to this, in absolute value.
+    label_bound : float
+        Labels are clipped to this.
+    seed : int, optional
+        Of the noise, for experiments; the guarantee says so. None is a cryptographic generator.
+    noise_precision : {"lattice", "float"}
+        Noise on a lattice leaks nothing through rounding; "float" is for simulations, and the
+        guarantee says so.
 
     Returns
     -------
@@ -107,7 +112,7 @@ def one_shot_sketch(
             Release("noisy sketch of a column", curves.Gaussian(wide / scale), wide, words, count)
         )
         scales.append(scale)
-    guarantee = Guarantee(releases, budget.neighbours, seeded=source.seeded, lattice=lattice)
+    guarantee = Guarantee.of(budget, releases, seeded=source.seeded, lattice=lattice)
     if not guarantee.meets(budget):
         raise RuntimeError(f"calibration gave {guarantee}, which does not meet {budget}")
     charge(guarantee, "one-shot sketch")

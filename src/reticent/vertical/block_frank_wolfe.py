@@ -58,8 +58,10 @@ def block_frank_wolfe(
         Smooth, such as ``losses.Squared()`` or ``losses.Logistic()``.
     set : Product
         Of bounded sets with linear minimisers.
-    X, y
-        The records; clipped as the loss says.
+    X : array or CSR matrix
+        The records, one row each; they are clipped to the loss's bounds.
+    y : array, optional
+        Their labels.
     sampling : Sampling
         Which blocks move; one at a time, uniformly, by default.
     steps : int
@@ -74,8 +76,10 @@ def block_frank_wolfe(
         In the set; its center by default.
     seed : int, optional
         Of the sampling.
-    callback, progress
-        As in :func:`reticent.erm.gradient_descent`.
+    callback : callable, optional
+        Called with a :class:`reticent.trace.Moment` after each step; a true result stops the run.
+    progress : bool
+        Whether to show a progress line.
 
     Returns
     -------

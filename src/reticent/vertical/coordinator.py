@@ -137,8 +137,10 @@ class Coordinator:
             Scales of one's own; the guarantee says what they give, and the budget is not used.
         seed : int, optional
             Of the public randomness: sketch and sampling.
-        progress, callback
-            As in :func:`reticent.erm.frank_wolfe`.
+        progress : bool
+            Whether to show a progress line.
+        callback : callable, optional
+            Called with a :class:`reticent.trace.Moment` after each step; a true result stops the run.
 
         Returns
         -------

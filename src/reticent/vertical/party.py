@@ -82,8 +82,10 @@ class Party:
         through a hash keyed with it.
     labels : array, optional
         One number a row.
-    feature_bound, label_bound : float
-        Entries are clipped to these, in absolute value.
+    feature_bound : float
+        Entries of features are clipped to this, in absolute value.
+    label_bound : float
+        Labels are clipped to this.
     folder : path, optional
         A folder of this site, created with mode 0700, for what must survive a crash. Without it
         nothing survives the object.

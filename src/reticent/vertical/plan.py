@@ -44,8 +44,10 @@ class Plan:
         How many of its columns it will send sketches of, at most.
     clip
         Every record's slope (its residual) is clipped to this.
-    selection, selection_scale
-        The noise on the scores of a choice.
+    selection
+        The kind of noise on the scores of a choice.
+    selection_scale
+        Its scale.
     value_scale
         The standard deviation of the noise on the chosen score; 0 if none is asked for.
     sketch_scale
@@ -58,8 +60,12 @@ class Plan:
     own
         ``"clear"``: the party computes the predictions of its own columns from these.
         ``"sketched"``: from their noisy sketches, as the paper does.
-    sketch_size, sketch_spread, sketch_seed
-        Of the public sketch.
+    sketch_size
+        The number of rows of the public sketch.
+    sketch_spread
+        Its nonzero entries per column.
+    sketch_seed
+        What it is drawn from.
     loss
         ``"squared"`` or ``"logistic"``.
     """

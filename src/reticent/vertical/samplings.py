@@ -112,8 +112,10 @@ class Distributed(Sampling):
 
     Parameters
     ----------
-    K, tau
-        How many parties, and how many blocks each of them draws.
+    K
+        The number of parties.
+    tau
+        How many blocks each of them draws.
     sizes
         How many blocks each party has; by default as equal as possible, in order.
 

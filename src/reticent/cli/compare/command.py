@@ -92,16 +92,20 @@ def compare(
         The column to be predicted.
     schema
         What the columns are, with public bounds.
-    epsilons, delta
+    epsilons
         What each fit may spend.
+    delta
+        The same.
     repeats
         Splits and noises for each; a quarter of the records is held out in each.
     jobs
         Processes; by default one a core.
     out
         Folder for the numbers (JSON and CSV) and the picture (SVG).
-    quiet, as_json
-        No words at all, or one JSON document on standard output.
+    quiet
+        Whether to print nothing.
+    as_json
+        Whether to print one JSON document.
 
     Returns
     -------

@@ -35,8 +35,10 @@ class Table:
         Features, rows of norm at most ``norm``.
     y
         Labels: class names, or numbers within ``bounds``.
-    classes, bounds
-        What the schema declares about labels; one of the two is None.
+    classes
+        The labels that the schema declares, or None.
+    bounds
+        The bounds of the labels that it declares, or None.
     """
 
     X: FloatArray

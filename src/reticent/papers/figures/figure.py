@@ -26,11 +26,16 @@ class Row:
 
     Parameters
     ----------
-    panel, series, variant
-        Where it is shown; the series is a second name where a panel holds several.
-    x, value
-        What it was measured at, and what was found. ``x`` is None for a level that does not depend
-        on it.
+    panel
+        Where it is shown.
+    series
+        A second name, where a panel holds several.
+    variant
+        A third.
+    x
+        What it was measured at; None for a level that does not depend on it.
+    value
+        What was found.
     seed
         Of data and noise; None where nothing is random.
     true_epsilon

@@ -130,8 +130,10 @@ def bandit_laplace(
 
     Parameters
     ----------
-    horizon, dim
-        The number of plays T and the dimension n.
+    horizon
+        The number of plays T.
+    dim
+        The dimension n.
     norm
         The Lipschitz constant L of the losses.
     logarithm

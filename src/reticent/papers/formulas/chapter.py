@@ -187,8 +187,10 @@ def stochastic_gradient_descent(
 
     Parameters
     ----------
-    steps, n
-        The number of iterations T and of records n.
+    steps
+        The number of iterations T.
+    n
+        The number of records.
     norm
         What each record's gradient is clipped to, L.
     """

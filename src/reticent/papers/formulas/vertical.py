@@ -41,8 +41,12 @@ def vertical_index(
 
     Parameters
     ----------
-    parties, steps, n
-        The number of parties K, of iterations T and of records n.
+    parties
+        The number of parties K.
+    steps
+        The number of iterations T.
+    n
+        The number of records.
     radius
         The radius eta of the l1 ball.
     norm
@@ -94,8 +98,12 @@ def vertical_sketch(
 
     Parameters
     ----------
-    parties, steps, n
-        The number of parties K, of iterations T and of records n.
+    parties
+        The number of parties K.
+    steps
+        The number of iterations T.
+    n
+        The number of records.
     singular_value
         The largest singular value of the sketch J, which the formula uses.
     column_norm

@@ -45,8 +45,10 @@ def window_tree_gaussian(
         How many outputs a record is protected for, W.
     norm
         What each contribution is clipped to, L.
-    strong_convexity, diameter
-        The mu and D of the printed sensitivity L + mu D; leave them out for Lemma 3 with L alone.
+    strong_convexity
+        The mu of the printed sensitivity L + mu D; leave it out for Lemma 3 with L alone.
+    diameter
+        The D of it; likewise.
     """
     epsilon = number(epsilon, "epsilon", low=0.0, open_low=True)
     delta = number(delta, "delta", low=0.0, high=1.0, open_low=True, open_high=True)

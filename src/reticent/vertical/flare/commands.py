@@ -48,8 +48,16 @@ def provision(
         New or empty; each kit becomes a folder in it.
     parties
         Their names, in the order of their blocks in the model.
-    name, host, port, scheme, analyst
-        See :class:`reticent.vertical.flare.Federation`.
+    name
+        The federation's name.
+    host
+        Where the parties reach the server.
+    port
+        On which port.
+    scheme
+        ``"tcp"``, ``"http"`` or ``"grpc"``, all under mutual TLS.
+    analyst
+        Who may start runs.
     settings
         Per party, what would otherwise be said at its first start; see
         :class:`reticent.vertical.flare.Settings`. For trials on one machine: a real party decides
@@ -145,8 +153,12 @@ def run(
     ----------
     kit
         The analyst's.
-    epsilon, delta, neighbours
+    epsilon
         What each party is asked to spend; each refuses what its own budget does not allow.
+    delta
+        The same.
+    neighbours
+        Whether one record is blanked or replaced.
     name
         Of the run; a second run needs a second name.
     resume

@@ -45,8 +45,10 @@ class Federation:
         Lower-case letters, digits and hyphens; part of file names and certificates.
     parties
         One name per owner of columns, in the order in which the model lists their blocks.
-    host, port
-        Where the parties reach the server; the host name is written into its certificate.
+    host
+        Where the parties reach the server; written into its certificate.
+    port
+        On which port.
     scheme
         ``"tcp"``, ``"http"`` (passes proxies) or ``"grpc"``, all under mutual TLS; the first is
         the quickest.

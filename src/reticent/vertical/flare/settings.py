@@ -44,17 +44,25 @@ class Settings:
         Which column is to be predicted, if this site holds it.
     columns
         The columns that may be used, in order; ``None`` for all others. Their names stay here.
-    epsilon, delta, neighbours
+    epsilon
         What the site's records may lose over all runs together.
-    feature_bound, label_bound
-        Entries are clipped to these, in absolute value.
+    delta
+        The same.
+    neighbours
+        Whether one record is blanked or replaced.
+    feature_bound
+        Entries of features are clipped to this, in absolute value.
+    label_bound
+        Labels are clipped to this.
     key
         A file with the secret that the sites share, and the server does not know, for comparing
         row ids. Relative names are looked up beside the settings.
     largest_request
         Longer messages are refused unread, in bytes.
-    noise_precision, seed
-        As for :class:`reticent.vertical.Party`; a seed is for experiments only.
+    noise_precision
+        ``"lattice"``, or ``"float"`` for simulations.
+    seed
+        For experiments only.
 
     Examples
     --------

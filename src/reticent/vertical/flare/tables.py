@@ -40,8 +40,10 @@ def read_table(
     ----------
     path
         The file.
-    id_column, label_column
-        Who a row is about, and what is to be predicted.
+    id_column
+        Who a row is about.
+    label_column
+        What is to be predicted.
     columns
         Which of the others to use, in this order; ``None`` for all of them as they come.
     """

@@ -1,8 +1,7 @@
-"""What every private running total is: an exact total of clipped contributions, plus a noise process.
+"""A private running total: an exact total of clipped contributions, plus the noise that a mechanism describes.
 
-The noise never depends on the data, so a mechanism is fully described by how it makes its noise;
-everything else (clipping, the lattice, chunks, saved states, epochs, expiry) is here, once. A
-mechanism is a subclass that gives a :class:`Process` for a number of steps. See
+It is started from a :class:`reticent.sums.Mechanism`, charges the ledger once, keys its noise once, and then only runs:
+clipping, the lattice, chunks, saved states and epochs are here, for every mechanism. See
 docs/algorithms/running-totals.md.
 
 Noise is drawn in blocks ahead of its use, and each block is an interval of the source, with a key of
@@ -13,124 +12,84 @@ gone (docs/saved-states.md).
 
 from __future__ import annotations
 
-import dataclasses
-import math
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from reticent import _checks
-from reticent.noise import door, lattice
+from reticent._checks import FloatArray
+from reticent.noise import door
 from reticent.noise.source import Source
-from reticent.privacy import Budget, Guarantee, charge, uncharged
-from reticent.privacy.budget import OLDEST
+from reticent.privacy import Guarantee, charge
 from reticent.state.files import check_kind
 from reticent.state.lease import Lease, claim
 from reticent.sums import kernels
+from reticent.sums.mechanism import Mechanism
 from reticent.sums.process import Process
 
-_BLOCK = 65536  # numbers of noise drawn at a time: some 512 kB, which stays in a core's second-level cache
-_EXACT = 2.0**60  # a total kept in whole steps stays below this
-_CARRIED = 2.0**50  # and one whose high part is carried away between blocks below this
-_CARRY = 32  # bits that stay
-_FIRST_EPOCH = 256
-_STATE_VERSION = 3
+_CARRY = 32  # bits of the exact total that stay when the rest is carried into the base
+_STATE_VERSION = 4
 
 
-class RunningTotal(ABC):
-    """Base of the private running totals; see the subclasses for what each is good for.
+class RunningTotal:
+    """A private running total of contributions, run from its description.
+
+    `Tree`, `WindowTree`, `Correlated` and `Independent` describe and start one in a single call.
 
     Parameters
     ----------
-    dim : int
-        Length of a contribution.
-    horizon : int or None
-        How many contributions there may be. ``None``: no limit that matters (2^40), or none at all
-        where promises end or fade.
-    budget : Budget
-        What may be spent, on the whole stream.
-    norm : float
-        Longer contributions are scaled down to this Euclidean norm; how many were is counted in
-        ``clipped``.
+    mechanism : Mechanism
+        What was decided before the first record: noise, horizon, sensitivity, budget.
     seed : int or None
         ``None`` is a cryptographic generator. A seed is for experiments, and the guarantee says so.
-    noise_precision : {"lattice", "float"}
-        ``"float"`` is the fast path for simulations; its low-order bits leak, and the guarantee
-        says so.
+
+    Attributes
+    ----------
+    mechanism : Mechanism
+        The description.
+    steps : int
+        How many contributions there have been, null records included.
+    clipped : int
+        How many were scaled down to the norm. A diagnostic: it reads private data.
+
+    Examples
+    --------
+    >>> import reticent
+    >>> from reticent import sums
+    >>> mechanism = sums.IndependentMechanism(2, budget=reticent.Budget(1.0, 1e-6))
+    >>> total = sums.RunningTotal(mechanism, seed=0)
+    >>> total.add([3.0, 4.0]).shape, total.steps, total.clipped
+    ((2,), 1, 1)
     """
 
-    _forgets: ClassVar[bool] = False  # whether the mechanism can make use of a window
-    _fades: ClassVar[bool] = False  # and of a promise that fades
-    _expires: ClassVar[bool] = False  # whether nothing at all is promised after the window
+    describe: ClassVar[type[Mechanism] | None] = None
+    """The mechanism that a subclass starts."""
 
-    def __init__(
-        self,
-        dim: int,
-        horizon: int | None,
-        *,
-        budget: Budget,
-        norm: float,
-        noise: str,
-        seed: int | None,
-        noise_precision: str,
-    ) -> None:
-        self.dim = _checks.integer(dim, "dim", low=1)
-        self.horizon = None if horizon is None else _checks.integer(horizon, "horizon", low=1)
-        if not isinstance(budget, Budget):
-            raise TypeError(f"budget must be a reticent.Budget, got {budget!r}")
-        self.budget = budget
-        # far from where a square, or a lattice step, is beyond what a double can hold
-        self.norm = _checks.number(norm, "norm", low=1e-100, high=1e100)
-        self.noise = noise
-        self.noise_precision = _checks.choice(
-            noise_precision, "noise_precision", ("lattice", "float")
-        )
-        self._check_budget()
-        self._source = Source(seed)
-        self._guarantee = self._promise()
-        charge(self._guarantee, f"{type(self).__name__} of dimension {self.dim}")
+    def __init__(self, mechanism: Mechanism, *, seed: int | None = None) -> None:
+        if not isinstance(mechanism, Mechanism):
+            raise TypeError(f"mechanism must be a reticent.sums.Mechanism, got {mechanism!r}")
+        self._take_on(mechanism, Source(seed))
+        charge(self._guarantee, f"{mechanism.kind} of dimension {mechanism.dim}")
         self._lease = Lease()
         self._begin()
 
-    # What a mechanism provides
-    # -------------------------------------------------------------------------------
+    @classmethod
+    def _paid(cls, mechanism: Mechanism, source: Source) -> RunningTotal:
+        """A total of something that has been charged as a whole, with its source of noise."""
+        self = RunningTotal.__new__(RunningTotal)
+        self._take_on(mechanism, source)
+        self._lease = Lease()
+        self._begin()
+        return self
 
-    @abstractmethod
-    def _process(self, steps: int | None) -> Process:
-        """A fresh noise process for a stretch of steps (None: endless)."""
-
-    @abstractmethod
-    def _promise(self) -> Guarantee:
-        """What the mechanism guarantees, whatever the data."""
-
-    @abstractmethod
-    def _variance(self, t: int, steps: int | None) -> float:
-        """Variance of one coordinate of the noise at step t of a stretch."""
-
-    def _reach(self) -> float:
-        """How far one record moves the total, in the Euclidean norm; a subclass may know better."""
-        return self.budget.sensitivity(self.norm)
-
-    def _check_budget(self) -> None:
-        name = type(self).__name__
-        if self.noise == "gaussian" and self.budget.delta == 0:
-            raise ValueError(
-                f"{name} with gaussian noise needs delta > 0, got delta=0; "
-                "choose a delta well below one over the number of people, or noise='gamma' with a tree"
-            )
-        if self.budget.window is not None and not self._forgets:
-            raise ValueError(
-                f"{name} protects every record for ever and cannot use window={self.budget.window}; "
-                "use WindowTree or Correlated, or a budget without a window"
-            )
-        if self.budget.fade is not None and not self._fades:
-            raise ValueError(
-                f"{name} has no promise that fades and cannot use fade={self.budget.fade}; "
-                "use Correlated, or a budget with a window or without"
-            )
+    def _take_on(self, mechanism: Mechanism, source: Source) -> None:
+        self.mechanism, self._source = mechanism, source
+        self.dim, self.horizon = mechanism.dim, mechanism.horizon
+        self.budget, self.norm = mechanism.budget, mechanism.norm
+        self.noise, self.noise_precision = mechanism.noise, mechanism.noise_precision
+        self._guarantee = replace(mechanism.guarantee, seeded=source.seeded)
 
     # The life of a total
     # -------------------------------------------------------------------------------------
@@ -138,8 +97,7 @@ class RunningTotal(ABC):
     def _begin(self) -> None:
         self.steps = 0
         self.clipped = 0
-        first = _FIRST_EPOCH if self._has_epochs else self.horizon
-        self._enter(self._process(first), np.zeros(self.dim), 0, first)
+        self._enter(self.mechanism.process(), np.zeros(self.dim), 0)
 
     @property
     def _lock(self) -> Any:
@@ -150,44 +108,16 @@ class RunningTotal(ABC):
     def _position(self) -> tuple[str, int]:
         return self._lease.id, self.steps
 
-    @property
-    def _has_epochs(self) -> bool:
-        return self.horizon is None and not self._is_endless
-
-    @property
-    def _is_endless(self) -> bool:
-        return self.horizon is None and self._forgets and self.budget.window is not None
-
-    def _enter(
-        self, process: Process, base: NDArray[np.float64], start: int, steps: int | None
-    ) -> None:
+    def _enter(self, process: Process, base: FloatArray, start: int) -> None:
         """Begin a stretch of steps with nothing in its total."""
-        total = np.zeros(self.dim, np.int64 if process.lattice else np.float64)
-        block: NDArray[Any] = np.empty((0, self.dim), total.dtype)
+        total, block = self.mechanism.zeros(self.dim), self.mechanism.zeros(0, self.dim)
         per_step = 1.0 / process.step
         limit = door.limit_for(self.norm, self.dim)
         # From here on nothing is called, so that an interrupt finds the old stretch or the new one.
         self._noise, self._total, self._block, self._row = process, total, block, 0
         self._begun_with: tuple[dict[str, Any], dict[str, NDArray[Any]]] = ({}, {})
         self._per_step, self._limit = per_step, limit
-        self._base, self._epoch_start, self._epoch_steps = base, start, steps
-
-    def _lattice_step(self, scale: float, steps: float) -> float:
-        """A power of two: fine against the noise, coarse enough that the total stays exact (1.0 in floating point)."""
-        if self.noise_precision == "float":
-            return 1.0
-        fine = lattice.step(scale, lattice.GAMMA_STEPS if self.noise == "gamma" else lattice.STEPS)
-        exact = _CARRIED if self._is_endless else _EXACT
-        return max(fine, 2.0 ** math.ceil(math.log2(self.norm * steps / exact)))
-
-    def _capacity(self, steps: int | None) -> float:
-        """How many contributions may be in the exact total at once."""
-        return float(steps) if steps is not None else float(self._block_rows)
-
-    @property
-    def _block_rows(self) -> int:
-        """Steps in a block of noise."""
-        return max(1, _BLOCK // self.dim)
+        self._base, self._epoch_start, self._epoch_steps = base, start, process.steps
 
     def _ready(self) -> int:
         """Check that this object may go on, and return how many steps the noise at hand is good for."""
@@ -196,12 +126,12 @@ class RunningTotal(ABC):
         left = len(self._block) - self._row
         if left:
             return left
-        if self.steps >= self._last_step:
+        if self.steps >= self.mechanism.last_step:
             raise ValueError(
-                f"the horizon of {self._last_step} steps is used up; build the total with a larger horizon, "
+                f"the horizon of {self.mechanism.last_step} steps is used up; build the total with a larger horizon, "
                 "or with horizon=None"
             )
-        if self._has_epochs and self.steps == self._epoch_start + self._epoch_steps:  # type: ignore[operator]
+        if self._at_end_of_epoch:
             self._next_epoch()
         t = self.steps - self._epoch_start
         process = self._noise
@@ -214,20 +144,23 @@ class RunningTotal(ABC):
 
     def _rows(self, t: int) -> int:
         """Steps in the block of noise that begins after the t-th of its stretch."""
-        end = (
-            self._last_step - self._epoch_start if self._epoch_steps is None else self._epoch_steps
-        )
-        return int(min(self._block_rows, end - t))
+        end = self._epoch_steps
+        left = self.mechanism.last_step - self._epoch_start if end is None else end
+        return int(min(self.mechanism.block_rows, left - t))
+
+    @property
+    def _at_end_of_epoch(self) -> bool:
+        length = self._epoch_steps if self.mechanism.has_epochs else None
+        return length is not None and self.steps == self._epoch_start + length
 
     def _next_epoch(self) -> None:
         """The old epoch enters only through its last released total, so the new one costs no privacy."""
-        steps = 2 * self._epoch_steps  # type: ignore[operator]
-        base = self._released()
+        assert self._epoch_steps is not None
         # The process first, which may take seconds: an interrupt there must not leave a longer epoch
         # with the noise of a shorter one.
-        self._enter(self._process(steps), base, self.steps, steps)
+        self._enter(self.mechanism.process(2 * self._epoch_steps), self._released(), self.steps)
 
-    def _released(self) -> NDArray[np.float64]:
+    def _released(self) -> FloatArray:
         """The last noisy total, once more."""
         noise = self._block[self._row - 1] if self._row else 0
         return np.asarray(self._base + self._noise.step * (self._total + noise), np.float64)
@@ -246,13 +179,6 @@ class RunningTotal(ABC):
         base = self._base + self._noise.step * 2.0**_CARRY * high
         self._base, self._total = base, total - (high << _CARRY)
 
-    @property
-    def _last_step(self) -> float:
-        """How many contributions there may be."""
-        if self.horizon is not None:
-            return self.horizon
-        return OLDEST if self._is_endless and self.budget.scope.last is None else math.inf
-
     def _advance(self, rows: int) -> None:
         """Count noise as used. Before it is: an interrupt may lose it, but never have it used twice."""
         self.steps += rows
@@ -262,12 +188,12 @@ class RunningTotal(ABC):
     # What users call
     # -----------------------------------------------------------------------------------------
 
-    def add(self, contribution: ArrayLike | None) -> NDArray[np.float64]:
+    def add(self, contribution: ArrayLike | None) -> FloatArray:
         """Add one contribution and return the noisy total; ``None`` is the null record, which contributes nothing."""
         with self._lock:
             return self._add(contribution)
 
-    def _add(self, contribution: ArrayLike | None) -> NDArray[np.float64]:
+    def _add(self, contribution: ArrayLike | None) -> FloatArray:
         """`add`, for whoever holds the lock already."""
         if contribution is None:
             v = np.zeros(self.dim)
@@ -297,7 +223,7 @@ class RunningTotal(ABC):
         self.clipped += code
         return out
 
-    def run(self, contributions: ArrayLike) -> NDArray[np.float64]:
+    def run(self, contributions: ArrayLike) -> FloatArray:
         """Add many contributions, one a row, and return all the noisy totals."""
         rows = _checks.real_array(contributions, "contributions")
         if rows.ndim != 2 or rows.shape[1] != self.dim:
@@ -329,17 +255,45 @@ class RunningTotal(ABC):
         self._advance(rows)
         return noise
 
+    # Batches: one contribution that is the sum of many records. Each of these is clipped to the norm by
+    # itself, by whoever fills the batch; nothing clips the sum.
+
+    @property
+    def _gauge(self) -> tuple[float, float]:
+        """Clipping limit of one record, and lattice steps in one unit: what a batch is filled by."""
+        return self._limit, self._per_step
+
+    def _blank(self) -> NDArray[Any]:
+        """An empty batch, in lattice steps."""
+        return np.zeros_like(self._total)
+
+    def _absorb(self, batch: NDArray[Any]) -> FloatArray:
+        """Move a batch, in lattice steps, into the total, and return that with noise.
+
+        The batch is empty afterwards, also if an interrupt comes: it must not be added again.
+        """
+        with self._lock:
+            self._ready()
+            noise = self._block[self._row]
+            self._advance(1)
+            moved = self._total + batch
+            self._total = moved
+            batch[...] = 0
+            out = self._base + self._noise.step * (moved + noise)
+        return np.asarray(out, np.float64)
+
+    def _lend(self, most: int) -> tuple[NDArray[Any], NDArray[Any], float, FloatArray]:
+        """Exact total, noise of the next batches, lattice step and offset, for a compiled loop.
+
+        The loop adds to the exact total in place, one batch for each row of noise.
+        """
+        with self._lock:
+            noise = self._take(most)
+            return self._total, noise, self._noise.step, self._base
+
     def error(self, t: int) -> float:
         """Standard deviation of one coordinate of the noise in the t-th total (t = 1, 2, ...), exactly."""
-        t = _checks.integer(t, "t", low=1, high=self.horizon)
-        if not self._has_epochs:
-            return math.sqrt(self._variance(t, self.horizon))
-        variance = 0.0
-        for start, steps in _epochs():
-            if t <= start + steps:
-                return math.sqrt(variance + self._variance(t - start, steps))
-            variance += self._variance(steps, steps)
-        raise AssertionError("the epochs are endless")
+        return self.mechanism.error(t)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -365,9 +319,9 @@ class RunningTotal(ABC):
         self._noise.forget(memory, t - used)
         return {
             "version": _STATE_VERSION,
-            "kind": type(self).__name__,
+            "kind": self.mechanism.kind,
             "id": self._lease.id,
-            "arguments": self._arguments(),
+            "mechanism": self.mechanism.to_dict(),
             "steps": self.steps,
             "clipped": self.clipped,
             "epoch": [self._epoch_start, self._epoch_steps],
@@ -380,25 +334,36 @@ class RunningTotal(ABC):
         }
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Any:
-        """Go on from a state; refused if the stream it belongs to has already been continued beyond it."""
-        check_kind(state, cls, _STATE_VERSION)
-        lease = claim(state["id"], state["steps"], "total")
-        arguments = dict(state["arguments"])
-        arguments["budget"] = Budget(**arguments["budget"])
+    def from_state(cls, state: dict[str, Any], mechanism: type[Mechanism] | None = None) -> Self:
+        """Go on from a state; refused if the stream it belongs to has already been continued beyond it.
+
+        Parameters
+        ----------
+        state : dict
+            What :meth:`state` returned, or what `reticent.load_state` read.
+        mechanism : class of mechanisms, optional
+            What the total was started from; known where this is called on the class that started it.
+        """
+        kind = mechanism or cls.describe
+        if kind is None:
+            raise TypeError(
+                "from_state of a RunningTotal needs the class of its mechanism; give it "
+                "(mechanism=...), or call it on the total's own class, such as Tree.from_state"
+            )
+        check_kind(state, kind.__name__.removesuffix("Mechanism"), _STATE_VERSION)
         # The original was charged for the whole stream.
-        self = uncharged(lambda: cls(**arguments))
+        self = cls.__new__(cls)
+        lease = claim(state["id"], state["steps"], "total")
+        self._take_on(kind.from_dict(state["mechanism"]), Source.from_state(state["source"]))
         self._restore(state, lease)
         return self
 
     def _restore(self, state: dict[str, Any], lease: Lease) -> None:
         self._lease = lease
         lease.hold(self)
-        self._source = Source.from_state(state["source"])
-        self._guarantee = self._promise()
         self.steps, self.clipped = int(state["steps"]), int(state["clipped"])
         start, length = state["epoch"]
-        self._enter(self._process(length), state["base"].copy(), start, length)
+        self._enter(self.mechanism.process(length), state["base"].copy(), start)
         self._total = state["total"].copy()
         for name, array in state["process"].items():
             self._noise.arrays[name][...] = array
@@ -415,38 +380,20 @@ class RunningTotal(ABC):
             # what was released is what later epochs begin with.
             self._block[self._row - 1] = last
 
-    def _arguments(self) -> dict[str, Any]:
-        return {
-            "dim": self.dim,
-            "horizon": self.horizon,
-            "budget": dataclasses.asdict(self.budget),
-            "norm": self.norm,
-            "noise": self.noise,
-            "noise_precision": self.noise_precision,
-        }
-
     def __reduce__(self) -> Any:
-        return _from_state, (type(self), self.state())
+        return _from_state, (type(self), self.state(), type(self.mechanism))
 
-    def __copy__(self) -> Any:
-        return type(self).from_state(self.state())
+    def __copy__(self) -> Self:
+        return type(self).from_state(self.state(), type(self.mechanism))
 
-    def __deepcopy__(self, memo: object) -> Any:
+    def __deepcopy__(self, memo: object) -> Self:
         return self.__copy__()
 
     def __repr__(self) -> str:
         length = "endless" if self.horizon is None else f"horizon={self.horizon}"
-        return (
-            f"<{type(self).__name__} dim={self.dim} {length} step {self.steps}: {self.guarantee}>"
-        )
+        name = self.mechanism.kind
+        return f"<{name} dim={self.dim} {length} step {self.steps}: {self.guarantee}>"
 
 
-def _from_state(cls: type[RunningTotal], state: dict[str, Any]) -> Any:
-    return cls.from_state(state)
-
-
-def _epochs() -> Iterator[tuple[int, int]]:
-    start, steps = 0, _FIRST_EPOCH
-    while True:
-        yield start, steps
-        start, steps = start + steps, 2 * steps
+def _from_state(cls: type[RunningTotal], state: dict[str, Any], kind: type[Mechanism]) -> Any:
+    return cls.from_state(state, kind)

@@ -1,0 +1,54 @@
+"""What the documentation's build does to its pages: the whole public interface, and formulas without a script.
+
+A line ``{{ reticent.erm }}`` in a page of the reference stands for every name in ``reticent.erm.__all__``, so that none
+can be forgotten. Roles such as ``:class:`` in docstrings become plain code. Formulas become MathML:
+no script, no network.
+"""
+
+from __future__ import annotations
+
+import html
+import importlib
+import inspect
+import re
+import types
+from typing import Any
+
+from latex2mathml.converter import convert
+
+_PACKAGE = re.compile(r"^\{\{ (reticent[\w.]*) \}\}$", re.MULTILINE)
+_ROLE = re.compile(r":(?:class|func|meth|mod|data|attr|exc):<code>~?([^<]+)</code>")
+_FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
+
+
+def public(package: str) -> list[str]:
+    """Where each public name of a package is defined, in the order of ``__all__``.
+
+    A solver's module has the name of its function, so the package's own name for it would show the module.
+    """
+    module = importlib.import_module(package)
+    found = []
+    for name in module.__all__:
+        thing = getattr(module, name)
+        is_defined = inspect.isclass(thing) or isinstance(thing, types.FunctionType)
+        found.append(
+            f"{thing.__module__}.{thing.__qualname__}" if is_defined else f"{package}.{name}"
+        )
+    return found
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Called by mkdocs for the text of each page."""
+    return _PACKAGE.sub(
+        lambda match: "\n\n".join(f"::: {path}" for path in public(match[1])), markdown
+    )
+
+
+def on_page_content(content: str, **_: Any) -> str:
+    """Called by mkdocs for the HTML of each page."""
+
+    def formula(match: re.Match[str]) -> str:
+        display = "block" if match[2] == "[" else "inline"
+        return str(convert(html.unescape(match[3]), display=display))
+
+    return _FORMULA.sub(formula, _ROLE.sub(r"<code>\1</code>", content))

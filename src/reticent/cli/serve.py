@@ -1,0 +1,128 @@
+"""`reticent serve`: the durable service, and what an administrator does beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from reticent.cli.errors import Refused
+from reticent.cli.options import example, leave
+
+app = typer.Typer(
+    help="Run the durable service on a folder.",
+    invoke_without_command=True,
+    rich_markup_mode=None,
+)
+
+Data = Annotated[Path | None, typer.Option("--data", help="The folder that everything is kept in.")]
+KeyFile = Annotated[
+    Path | None, typer.Option(help="A file with the key that states are sealed under.")
+]
+AnchorFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--anchor", help="By which a restore is recognised.  [default: below ~/.local/state]"
+    ),
+]
+
+
+@app.callback()
+def serve(
+    context: typer.Context,
+    data: Data = None,
+    port: Annotated[int, typer.Option(help="0 is any that is free.", min=0, max=65535)] = 8080,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    key_file: KeyFile = None,
+    anchor: AnchorFile = None,
+    tables: Annotated[
+        list[Path] | None, typer.Option(help="A folder below which tables may lie; once for each.")
+    ] = None,
+    limit: Annotated[int, typer.Option(help="The largest body, in bytes.", min=1024)] = 64 * 2**20,
+    rate: Annotated[
+        float, typer.Option(help="Requests a second for each token; 0: any number.", min=0)
+    ] = 0.0,
+    certificate: Annotated[Path | None, typer.Option(help="For TLS.")] = None,
+    certificate_key: Annotated[Path | None, typer.Option(help="Of the certificate.")] = None,
+) -> None:
+    """Run the durable service on a folder, and stay until it is stopped."""
+    if context.invoked_subcommand is not None:
+        return
+    server, folder = _service("server"), _service("folder")
+    options = folder.Options(
+        _folder(data), host, port, key_file, anchor, tables or [], limit, rate, certificate, certificate_key
+    )  # fmt: skip
+    leave(server.serve(options, _say))
+
+
+@app.command(epilog=example("reticent serve adopt --data folder"))
+def adopt(data: Data = None, key_file: KeyFile = None, anchor: AnchorFile = None) -> None:
+    """Go on with a restored or copied folder: fresh noise for every stream, charged to its ledger."""
+    options = _service("folder").Options(_folder(data), key_file=key_file, anchor=anchor)
+    done = _service("adopting").adopt(options)
+    print(f"{len(done.renewed)} streams go on with fresh noise; each was charged for it")
+    for name in done.raised:
+        print(f"the budget of ledger {name} was raised to pay for it")
+    for name in done.closed:
+        print(f"ledger {name} is closed: what it paid for after the backup is not known")
+
+
+@app.command(epilog=example("reticent serve rotate --data folder --new-key-file new.key"))
+def rotate(
+    new_key_file: Annotated[
+        Path, typer.Option(help="The new key; made if the file does not exist.")
+    ],
+    data: Data = None,
+    key_file: KeyFile = None,
+    anchor: AnchorFile = None,
+) -> None:
+    """Seal everything under a new key, while the service is stopped; then destroy the old one."""
+    sealing, folders = _service("sealing"), _service("folder")
+    there = folders.Folder(folders.Options(_folder(data), key_file=key_file, anchor=anchor))
+    try:
+        make = sealing.key_from_file if new_key_file.exists() else sealing.new_key_file
+        count = there.change_key(make(new_key_file))
+    finally:
+        there.close()
+    print(f"{count} states are sealed under the key in {new_key_file}; start with --key-file")
+
+
+@app.command(epilog=example("reticent serve token --data folder --role administrator"))
+def token(
+    data: Data = None,
+    role: Annotated[str, typer.Option(help="What it is allowed to do.")] = "administrator",
+    key_file: KeyFile = None,
+    anchor: AnchorFile = None,
+) -> None:
+    """Make a token while the service is stopped: for whoever lost the first one."""
+    if role not in _service("tokens").ROLES:
+        raise Refused(f"--role must be one of {', '.join(_service('tokens').ROLES)}")
+    folders = _service("folder")
+    there = folders.Folder(folders.Options(_folder(data), key_file=key_file, anchor=anchor))
+    try:
+        made, row = folders.new_token(role, "made by the command")
+        with there.store.transaction() as rows:
+            rows.add_token(row)
+    finally:
+        there.close()
+    _say(f"token: {there.first_token or made}")
+
+
+def _folder(data: Path | None) -> Path:
+    if data is None:
+        raise Refused("--data is missing: the folder that everything is kept in")
+    return data
+
+
+def _service(name: str) -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module(f"reticent.service.{name}")
+    except ImportError as error:
+        raise Refused(f"the service needs {error.name}: pip install 'reticent[service]'") from None
+
+
+def _say(words: str) -> None:
+    print(words, flush=True)

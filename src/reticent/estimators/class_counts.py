@@ -1,0 +1,87 @@
+"""How many records each class has, counted with noise: what ``class_weight="balanced"`` needs.
+
+A record is counted in one class, so blanking it moves one count by 1, and replacing it moves two.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from reticent._checks import FloatArray
+from reticent.noise import Source
+from reticent.noise import release as noisy_release
+from reticent.privacy import Budget, Gaussian, Laplace, Release
+
+SHARE = 0.02
+"""Of the budget: of mu squared, or of epsilon where delta = 0."""
+
+
+@dataclass(frozen=True)
+class ClassCounts:
+    """A count of each class with noise, before it is made.
+
+    Parameters
+    ----------
+    classes : int
+        How many there are.
+    moved : float
+        How far one record moves the counts, in the norm that the noise is calibrated to.
+    scale : float
+        Of the noise.
+    noise : {"gaussian", "laplace"}
+        Its kind.
+    precision : {"lattice", "float"}
+        "float" is for simulations.
+    """
+
+    classes: int
+    moved: float
+    scale: float
+    noise: str
+    precision: str
+
+    @classmethod
+    def of(cls, budget: Budget, classes: int, precision: str) -> ClassCounts:
+        """Counts that take a share of a budget."""
+        places = 1.0 if budget.neighbours == "zero-out" else 2.0
+        pure = budget.delta == 0.0
+        moved = places if pure else math.sqrt(places)
+        level = SHARE * budget.epsilon if pure else math.sqrt(SHARE) * budget.mu
+        noise = "laplace" if pure else "gaussian"
+        scale = moved / level
+        if precision == "lattice":
+            scale = noisy_release.scale_for(moved, level, classes, noise)
+            moved = noisy_release.widened(moved, scale, classes, noise)
+        return cls(classes, moved, scale, noise, precision)
+
+    @property
+    def release(self) -> Release:
+        """What they cost."""
+        pure = self.noise == "laplace"
+        curve = Laplace(self.moved / self.scale) if pure else Gaussian(self.moved / self.scale)
+        words = "Laplace, scale" if pure else "Gaussian, standard deviation"
+        return Release("counts of the classes", curve, self.moved, f"{words} {self.scale:.6g}")
+
+    def factors(self, numbers: Any, weights: Any, source: Source) -> FloatArray:
+        """A weight for each class in (0, 1]: the smallest count over its own.
+
+        Parameters
+        ----------
+        numbers : array of int
+            The class of each record.
+        weights : array or None
+            How much each record counts, from `reticent.estimators.bounds.counted`. None: 1 each.
+        source : Source
+            Where the noise comes from. The release must have been charged.
+        """
+        counts = np.bincount(numbers, weights, self.classes).astype(np.float64)
+        seen = noisy_release.noisy(
+            counts, self.scale, source, noise=self.noise, precision=self.precision
+        )
+        # below its own noise a count says nothing
+        seen = np.maximum(seen, self.scale)
+        return np.asarray(seen.min() / seen)

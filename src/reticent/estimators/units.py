@@ -1,0 +1,104 @@
+"""The units that a model learns in: columns moved, scaled and clipped, rows no longer than a norm.
+
+A stated ``feature_norm`` clips rows alone; private bounds clip every column to its interval first. Coefficients are
+carried back, so that a model speaks of the features as they came.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from reticent._checks import FloatArray
+from reticent.estimators.bounds import Columns
+from reticent.losses.records import clip_rows
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """How features are brought to rows of norm at most ``norm``.
+
+    Parameters
+    ----------
+    norm : float
+        Of a row after moving and scaling.
+    low, high : arrays, optional
+        What each column is clipped to first.
+    center, scale : arrays, optional
+        What is subtracted from each column then, and what it is divided by.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> units = Units(1.0, np.array([0.0]), np.array([10.0]), np.array([5.0]), np.array([5.0]))
+    >>> units.scaled(np.array([[10.0], [99.0], [5.0]])).ravel().tolist()
+    [1.0, 1.0, 0.0]
+    """
+
+    norm: float
+    low: FloatArray | None = None
+    high: FloatArray | None = None
+    center: FloatArray | None = None
+    scale: FloatArray | None = None
+
+    @classmethod
+    def of(cls, columns: Columns, norm: float, sparse: bool) -> Units:
+        """Each column's interval to [-1, 1]; around 0 where features are sparse, so that zeros stay zeros."""
+        low, high = columns.low, columns.high
+        if sparse:
+            high = np.maximum(np.abs(low), np.abs(high))
+            low = -high
+        half = 0.5 * high - 0.5 * low
+        center = 0.5 * low + 0.5 * high
+        # a column in which nothing was found is always at its center, which is 0 then
+        return cls(norm, low, high, center, np.where(half > 0.0, half, 1.0))
+
+    def scaled(self, X: Any) -> Any:
+        """Columns clipped, moved and scaled; rows are not clipped yet."""
+        if self.scale is None or self.center is None:
+            return X
+        if sp.issparse(X):
+            made = sp.csr_array(X, copy=True)
+            made.data = np.clip(made.data, *self._ends(made)) / self.scale[made.indices]
+            return made
+        # halves, for the difference of two doubles may be beyond the largest one
+        inside = 0.5 * np.clip(X, self.low, self.high)
+        return np.asarray((inside - 0.5 * self.center) / (0.5 * self.scale))
+
+    def clipped(self, X: Any) -> Any:
+        """Features as they came, but within the bounds: as they were learnt from."""
+        return self.unscaled(clip_rows(self.scaled(X), self.norm)[0])
+
+    def unscaled(self, X: Any) -> Any:
+        """What :meth:`scaled` made, in the features' own units again."""
+        if self.scale is None or self.center is None:
+            return X
+        if sp.issparse(X):
+            X.data = X.data * self.scale[X.indices]
+            return X
+        return X * self.scale + self.center
+
+    def _ends(self, X: Any) -> tuple[FloatArray, FloatArray]:
+        assert self.low is not None
+        assert self.high is not None
+        return self.low[X.indices], self.high[X.indices]
+
+    def back(self, weights: FloatArray, intercepts: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Coefficients and intercepts for features as they came, from those for rows of norm 1."""
+        weights = weights / self.norm
+        if self.scale is None or self.center is None:
+            return weights, intercepts
+        weights = weights / self.scale
+        return weights, intercepts - weights @ self.center
+
+
+def clip_entries(X: Any, bound: float) -> Any:
+    """Every entry within a bound, in new memory."""
+    if not sp.issparse(X):
+        return np.clip(X, -bound, bound)
+    clipped = sp.csr_array(X, copy=True)
+    clipped.data = np.clip(clipped.data, -bound, bound)
+    return clipped

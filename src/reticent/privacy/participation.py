@@ -1,0 +1,152 @@
+"""How often one person may take part, and what all of a person's records cost together.
+
+Neighbours differ in all records of one person. Where a person has at most k of them, any two at least
+b steps apart, k records cost less than k times one (docs/algorithms/persons.md). The bounds hold
+because they are enforced, by :class:`reticent.state.Persons`, never because they were promised.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from reticent._checks import FloatArray, integer, real_array
+
+MOST_RECORDS = 2**20
+"""The costs of more records of one person than this are not computed."""
+
+
+@dataclass(frozen=True)
+class Participation:
+    """How many records a person may have, and how far apart.
+
+    Parameters
+    ----------
+    max_records : int or None
+        Records of one person that count: on the whole stream, or within a window where the promise
+        has one. None: as many as ``min_gap`` allows, for promises that end or fade.
+    min_gap : int
+        Steps from one of them to the next, at least; 1 allows neighbouring steps.
+
+    Examples
+    --------
+    >>> seldom = Participation(max_records=16, min_gap=4096)
+    >>> print(seldom)
+    at most 16 records of a person, at least 4,096 steps apart
+    >>> seldom.records_within(10_000), seldom.records_within(10**6)
+    (3, 16)
+    """
+
+    max_records: int | None = 1
+    min_gap: int = 1
+
+    def __post_init__(self) -> None:
+        if self.max_records is not None:
+            most = integer(self.max_records, "max_records", low=1, high=MOST_RECORDS)
+            object.__setattr__(self, "max_records", most)
+        object.__setattr__(self, "min_gap", integer(self.min_gap, "min_gap", low=1, high=2**40))
+        if self.max_records is None and self.min_gap == 1:
+            raise ValueError(
+                "max_records=None with min_gap=1 bounds nothing: a person could fill the stream; "
+                "give max_records, or a larger min_gap with a window or fade"
+            )
+
+    def records_within(self, steps: float) -> int:
+        """The most records of a person among so many consecutive steps."""
+        if self.max_records == 1:
+            return 1
+        room = math.inf if math.isinf(steps) else max(1, -(-int(steps) // self.min_gap))
+        most = room if self.max_records is None else min(room, self.max_records)
+        if most > MOST_RECORDS:
+            raise ValueError(
+                f"a person could have {most:,} records within {steps:,} steps, more than "
+                f"{MOST_RECORDS:,}; give max_records, or a larger min_gap"
+            )
+        return int(most)
+
+    def starts(self, steps: float) -> tuple[FloatArray, FloatArray]:
+        """The numbers of the records, packed as early as possible, and the steps left from each on."""
+        number = np.arange(self.records_within(steps), dtype=np.float64)
+        return number, steps - self.min_gap * number
+
+    def __str__(self) -> str:
+        apart = f"at least {self.min_gap:,} steps apart"
+        if self.max_records is None:
+            return f"records of a person {apart}"
+        records = "1 record" if self.max_records == 1 else f"{self.max_records:,} records"
+        return f"at most {records} of a person" + (f", {apart}" if self.min_gap > 1 else "")
+
+
+ONE_RECORD = Participation()
+
+
+def squared_cost(coefficients: FloatArray, participation: Participation) -> float:
+    """The largest ``||sum_i v_i shift(c, t_i)||^2`` for unit vectors at steps that are allowed.
+
+    Parameters
+    ----------
+    coefficients : array
+        ``c_0, c_1, ...``: how far a record moves each innovation from its own on, up to the last one
+        that counts. They must be at least 0 and never rise, else the worst placement is unknown.
+    participation : Participation
+        Which steps a person may have records at.
+
+    Examples
+    --------
+    >>> from reticent.sums.toeplitz import square_root
+    >>> c = square_root(65_536)
+    >>> one = squared_cost(c, Participation())
+    >>> round(math.sqrt(squared_cost(c, Participation(16, 4096)) / one), 2)
+    6.83
+    """
+    c = real_array(coefficients, "coefficients")
+    if (
+        c.ndim != 1
+        or not len(c)
+        or not np.isfinite(c).all()
+        or c[-1] < 0.0
+        or (np.diff(c) > 0).any()
+    ):
+        raise ValueError(
+            "coefficients must be finite, at least 0 and never rise: for others the worst steps of a "
+            "person's records are not the earliest ones, and nothing is proved"
+        )
+    total = np.zeros(len(c))
+    for k in range(participation.records_within(len(c))):
+        start = k * participation.min_gap
+        total[start:] += c[: len(c) - start]
+    return float(total @ total)
+
+
+def tree_squares(levels: int, participation: Participation, steps: float) -> int:
+    """A bound on ``sum_N m_N^2`` over the nodes of a tree, m_N a person's records in node N.
+
+    A node of size 2^j holds at most ``q = (2^j - 1) // min_gap + 1`` records of a person, and each
+    record is in one node of a level at most; squares are largest where nodes are filled one after the
+    other.
+
+    Examples
+    --------
+    >>> tree_squares(5, Participation(4), 16), tree_squares(5, Participation(), 16)
+    (60, 5)
+    """
+    most = participation.records_within(steps)
+    total = 0
+    for level in range(levels):
+        in_one = ((1 << level) - 1) // participation.min_gap + 1
+        full, rest = divmod(most, in_one)
+        total += full * in_one**2 + rest**2
+    return total
+
+
+def tree_count(levels: int, participation: Participation, steps: float) -> int:
+    """``sum_N m_N`` for pure privacy: each record is in one node of each level, at most.
+
+    Examples
+    --------
+    >>> tree_count(5, Participation(4), 16)
+    20
+    """
+    return levels * participation.records_within(steps)

@@ -1,0 +1,182 @@
+"""Going on after a restore: a folder that its anchor refuses is given fresh noise, and its ledgers pay for it.
+
+The state in a restored folder is older than what may have been published. Going on with its noise would put used
+noise on other records. So every stream begins anew with keys of its own, from the last decision in the folder, and
+its promise becomes the composition of both: a record that was sent after the backup, and is sent again, is counted
+in what was lost and in what follows.
+
+What a ledger paid after the backup is unknown here. The ledger of a stream pays for that stream alone. One that is
+shared, or a table's, may have paid for anything up to its budget; unless the anchor tells that no charge is missing,
+it is closed, and so are the streams that it paid for.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+import msgspec
+
+from reticent.privacy import Budget, Guarantee, Ledger
+from reticent.privacy.errors import BudgetExceeded
+from reticent.service import runners
+from reticent.service.anchor import Anchor
+from reticent.service.folder import Folder, Options
+from reticent.service.sealing import state_place
+from reticent.service.specification import Specification
+from reticent.service.store import EntryRow, LedgerRow, StateRow, StoreError, StreamRow, Transaction
+from reticent.state.files import dumps, loads
+
+_LOST = (
+    "closed when a restored folder was adopted: what it paid for after the backup is not known; add a ledger with "
+    "a budget of its own"
+)
+_ROOM = 1.0 + 1e-9  # so that rounding does not refuse what the budget was raised for
+
+
+@dataclass(frozen=True)
+class Adopted:
+    """What was done to a folder."""
+
+    renewed: list[str]
+    closed: list[str]
+    raised: list[str]
+
+
+def adopt(options: Options) -> Adopted:
+    """Give the streams of a folder fresh noise, and the folder an anchor of its own.
+
+    Parameters
+    ----------
+    options : Options
+        Where the folder is, and its key.
+
+    Raises
+    ------
+    StoreError
+        The folder is the one that was served last, so there is nothing to adopt.
+    """
+    folder = Folder(options, adopting=True)
+    try:
+        complete = _charges_are_complete(folder)
+        folder.id = secrets.token_hex(16)
+        folder.commit += 1
+        # before the transaction: an id without an anchor would have to be adopted again
+        folder.anchor = folder.new_anchor()
+        with folder.store.transaction() as rows:
+            done = _renew_all(folder, rows, complete)
+            rows.set_about("id", folder.id)
+            rows.set_about("commit", str(folder.commit))
+        folder.anchor.commit(folder.commit, rows.charges())
+        return done
+    finally:
+        folder.close()
+
+
+def _charges_are_complete(folder: Folder) -> bool:
+    """Whether the anchor says that no charge was made after the backup; refuses a folder that needs nothing."""
+    with folder.store.read() as rows:
+        charges = rows.charges()
+    try:
+        anchor = Anchor(folder.anchor_path())
+    except StoreError:
+        return False
+    try:
+        anchor.check(folder.id, folder.commit, folder.path, folder.inode)
+    except StoreError:
+        return anchor.facts.id == folder.id and anchor.facts.charges == charges
+    finally:
+        anchor.close()
+    raise StoreError(
+        f"there is nothing to adopt: {folder.path} is the folder that was served last; start it with `reticent serve`"
+    )
+
+
+def _renew_all(folder: Folder, rows: Transaction, complete: bool) -> Adopted:
+    done = Adopted([], [], [])
+    found = rows.streams()
+    own = {row.name for row in found if row.ledger == row.name}
+    tables = {table.name for table in rows.tables()}
+    shared = {row.ledger for row in found if row.ledger != row.name} | tables
+    for ledger in rows.ledgers():
+        if not complete and (ledger.name in shared or ledger.name not in own) and not ledger.closed:
+            rows.set_ledger(replace(ledger, closed=_LOST))
+            done.closed.append(ledger.name)
+    ledgers = {row.name: row for row in rows.ledgers()}
+    for stream in found:
+        if ledgers[stream.ledger].closed or stream.closed:
+            rows.set_stream(replace(stream, closed=stream.closed or _LOST))
+            continue
+        guarantee = _renew(folder, rows, stream)
+        before = ledgers[stream.ledger]
+        after = ledgers[stream.ledger] = _charge(rows, before, guarantee, stream.name)
+        if after.budget != before.budget:
+            done.raised.append(after.name)
+        done.renewed.append(stream.name)
+    return done
+
+
+def _renew(folder: Folder, rows: Transaction, stream: StreamRow) -> Guarantee:
+    """Replace the state of a stream by one with fresh noise, and return what that costs."""
+    specification = Specification.from_dict(stream.specification)
+    state = rows.state(stream.id)
+    assert state is not None
+    output = rows.output(stream.id, state.number)
+    assert output is not None
+    place = state_place(stream.id)
+    old = loads(folder.ring.open(state.sealed, place))
+    runner = runners.renew(specification, old, msgspec.json.decode(output.body))
+    sealed = folder.ring.seal(dumps(runner.state()), place)
+    rows.save(stream.id, StateRow(state.steps, state.number, sealed))
+    both = Guarantee.from_dict(stream.guarantee) + runner.guarantee
+    rows.set_stream(replace(stream, guarantee=both.to_dict(), epochs=stream.epochs + 1))
+    return runner.guarantee
+
+
+def _charge(rows: Transaction, row: LedgerRow, guarantee: Guarantee, stream: str) -> LedgerRow:
+    """Charge a ledger, whose budget is raised where it does not suffice: an administrator asked for this."""
+    what = f"stream {stream}: fresh noise after a restore"
+    entries = [*rows.entries(row.name)]
+    parts = [*(Guarantee.from_dict(entry.guarantee) for entry in entries), guarantee]
+    budget = Budget(**row.budget)
+    if not _fits(budget, row.unit, parts):
+        old = budget.epsilon
+        budget = _enough(budget, row.unit, parts)
+        what += f" (budget raised from epsilon {old:g} to {budget.epsilon:.6g} by adopting)"
+        row = replace(row, budget=msgspec.json.decode(msgspec.json.encode(vars(budget))))
+        rows.set_ledger(row)
+    at = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="seconds")
+    rows.add_entry(EntryRow(row.name, at, what, guarantee.to_dict()))
+    return row
+
+
+def _fits(budget: Budget, unit: str, parts: list[Guarantee]) -> bool:
+    ledger = Ledger(budget, unit=unit)
+    try:
+        for part in parts:
+            ledger.spend(part, "replayed")
+    except BudgetExceeded:
+        return False
+    return True
+
+
+def _enough(budget: Budget, unit: str, parts: list[Guarantee]) -> Budget:
+    """The smallest budget, or nearly, that pays for everything."""
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = whole + part
+    factor = _ROOM
+    while True:
+        if budget.fade is None:
+            new = budget.with_(epsilon=max(budget.epsilon, whole.epsilon(budget.delta)) * factor)
+        else:
+            pairs = [
+                (age, max(epsilon, whole.epsilon(budget.delta, age=age)) * factor)
+                for age, epsilon in budget.fade
+            ]
+            new = budget.with_(epsilon=pairs[0][1], fade=tuple(pairs))
+        if _fits(new, unit, parts):
+            return new
+        factor = 1.0 + 2.0 * (factor - 1.0)

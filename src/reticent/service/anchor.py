@@ -1,0 +1,194 @@
+"""A small file outside the folder by which a restored backup, or a copy, is told from the folder itself.
+
+The store counts its commits. After each commit, and before anyone sees what it published, the count is written to
+the anchor, which no backup of the folder includes. A store that is behind its anchor was restored from a backup: its
+streams would put noise that was already used on other records. A folder that its anchor knows at another place is a
+copy, and one without an anchor was brought from elsewhere. All of these are refused until they are adopted
+(:mod:`reticent.service.adopting`).
+
+The file has two slots, written in turn, so that a torn write leaves the other. It is synced at start and once a
+second, not with every commit: it survives any end of the process, and of a power cut it may lose the last second.
+A snapshot of a whole machine includes the anchor and cannot be told apart; docs/service.md says so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import threading
+import zlib
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from reticent.service.store import StoreError
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - Windows
+    fcntl = None  # type: ignore[assignment]
+
+FOLDER = "RETICENT_ANCHORS"
+_SLOTS = (0, 4096)
+_SIZE = 2048
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What an anchor says.
+
+    Parameters
+    ----------
+    id : str
+        Of the folder.
+    commit : int
+        How many commits were made.
+    charges : int
+        How many charges the ledgers had seen by then.
+    path : str
+        Where the folder was.
+    inode : int
+        Of its database.
+    """
+
+    id: str
+    commit: int
+    charges: int
+    path: str
+    inode: int
+
+
+def default_path(identity: str) -> Path:
+    """Where the anchor of a folder is if nobody says: below the user's own state folder."""
+    named = os.environ.get(FOLDER)
+    if named:
+        return Path(named) / identity
+    state = os.environ.get("XDG_STATE_HOME")
+    try:
+        home = Path(state) if state else Path.home() / ".local" / "state"
+    except RuntimeError:  # there need not be a home
+        home = Path(tempfile.gettempdir(), f"reticent-{os.getuid()}")
+    return home / "reticent" / "anchors" / identity
+
+
+class Anchor:
+    """The anchor of a folder, held by one process.
+
+    Parameters
+    ----------
+    path : path
+        The file; it is made if ``facts`` are given.
+    facts : Facts, optional
+        What a new anchor says.
+    """
+
+    def __init__(self, path: Path, facts: Facts | None = None) -> None:
+        self.path = path
+        if facts is not None:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        elif not path.exists():
+            raise StoreError(
+                f"this folder has no anchor at {path}: it was copied or restored from elsewhere, or the anchor was "
+                "lost, and the noise of its streams may have been used on other records. If it is to be served, "
+                "run `reticent serve adopt`, which begins with fresh noise and charges for it; if the anchor is "
+                "elsewhere, name it with --anchor"
+            )
+        self._file = os.open(path, os.O_RDWR | (os.O_CREAT if facts is not None else 0), 0o600)
+        if fcntl is not None:
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                os.close(self._file)
+                raise StoreError(
+                    f"another service holds the anchor {path}: this folder, or the one that it is a copy of, is "
+                    "being served; stop that first"
+                ) from None
+        found = [slot for slot in (self._read(0), self._read(1)) if slot is not None]
+        latest = max(found, key=lambda one: one.commit) if found else None
+        self._turn = 0
+        self._dirty = False
+        self._closed = threading.Event()
+        if facts is not None:
+            self.facts = facts
+            self._write()
+            self._write()
+            self.sync()
+            _sync_folder(path.parent)
+        elif latest is None:
+            os.close(self._file)
+            raise StoreError(
+                f"the anchor {path} is damaged; if nothing was restored, run `reticent serve adopt`, which begins "
+                "with fresh noise and charges for it"
+            )
+        else:
+            self.facts = latest
+
+    def check(self, identity: str, commit: int, path: Path, inode: int) -> None:
+        """Refuse a folder that is not the one which was served last."""
+        facts = self.facts
+        if facts.id != identity:
+            raise StoreError(f"the anchor {self.path} belongs to another folder, {facts.path}")
+        if commit < facts.commit:
+            raise StoreError(
+                f"{path} was restored from a backup: it holds {commit} commits, and {facts.commit} were made. What "
+                "was published since used noise that must not be used again; `reticent serve adopt` goes on with "
+                "fresh noise and charges for it"
+            )
+        if facts.path != str(path) and facts.inode != inode:
+            raise StoreError(
+                f"{path} is a copy of {facts.path}, or was moved to another disk; both would use the same noise. "
+                "Serve the original, or run `reticent serve adopt`, which begins with fresh noise and charges for it"
+            )
+        self.facts = replace(facts, path=str(path), inode=inode)
+        self._write()
+        self.sync()
+
+    def commit(self, number: int, charges: int) -> None:
+        """Note a commit, before what it published is seen."""
+        self.facts = replace(self.facts, commit=number, charges=charges)
+        self._write()
+        self._dirty = True
+
+    def keep_synced(self) -> None:
+        """Sync once a second, in a thread of its own, until closed."""
+
+        def work() -> None:
+            while not self._closed.wait(1.0):
+                if self._dirty:
+                    self._dirty = False
+                    self.sync()
+
+        threading.Thread(target=work, name="reticent-anchor", daemon=True).start()
+
+    def sync(self) -> None:
+        """Have what was written reach the disk."""
+        os.fsync(self._file)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._closed.set()
+        self.sync()
+        os.close(self._file)
+
+    def _write(self) -> None:
+        text = json.dumps(asdict(self.facts)).encode()
+        line = b"%08x %s\n" % (zlib.crc32(text), text)
+        if len(line) > _SIZE:
+            raise StoreError(f"the path {self.facts.path} is too long for an anchor")
+        os.pwrite(self._file, line.ljust(_SIZE, b"\0"), _SLOTS[self._turn])
+        self._turn = 1 - self._turn
+
+    def _read(self, slot: int) -> Facts | None:
+        line = os.pread(self._file, _SIZE, _SLOTS[slot]).rstrip(b"\0").rstrip(b"\n")
+        mark, _, text = line.partition(b" ")
+        if mark != b"%08x" % zlib.crc32(text) or not text:
+            return None
+        return Facts(**json.loads(text))
+
+
+def _sync_folder(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

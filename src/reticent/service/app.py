@@ -1,0 +1,105 @@
+"""The service over HTTP: which address leads to which route.
+
+Starlette and uvicorn: routing, streaming bodies and server-sent events with little around them, so that a single
+request costs what its commit costs. Considered: FastAPI (Starlette with pydantic models on top; bodies here are
+read by msgspec in a type made from each stream's schema, which FastAPI's declarations cannot express), Litestar
+(the same by msgspec, but a larger framework for two dozen routes).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from reticent.service import routes_admin as admin
+from reticent.service import routes_streams as streams
+from reticent.service.problems import Problem
+from reticent.service.web import Service, problem
+
+log = logging.getLogger("reticent.service")
+
+Handler = Callable[[Service, Request], Awaitable[Response]]
+
+ROUTES: list[tuple[str, str, Handler]] = [
+    ("GET", "/healthz", admin.health),
+    ("GET", "/readyz", admin.readiness),
+    ("GET", "/openapi.json", admin.description),
+    ("GET", "/v1/streams", streams.list_streams),
+    ("POST", "/v1/streams", streams.create_stream),
+    ("GET", "/v1/streams/{name}", streams.describe_stream),
+    ("POST", "/v1/streams/{name}/records", streams.send_records),
+    ("GET", "/v1/streams/{name}/decisions/{number}", streams.read_decision),
+    ("POST", "/v1/streams/{name}/predict", streams.predict),
+    ("POST", "/v1/streams/{name}/ask", streams.ask),
+    ("POST", "/v1/streams/{name}/tell", streams.tell),
+    ("GET", "/v1/streams/{name}/events", streams.events),
+    ("GET", "/v1/streams/{name}/diagnostics", streams.diagnose),
+    ("POST", "/v1/estimate", streams.estimate),
+    ("POST", "/v1/dummy", streams.dummy),
+    ("GET", "/v1/ledgers", admin.list_ledgers),
+    ("POST", "/v1/ledgers", admin.create_ledger),
+    ("GET", "/v1/ledgers/{name}", admin.read_ledger),
+    ("GET", "/v1/tables", admin.list_tables),
+    ("POST", "/v1/tables", admin.create_table),
+    ("POST", "/v1/tables/{name}/fits", admin.start_fit),
+    ("GET", "/v1/jobs", admin.list_jobs),
+    ("GET", "/v1/jobs/{id}", admin.read_job),
+    ("DELETE", "/v1/jobs/{id}", admin.cancel_job),
+    ("GET", "/v1/tokens", admin.list_tokens),
+    ("POST", "/v1/tokens", admin.create_token),
+    ("DELETE", "/v1/tokens/{id}", admin.revoke_token),
+]
+
+
+def make_app(service: Service, lifespan: Any = None) -> Starlette:
+    """The application, for uvicorn or any other ASGI server."""
+
+    def endpoint(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+        async def handle(request: Request) -> Response:
+            try:
+                return await handler(service, request)
+            except Problem as found:
+                return problem(found)
+            except ClientDisconnect:
+                return Response(status_code=499)
+            except Exception as error:
+                log.error("a request failed: %s", type(error).__name__, exc_info=error)
+                return problem(
+                    Problem(500, "failed", "this is a fault of the service; see its log")
+                )
+
+        return handle
+
+    async def not_found(request: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        names = {404: "unknown-address", 405: "method-not-allowed"}
+        words = "GET /openapi.json lists every address and the methods that it takes"
+        headers = dict(getattr(error, "headers", None) or {})
+        return problem(Problem(status, names.get(status, "failed"), words, headers))
+
+    by_path: dict[str, dict[str, Handler]] = {}
+    for method, path, handler in ROUTES:
+        by_path.setdefault(path, {})[method] = handler
+    routes = [
+        Route(path, endpoint(_chosen(handlers)), methods=list(handlers))
+        for path, handlers in by_path.items()
+    ]
+    return Starlette(
+        routes=routes, exception_handlers={HTTPException: not_found}, lifespan=lifespan
+    )
+
+
+def _chosen(handlers: dict[str, Handler]) -> Handler:
+    async def handle(service: Service, request: Request) -> Response:
+        # HEAD is GET without a body, which the server leaves out
+        method = "GET" if request.method == "HEAD" else request.method
+        return await handlers[method](service, request)
+
+    return handle

@@ -1,0 +1,161 @@
+"""Records as an Arrow IPC stream: columns that become arrays without a copy for each cell.
+
+pyarrow reads what strangers send, so a stream is validated in full before it is used. A compressed one is refused,
+for a small body could become any size; HTTP is where a body is compressed, if at all.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent.service.problems import Problem
+from reticent.tables import Column
+
+PERSON = "person"
+
+
+def read(body: bytes) -> Any:
+    """The table that a body holds."""
+    try:
+        import pyarrow as pa
+    except ImportError:
+        raise Problem(
+            415, "unknown-format", "this service has no pyarrow; send JSON lines, or install pyarrow there"
+        ) from None  # fmt: skip
+    try:
+        buffer = pa.py_buffer(body)
+        for message in pa.ipc.MessageReader.open_stream(buffer):
+            if message.type in ("record batch", "dictionary") and _compressed(
+                message.metadata.to_pybytes(), message.type == "dictionary"
+            ):
+                raise Problem(
+                    415, "compressed", "the Arrow stream is compressed; write it without, say compression=None"
+                )  # fmt: skip
+        table = pa.ipc.open_stream(buffer).read_all()
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError, struct.error, IndexError) as error:
+        raise Problem(
+            422,
+            "bad-records",
+            f"the body is not a whole Arrow IPC stream ({type(error).__name__}); nothing was learnt",
+        ) from None
+    return table
+
+
+def _compressed(metadata: bytes, dictionary: bool) -> bool:
+    """Whether a message's buffers are compressed, from its flatbuffer (Message.fbs of the Arrow format)."""
+    message = _Table(metadata, struct.unpack_from("<I", metadata)[0])
+    batch = message.inner(2)  # Message.header
+    if dictionary and batch is not None:
+        batch = batch.inner(1)  # DictionaryBatch.data
+    return batch is None or batch.inner(3) is not None  # RecordBatch.compression
+
+
+class _Table:
+    """A table of a flatbuffer: enough to see whether a field is there."""
+
+    def __init__(self, data: bytes, place: int) -> None:
+        self._data, self._place = data, place
+        self._vtable = place - struct.unpack_from("<i", data, place)[0]
+
+    def inner(self, field: int) -> _Table | None:
+        """The table in a field, or None."""
+        (size,) = struct.unpack_from("<H", self._data, self._vtable)
+        at = 4 + 2 * field
+        offset = struct.unpack_from("<H", self._data, self._vtable + at)[0] if at < size else 0
+        if not offset:
+            return None
+        place = self._place + offset
+        return _Table(self._data, place + struct.unpack_from("<I", self._data, place)[0])
+
+
+def check_columns(there: Sequence[str], wanted: Sequence[str]) -> None:
+    """Refuse a table that lacks a column, or has one that the schema does not declare."""
+    if len(set(there)) != len(there):
+        raise Problem(422, "bad-records", "the Arrow stream has a column twice; name each once")
+    absent = [name for name in wanted if name not in there]
+    more = [name for name in there if name not in wanted and name != PERSON]
+    if absent or more:
+        what = f"lacks column {absent[0]!r}" if absent else f"has a column {more[0]!r}"
+        raise Problem(
+            422,
+            "bad-records",
+            f"the Arrow stream {what}, and the schema of the stream declares {', '.join(wanted[:8])}"
+            + (f" and {len(wanted) - 8} more" if len(wanted) > 8 else ""),
+        )
+
+
+def numbers(table: Any, names: Sequence[str]) -> NDArray[np.float64]:
+    """Columns of numbers as one array, a missing cell as NaN; a NaN that was sent is refused."""
+    out = np.empty((table.num_rows, len(names)))
+    for place, name in enumerate(names):
+        out[:, place] = _number(table.column(name), name)
+    return out
+
+
+def _number(column: Any, name: str) -> NDArray[np.float64]:
+    import pyarrow as pa
+
+    kind = column.type
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        raise Problem(
+            422, "bad-records", f"column {name!r} has the type {kind}, and the schema says that it is a number"
+        )  # fmt: skip
+    values = column.to_numpy().astype(np.float64, copy=False)
+    odd = int(np.count_nonzero(~np.isfinite(values)))
+    if odd > column.null_count or np.isinf(values).any():
+        raise Problem(
+            422,
+            "bad-records",
+            f"column {name!r} holds NaN or an infinite number; write null for a cell that is missing",
+        )
+    return np.asarray(values, np.float64)
+
+
+def cells(table: Any, columns: Sequence[Column]) -> dict[str, Any]:
+    """Columns of any declared type, as an encoder takes them."""
+    return {
+        column.name: (
+            _number(table.column(column.name), column.name)
+            if column.bounds is not None
+            else _texts(table.column(column.name), column.name)
+        )
+        for column in columns
+    }
+
+
+def _texts(column: Any, name: str) -> list[Any]:
+    import pyarrow as pa
+
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    plain = (
+        pa.types.is_string, pa.types.is_large_string, pa.types.is_boolean, pa.types.is_integer,
+        pa.types.is_floating, pa.types.is_null,
+    )  # fmt: skip
+    if not any(test(kind) for test in plain):
+        raise Problem(
+            422,
+            "bad-records",
+            f"column {name!r} has the type {kind}; send text, numbers or booleans",
+        )
+    found: list[Any] = column.to_pylist()
+    return found
+
+
+def persons(table: Any, declared: Sequence[str]) -> list[str] | None:
+    """Whom each record is about, where there is a column that says so and is not a feature."""
+    if PERSON not in table.column_names or PERSON in declared:
+        return None
+    found = _texts(table.column(PERSON), PERSON)
+    if any(person is None for person in found):
+        raise Problem(
+            422,
+            "bad-records",
+            "either every record of a request says whom it is about, or none does",
+        )
+    return [str(person) for person in found]

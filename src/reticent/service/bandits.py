@@ -1,0 +1,136 @@
+"""Streams that play points and learn from their losses: a private bandit, asked and told over the wire."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from reticent import sets
+from reticent.bandit import ProjectionFreeBandit
+from reticent.privacy import Guarantee
+from reticent.service.problems import Problem
+from reticent.service.records import Batch
+from reticent.service.specification import Specification
+from reticent.state import parts
+from reticent.state.lease import Lease
+
+_LARGEST = 10_000  # of a set's dimension: a request must not be able to use up the memory
+_NOT_OPTIONS = ("set", "budget", "seed", "private", "mirror", "calibration", "noise_precision")
+
+
+class Player:
+    """A bandit whose points are tickets.
+
+    Parameters
+    ----------
+    specification : Specification
+        Of the kind ``bandit``, with an option ``set``: ``{"kind": "Simplex", "dim": 3}``.
+    state : dict, optional
+        Where to go on; by default the stream begins.
+    """
+
+    def __init__(self, specification: Specification, state: dict[str, Any] | None = None) -> None:
+        if state is not None:
+            self._before = int(state["before"])
+            self._bandit = ProjectionFreeBandit.from_state(state["bandit"])
+            return
+        known = inspect.signature(ProjectionFreeBandit).parameters
+        specification.check_options(["set", *(name for name in known if name not in _NOT_OPTIONS)])
+        options = dict(specification.options)
+        convex = _set(options.pop("set", None))
+        if options.get("values") is not None:
+            options["values"] = tuple(options["values"])
+        self._before = 0
+        self._bandit = ProjectionFreeBandit(
+            convex, specification.budget, seed=specification.seed, **options
+        )
+
+    @classmethod
+    def renewed(
+        cls, specification: Specification, state: dict[str, Any], decision: dict[str, Any]
+    ) -> Player:
+        """A bandit with noise of its own; tickets of the other are closed."""
+        before = int(state["before"]) + int(state["bandit"]["counts"][0])
+        if specification.seed is not None:
+            specification = specification.with_seed(specification.seed + before + 1)
+        new = cls(specification)
+        new._before = before
+        return new
+
+    @property
+    def steps(self) -> int:
+        return self._before + self._bandit.steps
+
+    @property
+    def position(self) -> int:
+        return self._bandit._position[1]
+
+    @property
+    def lease(self) -> Lease:
+        return self._bandit._lease
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return self._bandit.guarantee
+
+    def room(self) -> int | None:
+        horizon = self._bandit.horizon
+        return None if horizon is None else horizon - self._bandit.steps
+
+    def learn(self, batch: Batch) -> None:
+        raise Problem(
+            409,
+            "wrong-kind",
+            "a bandit learns from the losses of its points: POST /ask, play the point, POST /tell",
+        )
+
+    def ask(self) -> dict[str, Any]:
+        """The next point to play, and its ticket."""
+        point = self._bandit.ask()
+        return {"ticket": self._before + point.number, "point": point.tolist()}
+
+    def tell(self, ticket: int, value: float | None) -> None:
+        """The loss of a point; None if there will be none."""
+        if ticket <= self._before:
+            raise Problem(
+                409, "late-ticket", f"ticket {ticket} was closed when the service was adopted; ask again"
+            )  # fmt: skip
+        try:
+            self._bandit.tell(value, ticket - self._before)
+        except ValueError as error:
+            raise Problem(409, "late-ticket", str(error)) from None
+
+    def decision(self) -> dict[str, Any]:
+        return {"point": self._bandit.decision.tolist()}
+
+    def diagnostics(self) -> dict[str, Any]:
+        bandit = self._bandit
+        return {
+            "asked": bandit.steps,
+            "answered": bandit.answered,
+            "outstanding": bandit.outstanding,
+            "values_clipped": bandit.clipped,
+        }
+
+    def state(self) -> dict[str, Any]:
+        return {"before": self._before, "bandit": self._bandit.state()}
+
+
+def _set(description: Any) -> Any:
+    known = [
+        name
+        for name in sets.__all__
+        if isinstance(kind := getattr(sets, name), type) and issubclass(kind, sets.ConvexSet)
+    ]
+    kind = description.get("kind") if isinstance(description, dict) else None
+    if kind not in known or kind == "ConvexSet":
+        raise ValueError(
+            'set must be like {"kind": "Simplex", "dim": 3}, with a kind among '
+            f"{', '.join(name for name in known if name != 'ConvexSet')}"
+        )
+    arguments = {name: value for name, value in description.items() if name != "kind"}
+    for name, value in arguments.items():
+        size = value if isinstance(value, int) else len(value) if isinstance(value, list) else 0
+        if size > _LARGEST:
+            raise ValueError(f"set.{name} is larger than a service takes, {_LARGEST}")
+    return parts.rebuild({"place": "sets", "kind": kind, "arguments": arguments})

@@ -1,0 +1,385 @@
+"""Commit, then reveal: one thread that carries out commands in groups, each group in one durable transaction.
+
+Commands wait in a queue. The thread takes what is there, carries the commands out one after the other in one
+transaction, saves the state of every stream that they moved, commits, and only then hands the answers out. Many
+requests share one sync of the disk, and since a stream's noise belongs to its steps, no result depends on how
+requests were grouped.
+
+If a transaction fails, nobody has seen anything of it: the runners that it moved are dropped and their streams set
+back to what was committed. The commands are then tried one by one, so that one that fails does not fail others.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import sqlite3
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from reticent.service import runners
+from reticent.service.problems import Problem
+from reticent.service.sealing import Damaged, Ring, state_place
+from reticent.service.specification import Specification
+from reticent.service.store import OutputRow, StateRow, Store, StreamRow, Transaction
+from reticent.state.files import dumps, loads
+
+log = logging.getLogger("reticent.service")
+
+_GROUP = 256  # commands in a transaction
+_LIVE = 256  # runners that are kept with their noise at hand: about 1 MB each
+_WAITING = 4096  # commands in the queue
+
+
+class Command(Protocol):
+    """Something to be done in a transaction. It refuses with a Problem before it has changed anything."""
+
+    def apply(self, turn: Turn) -> Any:
+        """Do it, and return the answer."""
+
+
+Deliver = Callable[[Any, BaseException | None], None]
+Group = list[tuple[Deliver, Any, BaseException | None]]
+
+
+@dataclass(frozen=True)
+class _Item:
+    """A command, who gets its answer, and whether that is called in the engine's thread."""
+
+    command: Command
+    done: Deliver
+    direct: bool
+
+
+@dataclass(frozen=True)
+class Head:
+    """Where a stream stands for its readers: its last committed decision."""
+
+    steps: int
+    number: int
+    body: bytes
+    at: float
+
+
+@dataclass
+class Live:
+    """A stream that the engine knows, and its runner while that is in memory."""
+
+    row: StreamRow
+    specification: Specification
+    head: Head
+    runner: runners.Runner | None = None
+    position: int = 0  # where the runner's lease stood at the last commit
+
+
+class Turn:
+    """One transaction: what commands see of the store and the streams.
+
+    Attributes
+    ----------
+    rows : Transaction
+        The store.
+    now : float
+        The time of the transaction, in seconds since 1970.
+    """
+
+    def __init__(self, engine: Engine, rows: Transaction, now: float) -> None:
+        self.rows, self.now, self._engine = rows, now, engine
+        self.heads: dict[str, Head] = {}
+        self.moved: dict[str, Live] = {}
+        self.made: list[Live] = []
+
+    def stream(self, name: str) -> Live:
+        """A stream by its name."""
+        for live in self.made:
+            if live.row.name == name:
+                return live
+        return self._engine.live(name)
+
+    def head(self, live: Live) -> Head:
+        """Where a stream stands, earlier commands of this transaction included."""
+        return self.heads.get(live.row.name, live.head)
+
+    def runner(self, live: Live) -> runners.Runner:
+        """The runner of a stream; whoever has it take a step says so first, with :meth:`touch`."""
+        return self._engine.runner(live)
+
+    def touch(self, live: Live) -> None:
+        """Have the state of a stream saved, for its runner is about to take a step."""
+        self.moved[live.row.name] = live
+
+    def publish(self, live: Live, outputs: list[OutputRow]) -> None:
+        """Decisions to be published when the transaction is durable."""
+        self.rows.add_outputs(live.row.id, outputs)
+        last = outputs[-1]
+        self.heads[live.row.name] = Head(last.steps, last.number, last.body, last.at)
+
+    def add(
+        self, row: StreamRow, specification: Specification, runner: runners.Runner, body: bytes
+    ) -> Live:
+        """A new stream, with the decision that it begins with."""
+        identity = self.rows.add_stream(row)
+        row = replace(row, id=identity)
+        live = Live(row, specification, Head(0, 0, body, self.now), runner)
+        self.made.append(live)
+        self.moved[row.name] = live
+        self.publish(live, [OutputRow(0, 0, self.now, body)])
+        return live
+
+
+class Engine:
+    """Carries out commands; see the module.
+
+    Parameters
+    ----------
+    store : Store
+        Where everything is kept.
+    ring : Ring
+        The keys under which states are sealed.
+    deliver : callable, optional
+        Called once for each group with a list of ``(done, answer, error)``; by default each ``done(answer, error)``
+        is called in the engine's thread.
+    clock : callable
+        The time, in seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        ring: Ring,
+        deliver: Callable[[Group], None] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.store, self.ring, self.clock = store, ring, clock
+        self.deliver = deliver or _call_each
+        self._queue: queue.Queue[_Item | None] = queue.Queue(_WAITING)
+        self._known: dict[str, Live] = {}
+        self._recent: OrderedDict[str, None] = OrderedDict()  # streams with a runner, latest last
+        self._guard = threading.Lock()  # of _known
+        self._stopping = False
+        self._watchers: list[Callable[[Live], None]] = []
+        self.committed: Callable[[int, int], None] = lambda number, charges: None
+        with store.read() as rows:
+            self._number = int(rows.fact("commit") or 0)
+        self._thread = threading.Thread(target=self._work, name="reticent-engine", daemon=True)
+        self._thread.start()
+
+    # What others call ------------------------------------------------------------------------------
+
+    def submit(self, command: Command, done: Deliver, *, direct: bool = False) -> None:
+        """Have a command carried out; ``done`` gets its answer once it is durable, or its error."""
+        if self._stopping:
+            raise Problem(503, "stopping", "the service is stopping; try again in a moment")
+        try:
+            self._queue.put_nowait(_Item(command, done, direct))
+        except queue.Full:
+            raise Problem(
+                429, "too-busy", "more requests are waiting than the service keeps; try again in a second",
+                {"Retry-After": "1"},
+            ) from None  # fmt: skip
+
+    def call(self, command: Command) -> Any:
+        """Have a command carried out, and wait for its answer."""
+        ready = threading.Event()
+        found: list[Any] = []
+
+        def done(answer: Any, error: BaseException | None) -> None:
+            found.extend((answer, error))
+            ready.set()
+
+        self.submit(command, done, direct=True)
+        ready.wait()
+        if found[1] is not None:
+            raise found[1]
+        return found[0]
+
+    def live(self, name: str) -> Live:
+        """What is known of a stream; refused if there is none."""
+        with self._guard:
+            live = self._known.get(name)
+        if live is not None:
+            return live
+        with self.store.read() as rows:
+            row = rows.stream(name)
+            state = None if row is None else rows.state(row.id)
+            output = None if state is None or row is None else rows.output(row.id, state.number)
+        if row is None or state is None or output is None:
+            raise Problem(
+                404, "unknown-stream", f"there is no stream {name!r}; POST /v1/streams creates one"
+            )
+        specification = Specification.from_dict(row.specification)
+        head = Head(output.steps, output.number, output.body, output.at)
+        with self._guard:
+            return self._known.setdefault(name, Live(row, specification, head))
+
+    def watch(self, watcher: Callable[[Live], None]) -> None:
+        """Have a function called in the engine's thread whenever a stream has published."""
+        self._watchers.append(watcher)
+
+    def stop(self) -> None:
+        """Carry out what is waiting, refuse what comes, and end the thread."""
+        if not self._stopping:
+            self._stopping = True
+            self._queue.put(None)
+            self._thread.join()
+
+    # The thread ------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        going = True
+        while going:
+            group: list[_Item] = []
+            item = self._queue.get()
+            while True:
+                if item is None:
+                    going = False
+                    break
+                group.append(item)
+                if len(group) == _GROUP:
+                    break
+                try:
+                    item = self._queue.get_nowait()
+                except queue.Empty:
+                    break
+            if group:
+                self._carry_out(group)
+
+    def _carry_out(self, group: list[_Item]) -> None:
+        try:
+            answers = self._transact([item.command for item in group])
+        except Exception as error:
+            if len(group) > 1:
+                for item in group:
+                    self._carry_out([item])
+                return
+            answers = [(None, _as_problem(error))]
+        elsewhere: Group = []
+        for item, (answer, problem) in zip(group, answers, strict=True):
+            if item.direct:
+                item.done(answer, problem)
+            else:
+                elsewhere.append((item.done, answer, problem))
+        if elsewhere:
+            self.deliver(elsewhere)
+
+    def _transact(self, commands: list[Command]) -> list[tuple[Any, BaseException | None]]:
+        """One group in one transaction; whatever is raised here has changed nothing."""
+        answers: list[tuple[Any, BaseException | None]] = []
+        turn: Turn | None = None
+        try:
+            with self.store.transaction() as rows:
+                turn = Turn(self, rows, self.clock())
+                for command in commands:
+                    try:
+                        with rows.step():
+                            answers.append((command.apply(turn), None))
+                    except Problem as problem:
+                        answers.append((None, problem))
+                for live in turn.moved.values():
+                    head = turn.head(live)
+                    assert live.runner is not None
+                    place = state_place(live.row.id)
+                    sealed = self.ring.seal(dumps(live.runner.state()), place)
+                    rows.save(live.row.id, StateRow(head.steps, head.number, sealed))
+                changed = rows.changed()
+                if changed:
+                    rows.set_about("commit", str(self._number + 1))
+                    charges = rows.charges()
+        except BaseException:
+            if turn is not None:
+                self._set_back(turn)
+            raise
+        if changed:
+            self._committed(charges)
+        self._reveal(turn)
+        return answers
+
+    def _committed(self, charges: int) -> None:
+        """Note a commit outside the store, before anyone sees what it published."""
+        self._number += 1
+        try:
+            self.committed(self._number, charges)
+        except BaseException as error:
+            # What was committed must not be seen before the anchor knows of it. A process that ends here is
+            # one that was killed between the two, from which the next start goes on.
+            log.critical("the anchor cannot be written (%s): ending", error)
+            logging.shutdown()
+            os._exit(70)
+
+    def _reveal(self, turn: Turn) -> None:
+        """Let readers see what is durable. Nothing here may fail: there is no way back."""
+        with self._guard:
+            for live in turn.made:
+                self._known[live.row.name] = live
+        for name, head in turn.heads.items():
+            self._known[name].head = head
+        for name, live in turn.moved.items():
+            if live.runner is not None:
+                live.position = live.runner.position
+            self._recent[name] = None
+            self._recent.move_to_end(name)
+        while len(self._recent) > _LIVE:
+            self._known[self._recent.popitem(last=False)[0]].runner = None
+        for name in turn.heads:
+            for watcher in self._watchers:
+                try:
+                    watcher(self._known[name])
+                except Exception as error:
+                    log.error("whoever waits for decisions could not be told: %s", error)
+
+    def _set_back(self, turn: Turn) -> None:
+        """Nothing of a transaction was kept: its runners are gone, and its streams are where they were."""
+        for live in turn.moved.values():
+            if live.runner is not None:
+                live.runner.lease.withdraw(live.position)
+                live.runner = None
+            self._recent.pop(live.row.name, None)
+
+    def runner(self, live: Live) -> runners.Runner:
+        """The runner of a stream, restored if it is not in memory. Called in the engine's thread only."""
+        if live.runner is None:
+            with self.store.read() as rows:
+                state = rows.state(live.row.id)
+            assert state is not None
+            try:
+                plain = self.ring.open(state.sealed, state_place(live.row.id))
+            except Damaged as error:
+                raise Problem(
+                    503, "damaged-state",
+                    f"the state of stream {live.row.name!r} cannot be read: {error}; restore a whole backup and "
+                    "run `reticent serve adopt`",
+                ) from None  # fmt: skip
+            live.runner = runners.restore(live.specification, loads(plain))
+            live.position = live.runner.position
+        return live.runner
+
+
+def _call_each(group: Group) -> None:
+    for done, answer, error in group:
+        done(answer, error)
+
+
+def _as_problem(error: Exception) -> Problem:
+    if isinstance(error, sqlite3.OperationalError | OSError):
+        if "full" in str(error):
+            return Problem(
+                507,
+                "disk-full",
+                "the disk of the service is full; nothing was changed, free some space",
+            )
+        log.error("the store failed: %s", error)
+        return Problem(
+            503,
+            "store-failed",
+            "the store failed, and nothing of this request was published; try again, and see the log",
+        )
+    # the traceback names lines of code; exceptions of the library quote no records
+    log.error("a command failed: %s", type(error).__name__, exc_info=error)
+    return Problem(
+        500, "failed", "this is a fault of the service; nothing was changed, see its log"
+    )

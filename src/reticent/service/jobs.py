@@ -1,0 +1,321 @@
+"""Fits of tables that the service holds: one after the other, charged before noise is drawn, stored before seen.
+
+A table is a folder of Parquet files below a folder that the command line allows. Each fit is charged to the ledger
+of its table in a transaction of its own, from inside the estimator, at the moment where the library charges: after
+everything was checked and before anything is drawn. A job that is cancelled, or interrupted by a crash, after that
+has spent its charge; its result was never stored and nobody can see it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import queue
+import secrets
+import threading
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reticent import estimators
+from reticent.privacy import Budget, Guarantee, Ledger
+from reticent.privacy.errors import BudgetExceeded
+from reticent.privacy.ledger import Entry
+from reticent.service.engine import Engine, Turn
+from reticent.service.ledgers import add_ledger, charge
+from reticent.service.problems import Problem
+from reticent.service.specification import budget_from, check_name
+from reticent.service.store import JobRow, TableRow
+from reticent.tables import Encoder, Model, Schema, TableError, batches, open_records
+from reticent.tables.sources import join
+
+log = logging.getLogger("reticent.service")
+
+KINDS = {
+    "logistic": "PrivateLogisticRegression",
+    "linear": "PrivateLinearRegression",
+    "lasso": "PrivateLasso",
+}
+_ENDED = ("done", "failed", "cancelled")
+INTERRUPTED = (
+    "the service ended before the fit did; what was charged stays charged: send a new request"
+)
+
+
+@dataclass(frozen=True)
+class AddTable:
+    """Add a table, and a ledger of its own name."""
+
+    name: str
+    path: str
+    schema: dict[str, Any]
+    budget: Budget
+
+    def apply(self, turn: Turn) -> dict[str, Any]:
+        """Refused if the name is taken."""
+        if any(row.name == self.name for row in turn.rows.tables()):
+            raise Problem(409, "name-taken", f"there is a table {self.name!r}; choose another name")
+        add_ledger(turn, self.name, self.budget, "record")
+        turn.rows.add_table(TableRow(self.name, self.path, self.schema, turn.now))
+        return {"name": self.name}
+
+
+@dataclass(frozen=True)
+class SetJob:
+    """Write down where a job stands."""
+
+    row: JobRow
+
+    def apply(self, turn: Turn) -> None:
+        """Always done."""
+        turn.rows.set_job(self.row)
+
+
+@dataclass(frozen=True)
+class AddJob:
+    """Add a job, or find the one that came with the same key."""
+
+    row: JobRow
+
+    def apply(self, turn: Turn) -> JobRow:
+        """Refused if the key came with another request."""
+        there = turn.rows.job(self.row.id)
+        if there is not None:
+            if there.request != self.row.request or there.table != self.row.table:
+                raise Problem(
+                    409,
+                    "key-with-another-body",
+                    "a job with this key asked for something else; send this one under a key of its own",
+                )
+            return there
+        turn.rows.set_job(self.row)
+        return self.row
+
+
+@dataclass(frozen=True)
+class _Charge:
+    ledger: str
+    guarantee: Guarantee
+    what: str
+
+    def apply(self, turn: Turn) -> None:
+        charge(turn, self.ledger, self.guarantee, self.what)
+
+
+class _Payer(Ledger):
+    """A ledger whose entries are made durable in the store before the library goes on."""
+
+    def __init__(self, engine: Engine, name: str, budget: Budget) -> None:
+        super().__init__(budget)
+        self._engine, self._name = engine, name
+        self.paid: list[Guarantee] = []
+
+    def spend(self, guarantee: Guarantee, what: str) -> Entry:
+        self._check_scope(guarantee)
+        self._engine.call(_Charge(self._name, guarantee, what))
+        self.paid.append(guarantee)
+        return Entry(what, guarantee, "")
+
+
+class Cancelled(Exception):
+    """Someone asked for a job to end."""
+
+
+class Jobs:
+    """Runs jobs, one at a time, in a thread.
+
+    Parameters
+    ----------
+    engine : Engine
+        Makes everything durable.
+    roots : list of path
+        Folders below which tables may lie.
+    """
+
+    def __init__(self, engine: Engine, roots: list[Path]) -> None:
+        self.engine = engine
+        self.roots = [root.resolve() for root in roots]
+        self._queue: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._progress: dict[str, dict[str, Any]] = {}
+        self._cancelled: set[str] = set()
+        with engine.store.read() as rows:
+            unfinished = [row for row in rows.jobs() if row.status not in _ENDED]
+        for row in unfinished:
+            if row.status == "waiting":
+                self._queue.put(row.id)
+            else:
+                engine.call(SetJob(replace(row, status="failed", detail=INTERRUPTED)))
+        self._thread = threading.Thread(target=self._work, name="reticent-jobs", daemon=True)
+        self._thread.start()
+
+    # What routes call ------------------------------------------------------------------------------
+
+    def table(self, asked: dict[str, Any]) -> AddTable:
+        """A command that adds a table, everything checked."""
+        unknown = sorted(set(asked) - {"name", "path", "schema", "budget"})
+        if unknown:
+            raise Problem(
+                422, "bad-table", f"a table has name, path, schema and budget, not {unknown[0]!r}"
+            )
+        try:
+            name = check_name(asked.get("name"), "name")
+            schema = Schema.from_dict(asked.get("schema"))
+            budget = budget_from(asked.get("budget"))
+            budget.must_be_for_ever("a table", "its records do not expire")
+            path = self._allowed(asked.get("path"))
+        except (ValueError, TypeError) as error:
+            raise Problem(422, "bad-table", str(error)) from None
+        return AddTable(name, str(path), schema.to_dict(), budget)
+
+    def _allowed(self, path: Any) -> Path:
+        if not self.roots:
+            raise ValueError("this service holds no tables; start it with --tables FOLDER")
+        if not isinstance(path, str) or "\0" in path:
+            raise ValueError("path must be the folder that the Parquet files are in")
+        found = Path(path).resolve()
+        if not any(found.is_relative_to(root) for root in self.roots):
+            raise ValueError(
+                "path must lie below a folder that the service was started with, --tables FOLDER"
+            )
+        if not found.exists():
+            raise ValueError("path leads to nothing; name a folder of Parquet files")
+        return found
+
+    def request(self, name: str, asked: dict[str, Any], key: str | None) -> tuple[JobRow, TableRow]:
+        """A job for a request, everything that can be known without the records checked."""
+        with self.engine.store.read() as rows:
+            table = next((row for row in rows.tables() if row.name == name), None)
+        if table is None:
+            raise Problem(
+                404, "unknown-table", f"there is no table {name!r}; an administrator can add one"
+            )
+        try:
+            self._estimator(table, asked)
+        except (ValueError, TypeError) as error:
+            raise Problem(422, "bad-fit", str(error)) from None
+        identity = key or secrets.token_hex(8)
+        return JobRow(identity, name, asked, "waiting", "", self.engine.clock()), table
+
+    def start(self, row: JobRow) -> None:
+        """Queue a job that is durable."""
+        self._queue.put(row.id)
+
+    def cancel(self, identity: str) -> None:
+        """Ask for a job to end; its result will not be stored."""
+        self._cancelled.add(identity)
+
+    def progress(self, identity: str) -> dict[str, Any]:
+        """How far a running job is."""
+        return self._progress.get(identity, {})
+
+    def stop(self) -> None:
+        """End the thread after what it is doing."""
+        self._queue.put(None)
+
+    # The thread ------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        while (identity := self._queue.get()) is not None:
+            with self.engine.store.read() as rows:
+                row = rows.job(identity)
+            if row is None or row.status != "waiting":
+                continue
+            try:
+                self._run(row)
+            except Exception as error:
+                log.error("a job could not be written down: %s", type(error).__name__)
+
+    def _run(self, row: JobRow) -> None:
+        engine = self.engine
+        row = replace(row, status="running")
+        engine.call(SetJob(row))
+        try:
+            result = self._fit(row)
+            self._check(row.id)
+            engine.call(SetJob(replace(row, status="done", result=result)))
+        except Cancelled:
+            engine.call(
+                SetJob(replace(row, status="cancelled", detail="cancelled; nothing was stored"))
+            )
+        except (Problem, ValueError, TypeError, BudgetExceeded, OSError) as error:
+            words = error.detail if isinstance(error, Problem) else str(error)
+            engine.call(SetJob(replace(row, status="failed", detail=words)))
+        except Exception as error:
+            log.error("a fit failed: %s", type(error).__name__, exc_info=error)
+            words = "this is a fault of the service; see its log"
+            engine.call(SetJob(replace(row, status="failed", detail=words)))
+        finally:
+            self._progress.pop(row.id, None)
+            self._cancelled.discard(row.id)
+
+    def _check(self, identity: str) -> None:
+        if identity in self._cancelled:
+            raise Cancelled
+
+    def _estimator(self, table: TableRow, asked: dict[str, Any]) -> tuple[Any, Encoder]:
+        unknown = sorted(set(asked) - {"kind", "epsilon", "delta", "target", "options"})
+        if unknown:
+            raise ValueError(
+                f"a fit has kind, epsilon, delta, target and options, not {unknown[0]!r}"
+            )
+        kind = asked.get("kind")
+        if kind not in KINDS:
+            raise ValueError(f"kind must be one of {', '.join(KINDS)}")
+        with self.engine.store.read() as rows:
+            ledger = next(row for row in rows.ledgers() if row.name == table.name)
+        encoder = Encoder(Schema.from_dict(table.schema), asked.get("target"))
+        if (encoder.classes is not None) != (kind == "logistic"):
+            raise ValueError(
+                f"kind {kind!r} does not fit the target, whose type is {encoder.target.type!r}"
+            )
+        given: dict[str, Any] = {
+            "epsilon": asked.get("epsilon"),
+            "delta": asked.get("delta", ledger.budget["delta"]),
+            "neighbours": ledger.budget["neighbours"],
+            "feature_norm": encoder.largest_norm,
+        }
+        if encoder.classes is not None:
+            given["classes"] = list(encoder.classes)
+        else:
+            given["label_bounds"] = encoder.target.bounds
+        options = asked.get("options", {})
+        taken = {"epsilon", "delta", "neighbours", "classes", "label_bounds"}
+        if not isinstance(options, dict) or taken & set(options):
+            raise ValueError("options must be an object of further arguments of the estimator")
+        Budget(given["epsilon"], given["delta"], given["neighbours"])
+        return getattr(estimators, KINDS[kind])(**given | options), encoder
+
+    def _fit(self, row: JobRow) -> bytes:
+        with self.engine.store.read() as rows:
+            table = next(one for one in rows.tables() if one.name == row.table)
+            ledger = next(one for one in rows.ledgers() if one.name == row.table)
+        estimator, encoder = self._estimator(table, row.request)
+        X, y = self._read(row.id, self._allowed(table.path), encoder)
+        self._progress[row.id] = {"phase": "fitting", "records": len(X)}
+        payer = _Payer(self.engine, table.name, Budget(**ledger.budget))
+        with payer:
+            estimator.fit(X, y)
+        model = Model.from_estimator(estimator, encoder, records=len(X))
+        return json.dumps(model.to_dict(), allow_nan=False).encode()
+
+    def _read(self, identity: str, path: Path, encoder: Encoder) -> tuple[Any, Any]:
+        source, _ = open_records(str(path), encoder, "parquet")
+        parts = []
+        done = 0
+        for found in batches(source, encoder):
+            self._check(identity)
+            if found.bad:
+                place = min(found.bad)
+                raise TableError(
+                    f"record {done + place + 1}: column {encoder.target.name!r} is {found.bad[place]}; "
+                    "nothing was learnt"
+                )
+            parts.append(found)
+            done += len(found.X)
+            self._progress[identity] = {"phase": "reading", "records": done}
+        if not done:
+            raise TableError("the table holds no records")
+        whole = join(parts)
+        return whole.X, np.asarray(whole.y)

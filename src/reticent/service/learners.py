@@ -1,0 +1,179 @@
+"""Streams that learn a linear model: the online estimators, driven without the copies that a table would need."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from typing import Any
+
+import numpy as np
+
+from reticent import estimators
+from reticent.estimators.stream import Stream
+from reticent.privacy import Guarantee
+from reticent.service.problems import Problem
+from reticent.service.records import Batch
+from reticent.service.specification import Specification
+from reticent.state.lease import Lease
+from reticent.tables import Encoder, Model, TableError
+
+# options that a specification says in its own words
+_SAID_ELSEWHERE = (
+    "epsilon", "delta", "neighbours", "window", "fade", "classes", "label_bounds", "random_state",
+)  # fmt: skip
+
+
+class Learner:
+    """A linear model that learns as records come.
+
+    Parameters
+    ----------
+    specification : Specification
+        Of the kind ``logistic`` or ``linear``.
+    state : dict, optional
+        Where to go on; by default the stream begins.
+    """
+
+    def __init__(self, specification: Specification, state: dict[str, Any] | None = None) -> None:
+        self.encoder = encoder_of(specification)
+        self._estimator = _estimator(specification, self.encoder)
+        plan = self._estimator._plan_for(len(self.encoder.names))
+        if state is None:
+            self._before, self._stream = 0, Stream(plan)
+        else:
+            self._before, self._stream = int(state["before"]), Stream.from_state(state["stream"])
+        if self.encoder.classes is not None:
+            # the estimator sorts its classes, the schema does not
+            self._rank = np.searchsorted(self._estimator.classes_, np.array(self.encoder.classes))
+
+    @classmethod
+    def renewed(
+        cls, specification: Specification, state: dict[str, Any], decision: dict[str, Any]
+    ) -> Learner:
+        """A stream with noise of its own that begins from what another has released."""
+        new = cls(specification)
+        old = state["stream"]
+        new._before = int(state["before"]) + int(old["seen"])
+        plan = new._stream.plan
+        # only gradients can be taken at weights that are not the learner's own
+        seed = None if plan.seed is None else plan.seed + new._before + 1
+        plan = dataclasses.replace(plan, quadratic=False, seed=seed)
+        new._stream = Stream(plan, np.array(old["weights"], np.float64))
+        return new
+
+    @property
+    def steps(self) -> int:
+        return self._before + self._stream.seen
+
+    @property
+    def position(self) -> int:
+        return self._stream.position[1]
+
+    @property
+    def lease(self) -> Lease:
+        return self._stream.lease
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return self._stream.guarantee
+
+    def room(self) -> int | None:
+        horizon = self._stream.plan.horizon
+        return None if horizon is None else horizon - self._stream.seen
+
+    def learn(self, batch: Batch) -> None:
+        labels, beyond = self._labels(batch.codes)
+        self._stream.learn(batch.X, labels, beyond)
+
+    def _labels(self, codes: Any) -> tuple[Any, int]:
+        if self.encoder.classes is None:
+            found: tuple[Any, int] = self._estimator._to_unit(codes)
+            return found
+        number = self._rank[codes.astype(np.int64)].astype(np.float64)
+        return (2.0 * number - 1.0 if len(self._rank) == 2 else number), 0
+
+    def decision(self) -> dict[str, Any]:
+        self._estimator._publish(self._stream)
+        return {
+            "coefficients": np.atleast_2d(self._estimator.coef_).tolist(),
+            "intercepts": np.atleast_1d(self._estimator.intercept_).tolist(),
+        }
+
+    def diagnostics(self) -> dict[str, Any]:
+        features, labels, records = self._stream.clipped
+        return {
+            "records": records,
+            "features_clipped": features,
+            "labels_clipped": labels,
+            "gradients_clipped": self._stream.gradients_clipped,
+        }
+
+    def state(self) -> dict[str, Any]:
+        return {"before": self._before, "stream": self._stream.state()}
+
+
+def encoder_of(specification: Specification) -> Encoder:
+    """What turns the records of a learner into features."""
+    assert specification.schema is not None
+    try:
+        encoder = Encoder(specification.schema)
+    except TableError as error:
+        raise Problem(422, "bad-specification", str(error)) from None
+    wanted = "classes" if specification.kind == "logistic" else "a number"
+    if (encoder.classes is not None) != (specification.kind == "logistic"):
+        raise Problem(
+            422,
+            "bad-specification",
+            f"kind {specification.kind!r} learns {wanted}, and the target {encoder.target.name!r} has the type "
+            f"{encoder.target.type!r}; choose another kind or another target",
+        )
+    return encoder
+
+
+def _estimator(specification: Specification, encoder: Encoder) -> Any:
+    budget = specification.budget
+    given: dict[str, Any] = {
+        "epsilon": budget.epsilon,
+        "delta": budget.delta,
+        "neighbours": budget.neighbours,
+        "window": budget.window,
+        "feature_norm": encoder.largest_norm,
+    }
+    if budget.fade is not None:
+        given["fade"] = budget.fade
+    if specification.kind == "logistic":
+        kind: Any = estimators.OnlineLogisticRegression
+        given["classes"] = list(encoder.classes or ())
+    else:
+        kind = estimators.OnlineLinearRegression
+        given["label_bounds"] = encoder.target.bounds
+    known = list(inspect.signature(kind).parameters)
+    if "fade" in given and "fade" not in known:
+        raise Problem(
+            422,
+            "bad-specification",
+            f"kind {specification.kind!r} has no promise that fades in this version; give the budget a window",
+        )
+    specification.check_options([name for name in known if name not in _SAID_ELSEWHERE])
+    return kind(**given | dict(specification.options), random_state=specification.seed)
+
+
+def model_of(
+    specification: Specification, decision: dict[str, Any], terms: dict[str, Any]
+) -> Model:
+    """A published decision as a model that predicts."""
+    encoder = encoder_of(specification)
+    classes = None if encoder.classes is None else tuple(sorted(encoder.classes))
+    return Model(
+        task="classification" if classes else "regression",
+        target=encoder.target.name,
+        schema=encoder.schema,
+        features=tuple(encoder.names),
+        coefficients=np.array(decision["coefficients"], np.float64),
+        intercepts=np.array(decision["intercepts"], np.float64),
+        feature_norm=float(specification.options.get("feature_norm", encoder.largest_norm)),
+        classes=classes,
+        label_bounds=None if classes else encoder.target.bounds,
+        terms=terms,
+        records=int(decision["steps"]),
+    )

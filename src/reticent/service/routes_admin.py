@@ -1,0 +1,259 @@
+"""Routes about the service itself: health, tokens, ledgers, tables and their jobs."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from reticent import _checks
+from reticent._version import __version__
+from reticent.privacy import Budget, Guarantee
+from reticent.service import jobs, openapi, tokens
+from reticent.service.engine import Turn
+from reticent.service.ledgers import add_ledger, ledger_of
+from reticent.service.problems import Problem
+from reticent.service.specification import budget_from, check_name
+from reticent.service.store import JobRow, LedgerRow, Reading, TokenRow
+from reticent.service.web import Service, answer
+
+_YEAR = 366 * 24 * 3600
+
+
+async def health(service: Service, request: Request) -> Response:
+    return answer({"status": "ok", "version": __version__})
+
+
+async def readiness(service: Service, request: Request) -> Response:
+    if not service.ready or service.stopping.is_set():
+        word = "stopping" if service.stopping.is_set() else "starting"
+        raise Problem(
+            503, word, f"the service is {word}; try again in a moment", {"Retry-After": "1"}
+        )
+    return answer({"status": "ready"})
+
+
+async def description(service: Service, request: Request) -> Response:
+    return answer(openapi.document())
+
+
+# Tokens --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _AddToken:
+    row: TokenRow
+
+    def apply(self, turn: Turn) -> None:
+        turn.rows.add_token(self.row)
+
+
+@dataclass(frozen=True)
+class _RemoveToken:
+    id: str
+
+    def apply(self, turn: Turn) -> None:
+        if not turn.rows.remove_token(self.id):
+            raise Problem(
+                404, "unknown-token", "there is no token with this id; GET /v1/tokens lists them"
+            )
+
+
+async def create_token(service: Service, request: Request) -> Response:
+    service.caller(request, "administer")
+    asked = await service.json(request)
+    unknown = sorted(set(asked) - {"role", "streams", "expires_in", "label"})
+    granted, label = asked.get("streams"), asked.get("label", "")
+    try:
+        if unknown:
+            raise ValueError(f"a token has role, streams, expires_in and label, not {unknown[0]!r}")
+        role = _checks.choice(asked.get("role"), "role", tokens.ROLES)
+        if granted is not None:
+            if not isinstance(granted, list) or len(granted) > 10_000:
+                raise ValueError("streams must be a list of names, or left out for all of them")
+            granted = [check_name(name, "streams") for name in granted]
+        if not isinstance(label, str) or len(label) > 200:
+            raise ValueError("label must be text of at most 200 characters")
+        seconds = asked.get("expires_in")
+        if seconds is not None:
+            seconds = _checks.number(seconds, "expires_in", low=1, high=100 * _YEAR)
+    except (ValueError, TypeError) as error:
+        raise Problem(422, "bad-token", str(error)) from None
+    now = service.engine.clock()
+    expires = None if seconds is None else now + seconds
+    token, identity = tokens.new_token(), secrets.token_hex(8)
+    row = TokenRow(identity, tokens.hashed(token), role, label, granted, now, expires)
+    await service.do(_AddToken(row))
+    service.reload_tokens()
+    return answer(_token(row) | {"token": token}, 201)
+
+
+def _token(row: TokenRow) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "role": row.role,
+        "label": row.label,
+        "streams": row.streams,
+        "created": row.created,
+        "expires": row.expires,
+    }
+
+
+async def list_tokens(service: Service, request: Request) -> Response:
+    service.caller(request, "administer")
+    with service.engine.store.read() as rows:
+        return answer({"tokens": [_token(row) for row in rows.tokens()]})
+
+
+async def revoke_token(service: Service, request: Request) -> Response:
+    service.caller(request, "administer")
+    await service.do(_RemoveToken(str(request.path_params["id"])))
+    service.reload_tokens()
+    return answer({"revoked": True})
+
+
+# Ledgers -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _AddLedger:
+    name: str
+    budget: Budget
+    unit: str
+
+    def apply(self, turn: Turn) -> None:
+        add_ledger(turn, self.name, self.budget, self.unit)
+
+
+def _ledger(rows: Reading, row: LedgerRow) -> dict[str, Any]:
+    ledger = ledger_of(rows, row.name)
+    spent = ledger.spent
+    return {
+        "name": row.name,
+        "budget": {name: value for name, value in row.budget.items() if value is not None},
+        "unit": row.unit,
+        "spent": None if spent is None else str(spent),
+        "remaining": "nothing" if row.closed else ledger.remaining,
+        "closed": row.closed or None,
+        "entries": [
+            {
+                "at": entry.at,
+                "what": entry.what,
+                "cost": Guarantee.from_dict(entry.guarantee).summary,
+            }
+            for entry in rows.entries(row.name)
+        ],
+    }
+
+
+async def create_ledger(service: Service, request: Request) -> Response:
+    service.caller(request, "administer")
+    asked = await service.json(request)
+    unknown = sorted(set(asked) - {"name", "budget", "unit"})
+    try:
+        if unknown:
+            raise ValueError(f"a ledger has name, budget and unit, not {unknown[0]!r}")
+        name = check_name(asked.get("name"), "name")
+        budget = budget_from(asked.get("budget"))
+        unit = _checks.choice(asked.get("unit", "record"), "unit", ("record", "person"))
+    except (ValueError, TypeError) as error:
+        raise Problem(422, "bad-ledger", str(error)) from None
+    await service.do(_AddLedger(name, budget, unit))
+    return answer({"name": name}, 201)
+
+
+async def list_ledgers(service: Service, request: Request) -> Response:
+    caller = service.caller(request, "ledgers")
+
+    def read() -> list[dict[str, Any]]:
+        with service.engine.store.read() as rows:
+            return [_ledger(rows, row) for row in rows.ledgers() if caller.may("ledgers", row.name)]
+
+    return answer({"ledgers": await run_in_threadpool(read)})
+
+
+async def read_ledger(service: Service, request: Request) -> Response:
+    name = str(request.path_params["name"])
+    service.caller(request, "ledgers", name)
+    with service.engine.store.read() as rows:
+        for row in rows.ledgers():
+            if row.name == name:
+                return answer(_ledger(rows, row))
+    raise Problem(404, "unknown-ledger", f"there is no ledger {name!r}; GET /v1/ledgers lists them")
+
+
+# Tables and jobs -----------------------------------------------------------------------------------------
+
+
+async def create_table(service: Service, request: Request) -> Response:
+    service.caller(request, "administer")
+    await service.do(command := service.jobs.table(await service.json(request)))
+    return answer({"name": command.name}, 201)
+
+
+async def list_tables(service: Service, request: Request) -> Response:
+    caller = service.caller(request, "fit")
+    with service.engine.store.read() as rows:
+        found = [row for row in rows.tables() if caller.may("fit", row.name)]
+    return answer(
+        {"tables": [{"name": row.name, "schema": row.schema, "ledger": row.name} for row in found]}
+    )
+
+
+async def start_fit(service: Service, request: Request) -> Response:
+    name = str(request.path_params["name"])
+    service.caller(request, "fit", name)
+    asked = await service.json(request)
+    given = service.key(request)
+    row, _ = service.jobs.request(name, asked, None if given is None else given.hex())
+    found: JobRow = await service.do(jobs.AddJob(row))
+    if found is row:
+        service.jobs.start(row)
+    return answer(_job(service, found), 202)
+
+
+def _job(service: Service, row: JobRow) -> dict[str, Any]:
+    out: dict[str, Any] = {
+        "id": row.id,
+        "table": row.table,
+        "request": row.request,
+        "status": row.status,
+        "detail": row.detail,
+        "created": row.created,
+        "progress": service.jobs.progress(row.id),
+    }
+    if row.result is not None:
+        out["model"] = msgspec.Raw(row.result)
+    return out
+
+
+async def list_jobs(service: Service, request: Request) -> Response:
+    caller = service.caller(request, "fit")
+    with service.engine.store.read() as rows:
+        found = [row for row in rows.jobs() if caller.may("fit", row.table)]
+    return answer({"jobs": [_job(service, row) for row in found]})
+
+
+def _find(service: Service, request: Request) -> JobRow:
+    caller = service.caller(request, "fit")
+    with service.engine.store.read() as rows:
+        row = rows.job(str(request.path_params["id"]))
+    if row is None or not caller.may("fit", row.table):
+        raise Problem(404, "unknown-job", "there is no job with this id; GET /v1/jobs lists them")
+    return row
+
+
+async def read_job(service: Service, request: Request) -> Response:
+    return answer(_job(service, _find(service, request)))
+
+
+async def cancel_job(service: Service, request: Request) -> Response:
+    row = _find(service, request)
+    if row.status in ("waiting", "running"):
+        service.jobs.cancel(row.id)
+    return answer(_job(service, row), 202)

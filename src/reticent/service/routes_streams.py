@@ -1,0 +1,349 @@
+"""Routes about streams: create, describe, send records, read decisions, predict, ask and tell, events."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import numpy as np
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from reticent.service import learners, made_up, runners, streams
+from reticent.service.engine import Live
+from reticent.service.ledgers import ledger_of
+from reticent.service.problems import Problem
+from reticent.service.records import Batch
+from reticent.service.specification import Specification
+from reticent.service.store import OutputRow
+from reticent.service.web import ARROW, LINES, Service, answer, guarantee_view, guaranteed
+
+_THREAD = (
+    65536  # a body above this is decoded in a thread, so that other requests are answered meanwhile
+)
+_QUESTIONS = 100_000  # records to predict in one request
+_PAUSE = 15.0  # seconds after which a silent stream of events says that it is alive
+
+
+def name_of(request: Request) -> str:
+    """The name in an address."""
+    return str(request.path_params["name"])
+
+
+def _summary(live: Live) -> dict[str, Any]:
+    return {
+        "name": live.row.name,
+        "kind": live.specification.kind,
+        "steps": live.head.steps,
+        "decision_number": live.head.number,
+    }
+
+
+def _described(live: Live) -> dict[str, Any]:
+    head = live.head
+    out = _summary(live) | {
+        "decision": msgspec.Raw(head.body),
+        "decided_at": head.at,
+        "guarantee": guaranteed(live),
+        "ledger": live.row.ledger,
+        "epochs": live.row.epochs,
+        "closed": live.row.closed or None,
+        "created": live.row.created,
+        "specification": _public(live.row.specification),
+    }
+    if live.specification.kind != "bandit":
+        encoder = runners.encoder_of(live.specification)
+        out["features"] = encoder.names
+        if live.specification.kind == "logistic":
+            out["classes"] = sorted(encoder.classes or ())
+    return out
+
+
+def _public(specification: dict[str, Any]) -> dict[str, Any]:
+    """A specification for readers: whoever knows the seed can take the noise off."""
+    return {name: value for name, value in specification.items() if name != "seed"}
+
+
+async def create_stream(service: Service, request: Request) -> Response:
+    service.caller(request, "administer")
+    specification = Specification.from_dict(await service.json(request))
+    done = await service.do(streams.Create(specification))
+    live = service.engine.live(specification.name)
+    return answer(_described(live), 201 if done["created"] else 200)
+
+
+async def list_streams(service: Service, request: Request) -> Response:
+    caller = service.caller(request, "list")
+    with service.engine.store.read() as rows:
+        names = [row.name for row in rows.streams()]
+    shown = [name for name in names if caller.may("list", name)]
+    return answer({"streams": [_summary(service.engine.live(name)) for name in shown]})
+
+
+async def describe_stream(service: Service, request: Request) -> Response:
+    service.caller(request, "read", name_of(request))
+    return answer(_described(service.engine.live(name_of(request))))
+
+
+async def send_records(service: Service, request: Request) -> Response:
+    name = name_of(request)
+    service.caller(request, "send", name)
+    live = service.engine.live(name)
+    reader = service.reader(live)
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in (LINES, ARROW):
+        raise Problem(
+            415,
+            "unknown-format",
+            f"records come as {LINES}, one JSON object a line, or as {ARROW}",
+        )
+    body = await service.body(request)
+
+    def decode() -> Batch:
+        if kind == LINES:
+            return reader.lines(body)
+        return reader.arrow(body, request.headers.get("idempotency-key"), _producer(request))
+
+    batch = await run_in_threadpool(decode) if len(body) > _THREAD else decode()
+    return answer(await service.do(streams.Send(name, batch)))
+
+
+def _producer(request: Request) -> tuple[str, int] | None:
+    producer, said = (request.headers.get(f"reticent-{word}") for word in ("producer", "sequence"))
+    if producer is None and said is None:
+        return None
+    if (
+        not producer
+        or not said
+        or len(producer) > 200
+        or not (said.isascii() and said.isdigit() and len(said) < 19)
+    ):
+        raise Problem(
+            422,
+            "no-key",
+            "a numbered batch has both Reticent-Producer, a name of at most 200 characters, and "
+            "Reticent-Sequence, a whole number from 0 on",
+        )
+    return producer, int(said)
+
+
+def _output(service: Service, live: Live, asked: str) -> OutputRow:
+    if asked == "latest":
+        number = live.head.number
+    elif asked.isascii() and asked.isdigit() and len(asked) < 19:
+        number = int(asked)
+    else:
+        raise Problem(
+            404, "unknown-decision", "a decision has a number from 0 on, or is called latest"
+        )
+    found = None
+    if number <= live.head.number:  # what is committed but not yet published is nobody's business
+        with service.engine.store.read() as rows:
+            found = rows.output(live.row.id, number)
+    if found is None:
+        raise Problem(
+            404,
+            "unknown-decision",
+            f"the latest decision of this stream is number {live.head.number}",
+        )
+    return found
+
+
+async def read_decision(service: Service, request: Request) -> Response:
+    service.caller(request, "read", name_of(request))
+    live = service.engine.live(name_of(request))
+    found = _output(service, live, request.path_params["number"])
+    return answer(
+        {
+            "decision_number": found.number,
+            "steps": found.steps,
+            "decided_at": found.at,
+            "decision": msgspec.Raw(found.body),
+            "guarantee": guaranteed(live),
+        }
+    )
+
+
+async def predict(service: Service, request: Request) -> Response:
+    name = name_of(request)
+    service.caller(request, "read", name)
+    live = service.engine.live(name)
+    if live.specification.kind not in ("logistic", "linear"):
+        raise streams.wrong_kind(
+            "only a stream that learns a model predicts; read its decision instead"
+        )
+    asked = await service.json(request)
+    rows = asked.get("records", [asked["x"]] if "x" in asked else None)
+    if (
+        not isinstance(rows, list)
+        or len(rows) > _QUESTIONS
+        or set(asked) - {"records", "x", "number"}
+    ):
+        raise Problem(
+            422,
+            "bad-question",
+            'send {"x": {...}}, or {"records": [{...}, ...]} with at most '
+            f'{_QUESTIONS} records, and "number" for an earlier decision',
+        )
+    found = _output(service, live, str(asked.get("number", "latest")))
+    reader = service.reader(live)
+
+    def compute() -> dict[str, Any]:
+        X = reader.questions(msgspec.json.encode(rows))
+        model = learners.model_of(
+            live.specification, msgspec.json.decode(found.body), live.row.guarantee
+        )
+        out: dict[str, Any] = {"decision_number": found.number, "predictions": []}
+        if len(X):
+            out["predictions"] = model.predict(X).tolist()
+        if model.classes is not None:
+            out["classes"] = list(model.classes)
+            out["probabilities"] = model.probabilities(X).tolist() if len(X) else []
+        return out
+
+    return answer(await run_in_threadpool(compute))
+
+
+async def ask(service: Service, request: Request) -> Response:
+    name = name_of(request)
+    service.caller(request, "send", name)
+    body = await service.do(streams.Ask(name, service.key(request)))
+    found = msgspec.json.decode(body)
+    return answer(
+        {"ticket": found["ticket"], "point": found["point"], "decision_number": found["number"]}
+    )
+
+
+async def tell(service: Service, request: Request) -> Response:
+    name = name_of(request)
+    service.caller(request, "send", name)
+    told = await service.json(request)
+    ticket, value = told.get("ticket"), told.get("value")
+    right = (
+        type(ticket) is int
+        and 0 < ticket < 2**62
+        and "value" in told
+        and (value is None or (type(value) in (int, float) and math.isfinite(value)))
+        and not set(told) - {"ticket", "value"}
+    )
+    if not right:
+        raise Problem(
+            422,
+            "bad-value",
+            'send {"ticket": 17, "value": 0.25}, with the ticket that ask gave and a finite loss, or null if '
+            "there will be none",
+        )
+    assert isinstance(ticket, int)
+    loss = None if value is None else float(value)
+    key = service.keys.pack(f"ticket {ticket}")
+    digest = service.keys.digest(repr(loss).encode())
+    return answer(await service.do(streams.Tell(name, ticket, loss, key, digest)))
+
+
+async def diagnose(service: Service, request: Request) -> Response:
+    """What reads private data: for the data holder alone, and marked as such."""
+    name = name_of(request)
+    service.caller(request, "inspect", name)
+    found = await service.do(streams.Inspect(name))
+    return answer(
+        {"warning": "these numbers read private data and no guarantee covers them: do not publish"}
+        | found
+    )
+
+
+async def events(service: Service, request: Request) -> Response:
+    """Every decision from now on, or from the one after Last-Event-ID, in order."""
+    name = name_of(request)
+    service.caller(request, "read", name)
+    live = service.engine.live(name)
+    last = request.headers.get("last-event-id", "")
+    known = int(last) if last.isascii() and last.isdigit() and len(last) < 19 else None
+    following = live.head.number if known is None else known + 1
+
+    async def lines() -> AsyncIterator[bytes]:
+        number = following
+        event = service.wait_on(name)
+        try:
+            while not service.stopping.is_set():
+                event.clear()
+                while number <= live.head.number and not service.stopping.is_set():
+                    with service.engine.store.read() as rows:
+                        found = rows.output(live.row.id, number)
+                    if found is not None:
+                        yield b"event: decision\nid: %d\ndata: %s\n\n" % (number, found.body)
+                    number += 1
+                try:
+                    await asyncio.wait_for(event.wait(), _PAUSE)
+                except TimeoutError:
+                    yield b": still here\n\n"
+        finally:
+            service.wait_no_more(name, event)
+
+    return StreamingResponse(
+        lines(), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
+    )
+
+
+# Before anything is created ----------------------------------------------------------------------------
+
+
+async def estimate(service: Service, request: Request) -> Response:
+    """What a stream would cost, and whether its ledger could pay."""
+    service.caller(request, "plan")
+    specification = Specification.from_dict(await service.json(request))
+    runner = await run_in_threadpool(runners.start, specification)
+    guarantee = runner.guarantee
+    fits, left = True, str(specification.budget)
+    if specification.ledger is not None:
+        with service.engine.store.read() as rows:
+            ledger = ledger_of(rows, specification.ledger)
+            with contextlib.suppress(ValueError):
+                fits = False
+                fits = ledger.fits(guarantee)
+            left = ledger.remaining
+    return answer(
+        {
+            "guarantee": guarantee_view(guarantee.to_dict(), specification.budget.delta),
+            "fits": fits,
+            "remaining": left,
+        }
+    )
+
+
+async def dummy(service: Service, request: Request) -> Response:
+    """A dry run: the same kind of stream on records that are made up from the schema."""
+    service.caller(request, "plan")
+    asked = await service.json(request)
+    count = asked.pop("records", 1000)
+    if type(count) is not int or not 1 <= count <= made_up.MOST:
+        raise Problem(
+            422, "bad-question", f"records must be a whole number from 1 to {made_up.MOST}"
+        )
+    specification = Specification.from_dict(asked)
+
+    def compute() -> dict[str, Any]:
+        runner = runners.start(specification)
+        sample: list[dict[str, Any]] = []
+        if specification.kind == "bandit":
+            player: Any = runner
+            for place in range(count):
+                asked_for = player.ask()
+                player.tell(asked_for["ticket"], float(np.random.default_rng(place).uniform()))
+        else:
+            encoder = runners.encoder_of(specification)
+            sample = made_up.records(encoder, count, labelled=specification.kind != "total")
+            made_up.feed(runner, encoder, sample, labelled=specification.kind != "total")
+        return {
+            "made_up": True,
+            "steps": runner.steps,
+            "decision": runner.decision(),
+            "sample": sample[:3],
+            "guarantee": guarantee_view(runner.guarantee.to_dict(), specification.budget.delta),
+        }
+
+    return answer(await run_in_threadpool(compute))

@@ -1,0 +1,152 @@
+"""Encryption at rest: what is secret in the store is sealed with AES-GCM under a key that is kept elsewhere.
+
+A key ring holds the key in use and, during a change of keys, the one before. Values are sealed under keys that are
+derived from it, a new one for each process and each 2^28 values, so that random nonces do not meet (NIST SP 800-38D,
+section 8.3, allows 2^32). A sealed value is bound to its place: moved to another row it does not open.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+KEY_BYTES = 32
+_NAME, _SALT, _NONCE = 8, 16, 12
+_MOST = 2**28
+VARIABLE = "RETICENT_SERVICE_KEY"
+
+
+class Damaged(ValueError):
+    """A sealed value that does not open."""
+
+
+class Ring:
+    """Keys by name, of which the first seals and all open.
+
+    Parameters
+    ----------
+    keys : list of bytes
+        Each 32 bytes; the first is the one in use.
+
+    Examples
+    --------
+    >>> ring = Ring([bytes(32)])
+    >>> ring.open(ring.seal(b"sums", b"stream 1"), b"stream 1")
+    b'sums'
+    """
+
+    def __init__(self, keys: list[bytes]) -> None:
+        if not keys or any(len(key) != KEY_BYTES for key in keys):
+            raise ValueError(f"keys must be one or more of {KEY_BYTES} bytes each")
+        self._keys = {_name(key): key for key in keys}
+        self.name = _name(keys[0])
+        self._ciphers: dict[bytes, AESGCM] = {}
+        self._begin()
+
+    def _begin(self) -> None:
+        self._head = self.name + os.urandom(_SALT)
+        self._sealed = 0
+
+    def _cipher(self, head: bytes) -> AESGCM:
+        found = self._ciphers.get(head)
+        if found is None:
+            key = self._keys.get(head[:_NAME])
+            if key is None:
+                raise Damaged("it was sealed under a key that is not at hand")
+            derived = hashlib.blake2b(
+                head[_NAME:], key=key, digest_size=KEY_BYTES, person=b"reticent seal"
+            )
+            if len(self._ciphers) > 4096:
+                self._ciphers.clear()
+            found = self._ciphers[head] = AESGCM(derived.digest())
+        return found
+
+    def seal(self, data: bytes, place: bytes) -> bytes:
+        """Encrypt for one place."""
+        if self._sealed == _MOST:
+            self._begin()
+        self._sealed += 1
+        nonce = os.urandom(_NONCE)
+        return self._head + nonce + self._cipher(self._head).encrypt(nonce, data, place)
+
+    def open(self, sealed: bytes, place: bytes) -> bytes:
+        """Decrypt what :meth:`seal` made for the same place."""
+        start = _NAME + _SALT
+        cipher = self._cipher(sealed[:start])
+        try:
+            return cipher.decrypt(sealed[start : start + _NONCE], sealed[start + _NONCE :], place)
+        except InvalidTag:
+            raise Damaged("its seal is broken") from None
+
+
+def state_place(stream: int) -> bytes:
+    """What the sealed state of a stream is bound to."""
+    return b"state of stream %d" % stream
+
+
+def _name(key: bytes) -> bytes:
+    return hashlib.blake2b(key, digest_size=_NAME, person=b"reticent ring").digest()
+
+
+def read_key(text: str, where: str) -> bytes:
+    """A key as 64 hexadecimal digits."""
+    try:
+        key = bytes.fromhex(text.strip())
+    except ValueError:
+        key = b""
+    if len(key) != KEY_BYTES:
+        raise ValueError(
+            f"{where} must hold a key of {2 * KEY_BYTES} hexadecimal digits; "
+            "`openssl rand -hex 32` makes one"
+        )
+    return key
+
+
+def key_from_file(path: Path) -> bytes:
+    """The key that a file holds."""
+    try:
+        return read_key(path.read_text(encoding="utf-8"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"the key file {path} cannot be read: {error}") from None
+
+
+def new_key_file(path: Path) -> bytes:
+    """Make a key and keep it in a new file that only its owner can read."""
+    key = os.urandom(KEY_BYTES)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w") as out:
+        out.write(key.hex() + "\n")
+        out.flush()
+        os.fsync(handle)
+    return key
+
+
+def master_key(file: Path | None, default: Path, fresh: bool) -> bytes:
+    """The service's key: from a file that was named, from the environment, or from the default file.
+
+    Parameters
+    ----------
+    file : path or None
+        A file that the command line names.
+    default : path
+        Where the key is otherwise; created with mode 0600 if the folder is fresh.
+    fresh : bool
+        Whether nothing has been sealed yet, so that a new key may be made.
+    """
+    if file is not None:
+        return key_from_file(file)
+    named = os.environ.get(VARIABLE)
+    if named:
+        return read_key(named, f"the environment variable {VARIABLE}")
+    if default.exists():
+        return key_from_file(default)
+    if not fresh:
+        raise ValueError(
+            f"the key of this folder is missing: there is no {default}; name its file with --key-file, "
+            f"or put it into the environment variable {VARIABLE}"
+        )
+    return new_key_file(default)

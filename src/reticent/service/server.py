@@ -1,0 +1,164 @@
+"""Starting and stopping: one process on one folder, compiled before it says that it is ready."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import uvicorn
+
+from reticent.privacy import Budget
+from reticent.service import made_up, runners
+from reticent.service.app import make_app
+from reticent.service.engine import Engine
+from reticent.service.folder import Folder, Options
+from reticent.service.jobs import Jobs
+from reticent.service.specification import Specification
+from reticent.service.streams import Forget
+from reticent.service.web import Service
+from reticent.tables import Schema
+
+log = logging.getLogger("reticent.service")
+
+_SWITCH = 0.0005  # seconds after which the engine's thread lets the event loop have its turn
+_FORGETTING = 600.0  # seconds between rounds of forgetting keys
+_STEADY = 3600.0  # seconds for which the clock must have been steady before anything is forgotten
+_JUMP = 60.0  # seconds by which a clock that jumps is told from one that is corrected
+
+
+def warm() -> None:
+    """Compile the kernels that streams need."""
+    number, truth = {"type": "number", "bounds": [0, 1]}, {"type": "boolean"}
+    for kind, target in (("logistic", truth), ("linear", number), ("total", number)):
+        schema = Schema.from_dict({"target": "y", "columns": {"x": number, "y": target}})
+        for budget in (Budget(1.0, 1e-6, window=16), Budget(1.0, 1e-6)):
+            asked = Specification("warm", kind, schema, budget, seed=0)
+            encoder, labelled = runners.encoder_of(asked), kind != "total"
+            rows = made_up.records(encoder, 2, labelled=labelled)
+            made_up.feed(runners.start(asked), encoder, rows, labelled=labelled)
+
+
+def serve(options: Options, say: Callable[[str], None] = print) -> int:
+    """Run a service until it is told to stop, and return the exit status.
+
+    Parameters
+    ----------
+    options : Options
+        Which folder, and how.
+    say : callable
+        Takes the lines for standard output: the administrator's token at the first start, and the address.
+    """
+    sys.setswitchinterval(_SWITCH)
+    folder = Folder(options)
+    try:
+        if folder.first_token is not None:
+            say(f"token: {folder.first_token}")
+        assert folder.anchor is not None
+        folder.anchor.keep_synced()
+        engine = Engine(folder.store, folder.ring)
+        engine.committed = folder.anchor.commit
+        try:
+            return _run(options, folder, engine, say)
+        finally:
+            engine.stop()
+    finally:
+        folder.close()
+
+
+def _run(options: Options, folder: Folder, engine: Engine, say: Callable[[str], None]) -> int:
+    jobs = Jobs(engine, options.tables)
+    service = Service(engine, folder.keys, jobs, limit=options.limit, rate=options.rate)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Any) -> AsyncIterator[None]:
+        service.attach(asyncio.get_running_loop())
+        threading.Thread(target=_get_ready, args=(service,), daemon=True).start()
+        forgetting = asyncio.create_task(_forget(service))
+        yield
+        forgetting.cancel()
+        jobs.stop()
+        await asyncio.to_thread(engine.stop)
+
+    config = uvicorn.Config(
+        make_app(service, lifespan),
+        options.host,
+        options.port,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        ssl_certfile=options.certificate,
+        ssl_keyfile=options.certificate_key,
+        timeout_graceful_shutdown=10,
+    )
+    server = _Server(config, service, say)
+    try:
+        server.run()
+    except SystemExit:  # uvicorn's way to say that the port is taken; it has said so in words
+        return 2
+    return 0 if server.started else 1
+
+
+def _get_ready(service: Service) -> None:
+    try:
+        warm()
+    except Exception as error:
+        log.error("the kernels could not be compiled: %s", type(error).__name__, exc_info=error)
+        return
+    service.ready = True
+
+
+async def _forget(service: Service) -> None:
+    """Forget old keys now and then, while the clock is steady: one that jumps must not decide what is old."""
+    wall, steady = time.time(), time.monotonic()
+    since = steady
+    while True:
+        await asyncio.sleep(_FORGETTING)
+        new_wall, new_steady = time.time(), time.monotonic()
+        if abs((new_wall - wall) - (new_steady - steady)) > _JUMP:
+            log.warning("the clock jumped; no keys are forgotten for an hour")
+            since = new_steady
+        wall, steady = new_wall, new_steady
+        if steady - since < _STEADY:
+            continue
+        with service.engine.store.read() as rows:
+            names = [row.name for row in rows.streams()]
+        for name in names:
+            with contextlib.suppress(Exception):  # it is tried again in ten minutes
+                await service.do(Forget(name))
+
+
+class _Server(uvicorn.Server):
+    """Says where it listens once it does, and stops in good order at a signal."""
+
+    def __init__(
+        self, config: uvicorn.Config, service: Service, say: Callable[[str], None]
+    ) -> None:
+        super().__init__(config)
+        self._service, self._say = service, say
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """As uvicorn's, which would raise the signal again at the end."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._end, number)
+        yield
+
+    def _end(self, number: int) -> None:
+        self._service.stop()
+        self.handle_exit(number, None)
+
+    async def startup(self, sockets: Any = None) -> None:
+        await super().startup(sockets)
+        for server in getattr(self, "servers", []):
+            for socket in server.sockets:
+                host, port = socket.getsockname()[:2]
+                scheme = "https" if self.config.is_ssl else "http"
+                self._say(f"listening on {scheme}://{host}:{port}")

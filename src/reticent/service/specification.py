@@ -1,0 +1,147 @@
+"""What a stream is, as its creator said it: one JSON object, checked before anything is spent.
+
+Everything that is not a field of the specification itself is handed to the estimator under its own name, so that
+a new option of an estimator is an option of the service; what the estimator does not know is refused in words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from reticent import _checks
+from reticent.privacy import Budget
+from reticent.service.problems import Problem
+from reticent.tables import Schema
+
+KINDS = ("logistic", "linear", "total", "bandit")
+PUBLISH = ("request", "every")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_BUDGET = tuple(one.name for one in fields(Budget))
+WEEK = 7 * 24 * 3600
+
+
+@dataclass(frozen=True)
+class Specification:
+    """A stream as it was asked for.
+
+    Parameters
+    ----------
+    name : str
+        Letters, digits, ``_``, ``.`` and ``-``, at most 64.
+    kind : {"logistic", "linear", "total", "bandit"}
+        What is learnt.
+    schema : Schema or None
+        The columns of a record, with public bounds; None for a bandit.
+    budget : Budget
+        What may be spent, on the whole stream.
+    publish : {"request", "every"}
+        Whether a decision is published after the last record of a request, or after every record.
+    seed : int or None
+        For experiments only: the guarantee says so.
+    ledger : str or None
+        The ledger that pays; None is one of the stream's own.
+    remember : int
+        For how many seconds keys that carry their time are remembered.
+    options : mapping
+        What else the estimator is built with.
+    """
+
+    name: str
+    kind: str
+    schema: Schema | None
+    budget: Budget
+    publish: str = "request"
+    seed: int | None = None
+    ledger: str | None = None
+    remember: int = WEEK
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Specification:
+        """A specification from plain data, checked.
+
+        Raises
+        ------
+        Problem
+            A field is missing or has a value that is not allowed.
+        """
+        if not isinstance(data, Mapping):
+            raise Problem(422, "bad-specification", "a specification is a JSON object")
+        given = dict(data)
+        try:
+            name = check_name(given.pop("name", None), "name")
+            kind = _checks.choice(given.pop("kind", None), "kind", KINDS)
+            schema = given.pop("schema", None)
+            if schema is not None:
+                schema = Schema.from_dict(schema)
+            elif kind != "bandit":
+                raise ValueError("schema is missing: the columns of a record with public bounds")
+            budget = budget_from(given.pop("budget", None))
+            publish = _checks.choice(given.pop("publish", "request"), "publish", PUBLISH)
+            seed = given.pop("seed", None)
+            if seed is not None:
+                seed = _checks.integer(seed, "seed", low=0, high=2**63 - 1)
+            ledger = given.pop("ledger", None)
+            if ledger is not None:
+                ledger = check_name(ledger, "ledger")
+            remember = given.pop("remember", WEEK)
+            remember = _checks.integer(remember, "remember", low=60, high=520 * WEEK)
+        except (ValueError, TypeError) as error:
+            raise Problem(422, "bad-specification", str(error)) from None
+        return cls(name, kind, schema, budget, publish, seed, ledger, remember, given)
+
+    def check_options(self, known: Sequence[str]) -> None:
+        """Refuse options that are not among these."""
+        for name in self.options:
+            if name not in known:
+                raise Problem(
+                    422,
+                    "bad-specification",
+                    f"{name!r} is not an option of kind {self.kind!r} in this version; its options are "
+                    f"{', '.join(known)}",
+                )
+
+    def with_seed(self, seed: int) -> Specification:
+        """The same specification with another seed."""
+        return replace(self, seed=seed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, from which the same specification is made."""
+        out: dict[str, Any] = {
+            "name": self.name,
+            "kind": self.kind,
+            "budget": {
+                name: value for name, value in vars(self.budget).items() if value is not None
+            },
+            "publish": self.publish,
+            "seed": self.seed,
+            "ledger": self.ledger,
+            "remember": self.remember,
+        }
+        if self.schema is not None:
+            out["schema"] = self.schema.to_dict()
+        return out | dict(self.options)
+
+
+def check_name(value: Any, what: str) -> str:
+    """A name that can stand in an address."""
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise ValueError(
+            f"{what} must be 1 to 64 letters, digits, '_', '.' or '-', beginning with a letter or a digit"
+        )
+    return value
+
+
+def budget_from(data: Any) -> Budget:
+    """A budget from plain data."""
+    if not isinstance(data, Mapping):
+        raise ValueError('budget is missing: {"epsilon": 1, "delta": 1e-6}, and "window" or "fade"')
+    unknown = sorted(set(data) - set(_BUDGET))
+    if unknown:
+        raise ValueError(f"a budget has no {unknown[0]!r}; it has {', '.join(_BUDGET)}")
+    if "epsilon" not in data:
+        raise ValueError("budget.epsilon is missing: how much privacy may be spent, for example 1")
+    return Budget(**data)

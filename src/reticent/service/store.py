@@ -1,0 +1,248 @@
+"""What the service keeps, and what it asks of the place where it is kept.
+
+Two kinds of store can hold the same things: SQLite in a folder (:mod:`reticent.service.sqlite`), or a database
+behind several workers. All that the engine does to a store happens in transactions with the methods of
+:class:`Transaction`; when the block of a transaction ends without an error, everything in it is durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class StreamRow:
+    """A stream as it was created; all of it public."""
+
+    id: int
+    name: str
+    specification: dict[str, Any]
+    guarantee: dict[str, Any]
+    ledger: str
+    created: float
+    epochs: int = 1
+    closed: str = ""
+    """Why it takes no more records; empty while it does."""
+
+
+@dataclass(frozen=True)
+class StateRow:
+    """Where a stream stands: its sealed state, and which decision is the latest."""
+
+    steps: int
+    number: int
+    sealed: bytes
+
+
+@dataclass(frozen=True)
+class OutputRow:
+    """One published decision, as the bytes that every reader gets."""
+
+    number: int
+    steps: int
+    at: float
+    body: bytes
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is remembered of a key: a digest of the body that came with it, and the decision it led to."""
+
+    digest: bytes
+    number: int
+
+
+@dataclass(frozen=True)
+class Producer:
+    """The last batch of a producer that numbers its batches."""
+
+    sequence: int
+    digest: bytes
+    number: int
+    records: int
+
+
+@dataclass(frozen=True)
+class LedgerRow:
+    """A budget that several releases are charged to."""
+
+    name: str
+    budget: dict[str, Any]
+    unit: str
+    created: float
+    closed: str = ""
+    """Why it pays for nothing more; empty while it does."""
+
+
+@dataclass(frozen=True)
+class EntryRow:
+    """One release that was charged to a ledger."""
+
+    ledger: str
+    at: str
+    what: str
+    guarantee: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class TokenRow:
+    """A token: its hash, what it allows, on which streams (None: all), and until when (None: for ever)."""
+
+    id: str
+    hash: bytes
+    role: str
+    label: str
+    streams: list[str] | None
+    created: float
+    expires: float | None
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """A table that the service may fit models to: a folder that an administrator named."""
+
+    name: str
+    path: str
+    schema: dict[str, Any]
+    created: float
+
+
+@dataclass(frozen=True)
+class JobRow:
+    """A fit of a table.
+
+    ``status`` is one of waiting, running, done, failed, cancelled; ``result`` is the model file, which the
+    guarantee covers.
+    """
+
+    id: str
+    table: str
+    request: dict[str, Any]
+    status: str
+    detail: str
+    created: float
+    result: bytes | None = None
+
+
+class Reading(Protocol):
+    """What can be read, inside a transaction or outside."""
+
+    def about(self) -> dict[str, str]:
+        """Facts on the store as a whole, by name."""
+
+    def fact(self, name: str) -> str | None:
+        """One fact on the store as a whole."""
+
+    def charges(self) -> int:
+        """How many charges all ledgers together have seen."""
+
+    def streams(self) -> list[StreamRow]:
+        """Every stream, by name."""
+
+    def stream(self, name: str) -> StreamRow | None:
+        """One stream."""
+
+    def state(self, stream: int) -> StateRow | None:
+        """Where a stream stands."""
+
+    def output(self, stream: int, number: int) -> OutputRow | None:
+        """A published decision."""
+
+    def ledgers(self) -> list[LedgerRow]:
+        """Every ledger, by name."""
+
+    def entries(self, ledger: str) -> list[EntryRow]:
+        """What a ledger was charged with, in order."""
+
+    def tables(self) -> list[TableRow]:
+        """Every table, by name."""
+
+    def jobs(self) -> list[JobRow]:
+        """Every job, the oldest first, without results."""
+
+    def job(self, identity: str) -> JobRow | None:
+        """One job."""
+
+    def tokens(self) -> list[TokenRow]:
+        """Every token that was not revoked."""
+
+
+class Transaction(Reading, Protocol):
+    """What can be written, all of it or nothing."""
+
+    def step(self) -> AbstractContextManager[None]:
+        """A part of the transaction: if the block raises, what it wrote is undone."""
+
+    def changed(self) -> bool:
+        """Whether the transaction has written anything."""
+
+    def set_about(self, name: str, value: str) -> None:
+        """Set a fact on the store as a whole."""
+
+    def add_stream(self, row: StreamRow) -> int:
+        """Add a stream, whose ``id`` is ignored, and return its id."""
+
+    def set_stream(self, row: StreamRow) -> None:
+        """Replace the facts of a stream."""
+
+    def save(self, stream: int, row: StateRow) -> None:
+        """Replace the state of a stream."""
+
+    def add_outputs(self, stream: int, rows: Iterable[OutputRow]) -> None:
+        """Add decisions that will be published when the transaction ends."""
+
+    def known(self, stream: int, keys: Sequence[bytes]) -> dict[bytes, Known]:
+        """Those of some keys that are remembered."""
+
+    def remember(self, stream: int, keys: Iterable[tuple[bytes, bytes, int]]) -> None:
+        """Remember keys, each with a digest and the number of a decision."""
+
+    def forget(self, stream: int, low: bytes, high: bytes) -> int:
+        """Forget the keys in [low, high), and return how many there were."""
+
+    def producer(self, stream: int, producer: bytes) -> Producer | None:
+        """The last batch of a producer."""
+
+    def set_producer(self, stream: int, producer: bytes, row: Producer) -> None:
+        """Replace the last batch of a producer."""
+
+    def add_ledger(self, row: LedgerRow) -> None:
+        """Add a ledger."""
+
+    def set_ledger(self, row: LedgerRow) -> None:
+        """Replace the facts of a ledger."""
+
+    def add_entry(self, row: EntryRow) -> None:
+        """Charge a ledger."""
+
+    def add_table(self, row: TableRow) -> None:
+        """Add a table."""
+
+    def set_job(self, row: JobRow) -> None:
+        """Add a job, or replace what is known of it."""
+
+    def add_token(self, row: TokenRow) -> None:
+        """Add a token."""
+
+    def remove_token(self, identity: str) -> bool:
+        """Revoke a token; False if there is none."""
+
+
+class Store(Protocol):
+    """Where everything is kept."""
+
+    def read(self) -> AbstractContextManager[Reading]:
+        """What was committed, for reading; never what a transaction in progress has written."""
+
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """A transaction: durable when the block ends, undone if it raises. One at a time."""
+
+    def close(self) -> None:
+        """Let go of the store."""
+
+
+class StoreError(ValueError):
+    """A store that cannot be used as it is; the message says what to do."""

@@ -1,0 +1,296 @@
+"""What can be done to a stream, as commands for the engine: create it, send records, ask and tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from reticent.service import keys as packed
+from reticent.service import runners
+from reticent.service.engine import Head, Live, Turn
+from reticent.service.ledgers import add_ledger, charge
+from reticent.service.problems import Problem
+from reticent.service.records import Batch
+from reticent.service.specification import Specification
+from reticent.service.store import OutputRow, Producer, StreamRow
+
+
+@dataclass(frozen=True)
+class Create:
+    """Create a stream, and charge its whole life to a ledger."""
+
+    specification: Specification
+
+    def apply(self, turn: Turn) -> dict[str, Any]:
+        """Refused if the name is taken or the ledger cannot pay."""
+        asked = self.specification
+        existing = turn.rows.stream(asked.name)
+        if existing is not None:
+            if existing.specification == plain(asked):
+                return {"name": asked.name, "created": False}
+            raise Problem(
+                409, "name-taken", f"there is a stream {asked.name!r} with another specification; choose another name"
+            )  # fmt: skip
+        # The ledger is charged below, in the same transaction, before any noise is drawn.
+        runner = runners.start(asked)
+        guarantee = runner.guarantee
+        ledger = asked.ledger or asked.name
+        if asked.ledger is None:
+            add_ledger(turn, ledger, asked.budget, guarantee.unit)
+        charge(turn, ledger, guarantee, f"stream {asked.name}")
+        row = StreamRow(0, asked.name, plain(asked), guarantee.to_dict(), ledger, turn.now)
+        turn.add(row, asked, runner, body_of(runner.decision(), 0, 0))
+        return {"name": asked.name, "created": True}
+
+
+@dataclass(frozen=True)
+class Send:
+    """Records of one request for one stream."""
+
+    stream: str
+    batch: Batch
+
+    def apply(self, turn: Turn) -> dict[str, Any]:
+        """Learn from what is new and publish; count what was there, and refuse what is too old to know."""
+        live = turn.stream(self.stream)
+        batch, head = self.batch, turn.head(live)
+        if batch.producer is not None:
+            return self._numbered(turn, live, *batch.producer)
+        each = len(batch.keys) == len(batch)
+        known = turn.rows.known(live.row.id, batch.keys)
+        timed = any(packed.made(key) is not None for key in batch.keys)
+        oldest = forgotten_until(turn, live) if timed else 0.0
+        fresh: list[int] = []
+        seen: dict[bytes, bytes] = {}
+        repeated = refused = 0
+        latest = -1  # the decision that repeated records led to
+        for place, (key, digest) in enumerate(zip(batch.keys, batch.digests, strict=True)):
+            before = known.get(key)
+            there = seen.get(key) if before is None else before.digest
+            if there is not None:
+                if there != digest:
+                    raise another_body()
+                repeated += 1
+                if before is not None:
+                    latest = max(latest, before.number)
+                continue
+            when = packed.made(key)
+            if when is not None and when < oldest:
+                refused += 1
+                continue
+            seen[key] = digest
+            fresh.append(place)
+        if not fresh:
+            return _answer(head, 0, repeated, refused, latest, each, len(batch))
+        chosen = batch if len(fresh) == len(batch.keys) else batch.rows(fresh)
+        new = learn(turn, live, chosen)
+        turn.rows.remember(
+            live.row.id, [(batch.keys[place], batch.digests[place], new.number) for place in fresh]
+        )
+        accepted = len(fresh) if each else len(batch)
+        return _answer(new, accepted, repeated, refused, new.number, True, accepted)
+
+    def _numbered(self, turn: Turn, live: Live, producer: bytes, sequence: int) -> dict[str, Any]:
+        last = turn.rows.producer(live.row.id, producer)
+        (digest,) = self.batch.digests
+        head, count = turn.head(live), len(self.batch)
+        if last is not None and sequence == last.sequence:
+            if digest != last.digest:
+                raise another_body()
+            return _answer(head, 0, count, 0, last.number, True, count)
+        if last is not None and sequence < last.sequence:
+            return _answer(head, 0, 0, count, head.number, True, count)
+        expected = 0 if last is None else last.sequence + 1
+        if last is not None and sequence != expected:
+            raise Problem(
+                409, "sequence-gap",
+                f"batch {sequence} of this producer came where {expected} was expected; send what is missing first",
+            )  # fmt: skip
+        new = learn(turn, live, self.batch)
+        turn.rows.set_producer(live.row.id, producer, Producer(sequence, digest, new.number, count))
+        return _answer(new, count, 0, 0, new.number, True, count)
+
+
+@dataclass(frozen=True)
+class Ask:
+    """The next point of a bandit."""
+
+    stream: str
+    key: bytes | None = None
+
+    def apply(self, turn: Turn) -> bytes:
+        """The point and its ticket, as the bytes that a repeat gets as well."""
+        live = turn.stream(self.stream)
+        runner = _player(turn, live)
+        if self.key is not None:
+            known = turn.rows.known(live.row.id, [self.key]).get(self.key)
+            if known is not None:
+                found = turn.rows.output(live.row.id, known.number)
+                assert found is not None
+                return found.body
+        check_open(live)
+        check_room(runner, 1)
+        turn.touch(live)
+        asked = runner.ask()
+        number = turn.head(live).number + 1
+        body = body_of(asked, number, runner.steps)
+        turn.publish(live, [OutputRow(number, runner.steps, turn.now, body)])
+        if self.key is not None:
+            turn.rows.remember(live.row.id, [(self.key, b"", number)])
+        return body
+
+
+@dataclass(frozen=True)
+class Tell:
+    """The loss of a point that was played; None if there will be none."""
+
+    stream: str
+    ticket: int
+    value: float | None
+    key: bytes
+    digest: bytes
+
+    def apply(self, turn: Turn) -> dict[str, Any]:
+        """Counted once; the same again is a repeat, another value is refused."""
+        live = turn.stream(self.stream)
+        runner = _player(turn, live)
+        head = turn.head(live)
+        known = turn.rows.known(live.row.id, [self.key]).get(self.key)
+        if known is not None:
+            if known.digest != self.digest:
+                raise another_body()
+            return _answer(head, 0, 1, 0, known.number, True, 1)
+        check_open(live)
+        turn.touch(live)
+        runner.tell(self.ticket, self.value)
+        turn.rows.remember(live.row.id, [(self.key, self.digest, head.number)])
+        return _answer(head, 1, 0, 0, head.number, True, 1)
+
+
+@dataclass(frozen=True)
+class Inspect:
+    """Diagnostics of a stream, which read private data."""
+
+    stream: str
+
+    def apply(self, turn: Turn) -> dict[str, Any]:
+        """Nothing is changed."""
+        return turn.runner(turn.stream(self.stream)).diagnostics()
+
+
+def _player(turn: Turn, live: Live) -> Any:
+    if live.specification.kind != "bandit":
+        raise wrong_kind(
+            "only a bandit is asked and told; POST /records sends records to this stream"
+        )
+    return turn.runner(live)
+
+
+def wrong_kind(detail: str) -> Problem:
+    """A request that a stream of another kind takes."""
+    return Problem(409, "wrong-kind", detail)
+
+
+def check_open(live: Live) -> None:
+    """Refuse a stream that cannot go on."""
+    if live.row.closed:
+        raise Problem(409, "stream-closed", live.row.closed)
+
+
+def check_room(runner: runners.Runner, count: int) -> None:
+    """Refuse what does not fit into the horizon."""
+    room = runner.room()
+    if room is not None and count > room:
+        raise Problem(
+            409,
+            "horizon-used-up",
+            f"{count} records do not fit: {room} of the horizon are left; send fewer, or create a stream "
+            "with a larger horizon or with a window",
+        )
+
+
+def learn(turn: Turn, live: Live, batch: Batch) -> Head:
+    """Have a stream take records and publish what its specification says."""
+    check_open(live)
+    if live.specification.kind == "bandit":
+        raise wrong_kind("a bandit takes no records: POST /ask, play the point, POST /tell")
+    runner = turn.runner(live)
+    check_room(runner, len(batch))
+    turn.touch(live)
+    head = turn.head(live)
+    outputs: list[OutputRow] = []
+    parts = [batch]
+    if live.specification.publish == "every":
+        parts = [batch.rows([place]) for place in range(len(batch))]
+    for part in parts:
+        runner.learn(part)
+        number = head.number + 1 + len(outputs)
+        body = body_of(runner.decision(), number, runner.steps)
+        outputs.append(OutputRow(number, runner.steps, turn.now, body))
+    turn.publish(live, outputs)
+    return turn.head(live)
+
+
+@dataclass(frozen=True)
+class Forget:
+    """Forget the keys of a stream that are older than its specification says."""
+
+    stream: str
+
+    def apply(self, turn: Turn) -> int:
+        """What is forgotten is written down, so that a clock that is set back cannot bring it back."""
+        live = turn.stream(self.stream)
+        until = turn.now - live.specification.remember
+        written = float(turn.rows.fact(_forgotten(live)) or 0.0)
+        # now and then is enough; each time costs a commit
+        if until - written < 0.02 * live.specification.remember:
+            return 0
+        found = turn.rows.forget(live.row.id, *packed.span(until))
+        turn.rows.set_about(_forgotten(live), repr(until))
+        return found
+
+
+def _forgotten(live: Live) -> str:
+    return f"forgotten {live.row.id}"
+
+
+def forgotten_until(turn: Turn, live: Live) -> float:
+    """The time before which keys of a stream are refused."""
+    written = turn.rows.fact(_forgotten(live))
+    return max(turn.now - live.specification.remember, float(written or 0.0))
+
+
+def another_body() -> Problem:
+    """A key that came again with another body."""
+    return Problem(
+        409, "key-with-another-body",
+        "a key came again with another body, and nothing of this request was counted; send the record under a "
+        "key of its own, or repeat what was sent first",
+    )  # fmt: skip
+
+
+def _answer(
+    head: Head, accepted: int, repeated: int, refused: int, number: int, each: bool, count: int
+) -> dict[str, Any]:
+    if not each:  # one key stands for all records of the batch
+        repeated, refused = repeated and count, refused and count
+    return {
+        "accepted": accepted,
+        "repeated": repeated,
+        "refused": refused,
+        "decision_number": head.number if number < 0 else number,
+        "steps": head.steps,
+    }
+
+
+def body_of(decision: dict[str, Any], number: int, steps: int) -> bytes:
+    """A decision as the bytes that every reader gets."""
+    return msgspec.json.encode({"number": number, "steps": steps} | decision)
+
+
+def plain(specification: Specification) -> dict[str, Any]:
+    """A specification as the store gives it back."""
+    out: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(specification.to_dict()))
+    return out

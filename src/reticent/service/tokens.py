@@ -1,0 +1,130 @@
+"""Who may do what: tokens with a role, of which only hashes are kept.
+
+A token is 32 random bytes, so that a plain SHA-256 of it cannot be guessed back; a slow hash is for passwords.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import secrets
+import time
+from dataclasses import dataclass
+
+from reticent.service.problems import Problem
+from reticent.service.store import TokenRow
+
+ROLES = ("writer", "reader", "data holder", "administrator")
+_PREFIX = "ret_"
+
+# What a route asks for, and which roles have it. An administrator runs the service and reads what the
+# guarantee covers; what reads private data is for the data holder alone.
+ALLOWED: dict[str, tuple[str, ...]] = {
+    "send": ("writer", "administrator"),
+    "read": ("reader", "data holder", "administrator"),
+    "list": ROLES,
+    "ledgers": ("reader", "data holder", "administrator"),
+    "plan": ROLES,
+    "inspect": ("data holder",),
+    "fit": ("data holder", "administrator"),
+    "administer": ("administrator",),
+}
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Whoever sent a request."""
+
+    id: str
+    role: str
+    streams: frozenset[str] | None
+
+    def may(self, action: str, stream: str | None = None) -> bool:
+        """Whether an action is allowed, on one stream if it is about one."""
+        granted = stream is None or self.streams is None or stream in self.streams
+        return self.role in ALLOWED[action] and granted
+
+    def check(self, action: str, stream: str | None = None) -> None:
+        """Refuse what is not allowed."""
+        if self.role not in ALLOWED[action]:
+            raise Problem(
+                403, "role-not-allowed",
+                f"a token of the role {self.role!r} may not do this; it takes one of the role "
+                f"{' or '.join(repr(role) for role in ALLOWED[action])}",
+            )  # fmt: skip
+        if not self.may(action, stream):
+            raise Problem(
+                403, "stream-not-granted",
+                "this token is not for this stream; ask an administrator for one that is",
+            )  # fmt: skip
+
+
+def new_token() -> str:
+    """A fresh token."""
+    return _PREFIX + secrets.token_urlsafe(32)
+
+
+def hashed(token: str) -> bytes:
+    """What is kept of a token."""
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+
+
+class Desk:
+    """Which tokens there are; read at start, and again whenever they change."""
+
+    def __init__(self, rows: list[TokenRow]) -> None:
+        self.load(rows)
+
+    def load(self, rows: list[TokenRow]) -> None:
+        """Forget what was known and take these."""
+        self._rows = {row.hash: row for row in rows}
+
+    def caller(self, header: str | None, now: float) -> Caller:
+        """Who sends this ``Authorization`` header."""
+        scheme, _, token = (header or "").partition(" ")
+        if scheme.lower() != "bearer" or not token:
+            raise _unknown("send a token: Authorization: Bearer TOKEN")
+        row = self._rows.get(hashed(token.strip()))
+        if row is None:
+            raise _unknown(
+                "this token is not known, or was revoked; ask an administrator for another"
+            )
+        if row.expires is not None and row.expires <= now:
+            raise _unknown("this token has expired; ask an administrator for another")
+        streams = None if row.streams is None else frozenset(row.streams)
+        return Caller(row.id, row.role, streams)
+
+
+class Limiter:
+    """How often each token may call: a bucket that fills at a rate and holds two seconds of it.
+
+    Parameters
+    ----------
+    rate : float
+        Requests a second for each token; 0 is any number.
+    """
+
+    def __init__(self, rate: float) -> None:
+        self._rate = rate
+        self._buckets: dict[str, tuple[float, float]] = {}
+
+    def check(self, token: str) -> None:
+        """Count a request, or refuse it."""
+        if self._rate <= 0.0:
+            return
+        now, most = time.monotonic(), max(1.0, 2.0 * self._rate)
+        left, before = self._buckets.get(token, (most, now))
+        left = min(most, left + (now - before) * self._rate)
+        if left < 1.0:
+            self._buckets[token] = (left, now)
+            wait = math.ceil((1.0 - left) / self._rate)
+            raise Problem(
+                429, "too-many-requests",
+                f"this token may send {self._rate:g} requests a second; send more records in each",
+                {"Retry-After": str(wait)},
+            )  # fmt: skip
+        self._buckets[token] = (left - 1.0, now)
+
+
+def _unknown(detail: str) -> Problem:
+    return Problem(401, "not-authorised", detail, {"WWW-Authenticate": "Bearer"})

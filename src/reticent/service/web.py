@@ -1,0 +1,233 @@
+"""What the routes share: who is calling, bodies within their limits, answers and refusals as bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import defaultdict
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from reticent.privacy import Guarantee
+from reticent.service import runners, tokens
+from reticent.service.engine import Engine, Group, Live
+from reticent.service.jobs import Jobs
+from reticent.service.keys import MOST, Keys
+from reticent.service.problems import Problem
+from reticent.service.records import Reader
+
+LINES, ARROW = "application/x-ndjson", "application/vnd.apache.arrow.stream"
+_READERS = 512  # streams whose decoder is kept
+
+
+class Service:
+    """A service as its routes see it.
+
+    Parameters
+    ----------
+    engine : Engine
+        Carries out commands.
+    keys : Keys
+        How keys of records are written.
+    jobs : Jobs
+        Runs fits of tables.
+    limit : int
+        The largest body of a request, in bytes.
+    rate : float
+        How many requests a second a token may send; 0 is any number.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        keys: Keys,
+        jobs: Jobs,
+        *,
+        limit: int = 64 * 2**20,
+        rate: float = 0.0,
+    ) -> None:
+        self.engine, self.keys, self.jobs, self.limit = engine, keys, jobs, limit
+        self.ready = False
+        self.stopping = asyncio.Event()
+        self._readers: dict[str, Reader] = {}
+        self._waiting: dict[str, set[asyncio.Event]] = defaultdict(set)
+        self._limiter = tokens.Limiter(rate)
+        self.tokens = tokens.Desk([])
+        self.reload_tokens()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        engine.watch(self._published)
+
+    def attach(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Have answers delivered to an event loop."""
+        self._loop = loop
+        self.engine.deliver = _deliver_to(loop)
+
+    def reload_tokens(self) -> None:
+        """Read the tokens again after they have changed."""
+        with self.engine.store.read() as rows:
+            self.tokens.load(rows.tokens())
+
+    async def do(self, command: Any) -> Any:
+        """Have the engine carry out a command."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def done(answer: Any, error: BaseException | None) -> None:
+            if not future.done():  # the client may have gone
+                if error is None:
+                    future.set_result(answer)
+                else:
+                    future.set_exception(error)
+
+        self.engine.submit(command, done)
+        return await future
+
+    def caller(self, request: Request, action: str, stream: str | None = None) -> tokens.Caller:
+        """Who sends a request, refused if they may not."""
+        now = self.engine.clock()
+        found = self.tokens.caller(request.headers.get("authorization"), now)
+        self._limiter.check(found.id)
+        found.check(action, stream)
+        return found
+
+    def reader(self, live: Live) -> Reader:
+        """What decodes the records of a stream."""
+        reader = self._readers.get(live.row.name)
+        if reader is None:
+            encoder = runners.encoder_of(live.specification)
+            reader = Reader(encoder, self.keys, labelled=live.specification.kind != "total")
+            while len(self._readers) >= _READERS:
+                self._readers.pop(next(iter(self._readers)), None)
+            self._readers[live.row.name] = reader
+        return reader
+
+    def key(self, request: Request) -> bytes | None:
+        """The key of a request as a whole, if it has one."""
+        given = request.headers.get("idempotency-key")
+        if given is None:
+            return None
+        if not 0 < len(given) <= MOST:
+            raise Problem(422, "no-key", f"Idempotency-Key must have 1 to {MOST} characters")
+        return self.keys.pack(given)
+
+    async def body(self, request: Request) -> bytes:
+        """The body of a request, refused as soon as it is longer than allowed."""
+        said = request.headers.get("content-length")
+        if said is not None and (not said.isdigit() or int(said) > self.limit):
+            raise self._too_large()
+        parts, size = [], 0
+        async for part in request.stream():
+            size += len(part)
+            if size > self.limit:
+                raise self._too_large()
+            parts.append(part)
+        return b"".join(parts)
+
+    def _too_large(self) -> Problem:
+        return Problem(
+            413,
+            "body-too-large",
+            f"a body may have at most {self.limit} bytes; send fewer records at a time",
+            {"Connection": "close"},
+        )
+
+    async def json(self, request: Request) -> dict[str, Any]:
+        """The body of a request as a JSON object."""
+        try:
+            found = msgspec.json.decode(await self.body(request))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise Problem(422, "bad-json", "the body is not JSON; send one JSON object") from None
+        if not isinstance(found, dict):
+            raise Problem(422, "bad-json", "the body is JSON, but not an object")
+        return found
+
+    # Events ----------------------------------------------------------------------------------------
+
+    def _published(self, live: Live) -> None:
+        """In the engine's thread: wake whoever waits for decisions of a stream."""
+        if self._waiting.get(live.row.name) and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._wake, live.row.name)
+
+    def _wake(self, name: str) -> None:
+        for event in self._waiting.get(name, ()):
+            event.set()
+
+    def wait_on(self, name: str) -> asyncio.Event:
+        """An event that is set whenever a stream publishes."""
+        event = asyncio.Event()
+        self._waiting[name].add(event)
+        return event
+
+    def wait_no_more(self, name: str, event: asyncio.Event) -> None:
+        """The inverse of :meth:`wait_on`."""
+        self._waiting[name].discard(event)
+        if not self._waiting[name]:
+            del self._waiting[name]
+
+    def stop(self) -> None:
+        """Let streams of events end."""
+        self.stopping.set()
+        for name in list(self._waiting):
+            self._wake(name)
+
+
+def _deliver_to(loop: asyncio.AbstractEventLoop) -> Callable[[Group], None]:
+    """Hand the answers of a group to the event loop in one go."""
+
+    def deliver(group: Group) -> None:
+        def each() -> None:
+            for done, answer, error in group:
+                done(answer, error)
+
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and with it whoever asked
+            loop.call_soon_threadsafe(each)
+
+    return deliver
+
+
+# Answers -----------------------------------------------------------------------------------------------
+
+
+def answer(data: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Plain data as JSON."""
+    return Response(msgspec.json.encode(data), status, headers, "application/json")
+
+
+def problem(found: Problem) -> Response:
+    """A refusal as problem+json."""
+    return Response(
+        msgspec.json.encode(found.body()), found.status, found.headers, "application/problem+json"
+    )
+
+
+def guaranteed(live: Live) -> msgspec.Raw:
+    """The guarantee of a stream, for people and for programs."""
+    return guarantee_view(live.row.guarantee, live.specification.budget.delta)
+
+
+def guarantee_view(terms: dict[str, Any], delta: float) -> msgspec.Raw:
+    """A guarantee for people and for programs."""
+    return _guarantee_view(msgspec.json.encode(terms), delta)
+
+
+@lru_cache(maxsize=4096)
+def _guarantee_view(encoded: bytes, delta: float) -> msgspec.Raw:
+    terms = msgspec.json.decode(encoded)
+    guarantee = Guarantee.from_dict(terms)
+    epsilon = guarantee.epsilon(delta)
+    out: dict[str, Any] = {
+        "text": str(guarantee),
+        "epsilon": epsilon if epsilon < float("inf") else None,
+        "delta": delta,
+        "seeded": guarantee.seeded,
+        "unit": guarantee.unit,
+        "neighbours": guarantee.scope.neighbours,
+        "window": guarantee.scope.window,
+        "caveats": list(guarantee.caveats),
+        "terms": terms,
+    }
+    return msgspec.Raw(msgspec.json.encode(out))

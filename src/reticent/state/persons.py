@@ -1,0 +1,446 @@
+"""The table of persons of a stream: whose records still count, decided by that person's own records alone.
+
+A person is known by a 128-bit keyed BLAKE2b digest of the id, never by the id. The table is part of a
+stream's saved state and as secret as the data: whoever has its key can ask whether somebody is in it.
+The rule, and why it may read nothing but a person's own records: docs/algorithms/persons.md.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent._checks import integer
+from reticent._compile import compiled
+from reticent.privacy.participation import Participation
+
+_KEY = 32
+_COUNT = (
+    24  # bits of an entry that count a person's records; the others are the step of the last one
+)
+_FULL = 0.7
+_SMALLEST = 1024
+_INITIAL = np.array(
+    [0x6A09E667F3BCC908, 0xBB67AE8584CAA73B, 0x3C6EF372FE94F82B, 0xA54FF53A5F1D36F1,
+     0x510E527FADE682D1, 0x9B05688C2B3E6C1F, 0x1F83D9ABFB41BD6B, 0x5BE0CD19137E2179],
+    np.uint64,
+)  # fmt: skip
+_ORDER = np.array(
+    [[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15],
+     [14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3],
+     [11, 8, 12, 0, 5, 2, 15, 13, 10, 14, 3, 6, 7, 1, 9, 4],
+     [7, 9, 3, 1, 13, 12, 11, 14, 2, 6, 5, 10, 4, 0, 15, 8],
+     [9, 0, 5, 7, 2, 4, 10, 15, 14, 1, 11, 12, 6, 8, 3, 13],
+     [2, 12, 6, 10, 0, 11, 8, 3, 4, 13, 7, 5, 15, 14, 1, 9],
+     [12, 5, 1, 15, 14, 13, 4, 10, 0, 7, 6, 3, 9, 2, 8, 11],
+     [13, 11, 7, 14, 12, 1, 3, 9, 5, 0, 15, 4, 8, 6, 2, 10],
+     [6, 15, 14, 9, 11, 3, 0, 8, 12, 2, 13, 7, 1, 4, 10, 5],
+     [10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0]],
+    np.int64,
+)  # fmt: skip
+
+
+# BLAKE2b (RFC 7693), compiled: hashlib takes a call, and half a microsecond or more, for each id.
+
+
+@compiled
+def _turn(x, bits):  # type: ignore[no-untyped-def]
+    return (x >> np.uint64(bits)) | (x << np.uint64(64 - bits))
+
+
+@compiled
+def _mix(v, a, b, c, d, x, y):  # type: ignore[no-untyped-def]
+    v[a] = v[a] + v[b] + x
+    v[d] = _turn(v[d] ^ v[a], 32)
+    v[c] = v[c] + v[d]
+    v[b] = _turn(v[b] ^ v[c], 24)
+    v[a] = v[a] + v[b] + y
+    v[d] = _turn(v[d] ^ v[a], 16)
+    v[c] = v[c] + v[d]
+    v[b] = _turn(v[b] ^ v[c], 63)
+
+
+@compiled
+def _compress(h, m, v, length, last):  # type: ignore[no-untyped-def]
+    for i in range(8):
+        v[i] = h[i]
+        v[i + 8] = _INITIAL[i]
+    v[12] ^= np.uint64(length)
+    if last:
+        v[14] = ~v[14]
+    for step in range(12):
+        s = _ORDER[step % 10]
+        _mix(v, 0, 4, 8, 12, m[s[0]], m[s[1]])
+        _mix(v, 1, 5, 9, 13, m[s[2]], m[s[3]])
+        _mix(v, 2, 6, 10, 14, m[s[4]], m[s[5]])
+        _mix(v, 3, 7, 11, 15, m[s[6]], m[s[7]])
+        _mix(v, 0, 5, 10, 15, m[s[8]], m[s[9]])
+        _mix(v, 1, 6, 11, 12, m[s[10]], m[s[11]])
+        _mix(v, 2, 7, 8, 13, m[s[12]], m[s[13]])
+        _mix(v, 3, 4, 9, 14, m[s[14]], m[s[15]])
+    for i in range(8):
+        h[i] ^= v[i] ^ v[i + 8]
+
+
+@compiled
+def _digests(messages, lengths, key, out):  # type: ignore[no-untyped-def]
+    """128 bits of keyed BLAKE2b for each row of bytes, up to its own length (at least 1)."""
+    v, m = np.empty(16, np.uint64), np.zeros(16, np.uint64)
+    keyed, h = _INITIAL.copy(), np.empty(8, np.uint64)
+    keyed[0] ^= np.uint64(0x01010000) ^ np.uint64(key.size << 8) ^ np.uint64(16)
+    for i in range(key.size):
+        m[i >> 3] |= np.uint64(key[i]) << np.uint64(8 * (i & 7))
+    _compress(keyed, m, v, 128, False)
+    for r in range(messages.shape[0]):
+        h[:] = keyed
+        start = 0
+        while True:
+            end = min(start + 128, lengths[r])
+            m[:] = np.uint64(0)
+            for i in range(start, end):
+                at = i - start
+                m[at >> 3] |= np.uint64(messages[r, i]) << np.uint64(8 * (at & 7))
+            _compress(h, m, v, 128 + end, end == lengths[r])
+            if end == lengths[r]:
+                break
+            start = end
+        out[r, 0], out[r, 1] = h[0], h[1]
+
+
+@compiled
+def _place(first, second, keys, entries):  # type: ignore[no-untyped-def]
+    """Where a person is, or would be."""
+    mask = entries.size - 1
+    at = np.int64(first & np.uint64(mask))
+    while entries[at] != 0 and not (keys[at, 0] == first and keys[at, 1] == second):
+        at = (at + 1) & mask
+    return at
+
+
+@compiled
+def _unknown(digests, keys, entries, out):  # type: ignore[no-untyped-def]
+    for r in range(digests.shape[0]):
+        out[r] = entries[_place(digests[r, 0], digests[r, 1], keys, entries)] == 0
+
+
+@compiled
+def _admit(digests, step, keys, entries, room, most, gap, afresh, out):  # type: ignore[no-untyped-def]
+    """Which records count, from a step on; stops before the record for whom there is no room.
+
+    ``most`` and ``afresh`` are 0 where there is no limit, and where nothing begins afresh.
+    """
+    added = 0
+    for r in range(digests.shape[0]):
+        at = _place(digests[r, 0], digests[r, 1], keys, entries)
+        now = np.int64(step + r)
+        entry = np.int64(entries[at])
+        if entry == 0:
+            if added == room:
+                return r, added
+            added += 1
+            keys[at, 0], keys[at, 1] = digests[r, 0], digests[r, 1]
+            count = np.int64(0)
+            kept = True
+        else:
+            count, since = entry & ((1 << _COUNT) - 1), now - (entry >> _COUNT)
+            if afresh and since >= afresh:
+                count = np.int64(0)
+            kept = since >= gap and (most == 0 or count < most)
+        out[r] = kept
+        if kept:
+            count = count + 1 if most else np.int64(1)
+            entries[at] = np.uint64((now << _COUNT) | count)
+    return digests.shape[0], added
+
+
+@compiled
+def _insert(digests, values, keys, entries):  # type: ignore[no-untyped-def]
+    for r in range(values.size):
+        at = _place(digests[r, 0], digests[r, 1], keys, entries)
+        keys[at, 0], keys[at, 1] = digests[r, 0], digests[r, 1]
+        entries[at] = values[r]
+
+
+@dataclass(frozen=True, eq=False)
+class Digests:
+    """Ids of one kind, hashed under a table's key."""
+
+    kind: str
+    values: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+class Persons:
+    """Whose records still count: at most so many of a person, so far apart.
+
+    A record counts if it is at least ``min_gap`` steps after the person's last one that did, and if
+    fewer than ``max_records`` have. With a window the count begins afresh that many steps after the
+    last one that counted, so that no window holds more than ``max_records``.
+
+    Parameters
+    ----------
+    participation : Participation
+        What a person may contribute.
+    window : int, optional
+        The window of the promise. Persons who have been away that long are forgotten, as are those
+        who have been away for ``min_gap`` where there is no ``max_records``.
+    max_persons : int, optional
+        More persons than this at a time are refused, with an error; by default memory is the limit.
+
+    Examples
+    --------
+    >>> table = Persons(Participation(max_records=2, min_gap=2))
+    >>> table.admit(table.digests(["ann", "ann", "bob", "ann", "ann"]), step=1).tolist()
+    [True, False, True, True, False]
+    >>> len(table)
+    2
+    """
+
+    def __init__(
+        self,
+        participation: Participation,
+        window: int | None = None,
+        max_persons: int | None = None,
+    ) -> None:
+        self.participation = participation
+        self.window = None if window is None else integer(window, "window", low=1)
+        self.max_persons = (
+            None if max_persons is None else integer(max_persons, "max_persons", low=1)
+        )
+        self._key = np.frombuffer(secrets.token_bytes(_KEY), np.uint8)
+        self._kind: str | None = None
+        self._begin(_SMALLEST)
+
+    def _begin(self, size: int) -> None:
+        self._keys: NDArray[np.uint64] = np.zeros((size, 2), np.uint64)
+        self._entries: NDArray[np.uint64] = np.zeros(size, np.uint64)
+        self._used = 0
+
+    def __len__(self) -> int:
+        return self._used
+
+    @property
+    def _forgets_after(self) -> int | None:
+        """After how many steps without a record that counted a person is as good as new."""
+        if self.participation.max_records is None:
+            return self.participation.min_gap
+        if self.window is None:
+            return None
+        return max(self.window, self.participation.min_gap)
+
+    def digests(self, person: Any, count: int | None = None) -> Digests:
+        """Ids, checked and hashed; changes nothing.
+
+        Parameters
+        ----------
+        person : sequence
+            One id per record, all of them whole numbers, all text or all bytes.
+        count : int, optional
+            How many there must be.
+        """
+        kind, messages, lengths = read(person)
+        if count is not None and len(lengths) != count:
+            raise ValueError(
+                f"person must hold one id for each of the {count} records, got {len(lengths)} ids"
+            )
+        if self._kind not in (None, kind) and len(lengths):
+            raise ValueError(
+                f"person holds ids that are {kind}, and the stream began with {self._kind}: the same "
+                "person would count twice; convert them to one type"
+            )
+        out = np.empty((len(lengths), 2), np.uint64)
+        _digests(messages, lengths, self._key, out)
+        return Digests(kind, out)
+
+    def _new(self, digests: Digests) -> int:
+        unknown = np.empty(len(digests), np.bool_)
+        _unknown(digests.values, self._keys, self._entries, unknown)
+        return len(np.unique(digests.values[unknown], axis=0))
+
+    def check_room(self, digests: Digests, step: int) -> None:
+        """Refuse more persons than were declared, before anything is learnt from their records."""
+        most = self.max_persons
+        if most is None or self._used + len(digests) <= most:
+            return
+        new = self._new(digests)
+        if self._used + new > most:
+            self._rebuild(step)
+            new = self._new(digests)
+        if self._used + new > most:
+            raise ValueError(
+                f"person brings {new} new persons to {self._used} that are known, more than "
+                f"max_persons={most}; declare more. Nothing was learnt from these records"
+            )
+
+    def admit(self, digests: Digests, step: int) -> NDArray[np.bool_]:
+        """Which of the records from this step on count; each is noted before it is used."""
+        self.check_room(digests, step)
+        if len(digests):
+            self._kind = digests.kind
+        rule = self.participation
+        out = np.zeros(len(digests), np.bool_)
+        done = 0
+        while done < len(digests):
+            room = int(_FULL * len(self._entries)) - self._used
+            taken, added = _admit(
+                digests.values[done:], step + done, self._keys, self._entries, room,
+                rule.max_records or 0, rule.min_gap,
+                max(self.window, rule.min_gap) if self.window else 0, out[done:],
+            )  # fmt: skip
+            self._used += added
+            done += taken
+            if done < len(digests):
+                self._rebuild(step + done)
+        return out
+
+    def _rebuild(self, step: int) -> None:
+        """Forget those whose records no longer matter, and make room for as many again."""
+        there = self._entries != 0
+        if self._forgets_after is not None:
+            last = (self._entries >> np.uint64(_COUNT)).astype(np.int64)
+            there &= step - last < self._forgets_after
+        keys, entries = self._keys[there], self._entries[there]
+        size = _SMALLEST
+        while size * _FULL < 1.25 * len(entries):
+            size *= 2
+        self._begin(size)
+        _insert(keys, entries, self._keys, self._entries)
+        self._used = len(entries)
+
+    def state(self) -> dict[str, Any]:
+        """All that is known, as secret as the data; the order of entries says nothing about arrivals."""
+        there = self._entries != 0
+        return {
+            "max_records": self.participation.max_records,
+            "min_gap": self.participation.min_gap,
+            "window": self.window,
+            "max_persons": self.max_persons,
+            "kind": self._kind,
+            "key": self._key.copy(),
+            "digests": self._keys[there],
+            "entries": self._entries[there],
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Persons:
+        """The table that :meth:`state` described."""
+        rule = Participation(state["max_records"], state["min_gap"])
+        table = cls(rule, state["window"], state["max_persons"])
+        table._key, table._kind = np.array(state["key"], np.uint8), state["kind"]
+        size = _SMALLEST
+        while size * _FULL < len(state["entries"]) + 1:
+            size *= 2
+        table._begin(size)
+        digests = np.array(state["digests"], np.uint64).reshape(-1, 2)
+        _insert(digests, np.array(state["entries"], np.uint64), table._keys, table._entries)
+        table._used = len(digests)
+        return table
+
+
+_KINDS = {int: "whole numbers", str: "text", bytes: "bytes"}
+
+
+def read(person: Any, name: str = "person") -> tuple[str, NDArray[np.uint8], NDArray[np.int64]]:
+    """Ids as rows of bytes with their lengths, and what kind they are of.
+
+    Whole numbers of any width are the same id; text and bytes end where their last zero byte does not.
+    """
+    values = _plain(person, name)
+    if values.ndim != 1:
+        raise ValueError(f"{name} must be a vector of ids, got shape {values.shape}")
+    if values.dtype.kind in "iu":
+        rows = np.zeros((len(values), 10), np.uint8)
+        rows[:, 0] = ord("i")
+        rows[:, 1:9] = (
+            np.ascontiguousarray(values).astype(np.uint64).view(np.uint8).reshape(-1, 8)
+            if values.dtype.kind == "u"
+            else np.ascontiguousarray(values, np.int64).view(np.uint8).reshape(-1, 8)
+        )
+        rows[:, 9] = values < 0
+        return _KINDS[int], rows, np.full(len(rows), 10, np.int64)
+    width = values.dtype.itemsize
+    rows = np.zeros((len(values), 1 + width), np.uint8)
+    rows[:, 0] = ord("s") if values.dtype.kind == "U" else ord("b")
+    if width:
+        native = np.ascontiguousarray(values.astype(values.dtype.newbyteorder("<")))
+        rows[:, 1:] = native.view(np.uint8).reshape(-1, width)
+    lengths = (rows.shape[1] - np.argmax(rows[:, ::-1] != 0, axis=1)).astype(np.int64)
+    if (lengths == 1).any():
+        raise _missing(name, int(np.argmax(lengths == 1)), "")
+    if values.dtype.kind == "U":
+        lengths = 1 + -(-(lengths - 1) // 4) * 4
+    return _KINDS[str if values.dtype.kind == "U" else bytes], rows, lengths
+
+
+def _plain(person: Any, name: str) -> NDArray[Any]:
+    """Ids as an array of whole numbers, text or bytes."""
+    if person is None:
+        raise ValueError(
+            f"{name} must hold an id for each record, got None: the promise is about persons; give "
+            "person=ids, or build the learner without max_records and min_gap"
+        )
+    values = person if isinstance(person, np.ndarray) else getattr(person, "to_numpy", None)
+    if callable(values):
+        values = values()
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iuUS":
+        return values
+    if isinstance(values, np.ndarray) and values.dtype != object:
+        where = np.flatnonzero(values != values)
+        if where.size:
+            raise _missing(name, int(where[0]), values.ravel()[where[0]])
+        raise TypeError(
+            f"{name} must hold whole numbers, text or bytes, got an array of {values.dtype}; two "
+            "numbers that differ by rounding would be two persons: convert the ids"
+        )
+    items = list(person if values is None else values.tolist() if values.ndim == 1 else values)
+    kinds = {type(item) for item in items}
+    known = {next((k for k in _KINDS if issubclass(kind, k)), None) for kind in kinds}
+    known |= {int for kind in kinds if issubclass(kind, np.integer)}
+    known -= {None} if all(issubclass(k, int | str | bytes | np.integer) for k in kinds) else set()
+    if bool in kinds or None in known or len(known) > 1:
+        for at, item in enumerate(items):
+            if item is None or item is getattr(_pandas(), "NA", _NOTHING) or _is_nan(item):
+                raise _missing(name, at, item)
+        names = sorted(kind.__name__ for kind in kinds)
+        raise TypeError(
+            f"{name} must hold ids of one type, all whole numbers, all text or all bytes, got "
+            f"{' and '.join(names)}"
+        )
+    if not items:
+        return np.empty(0, np.int64)
+    if known == {int}:
+        low, high = min(items), max(items)
+        if low < -(2**63) or high >= 2**64 or (low < 0 and high >= 2**63):
+            raise ValueError(
+                f"{name} holds whole numbers from {low} to {high}, which no 64-bit type holds; give "
+                "them as text"
+            )
+        return np.array(items, np.uint64 if high >= 2**63 else np.int64)
+    return np.array(items)
+
+
+_NOTHING = object()
+
+
+def _pandas() -> Any:
+    import sys
+
+    return sys.modules.get("pandas")
+
+
+def _is_nan(item: Any) -> bool:
+    return isinstance(item, float | np.floating) and item != item
+
+
+def _missing(name: str, at: int, item: Any) -> ValueError:
+    return ValueError(
+        f"{name}[{at}] is missing ({item!r}): a record without a person is protected by nothing; leave "
+        "such records out, or give each an id of its own. Nothing was learnt from these records"
+    )

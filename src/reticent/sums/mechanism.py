@@ -1,0 +1,312 @@
+"""What is decided about a running total before the first record: its description.
+
+A :class:`Mechanism` is frozen, hashable data: which noise, for how long, at which sensitivity. It says what the total
+will guarantee and how noisy it will be, and does nothing: no key is made, no ledger charged, no noise drawn.
+:class:`reticent.sums.RunningTotal` runs one.
+
+The noise never depends on the data, so a mechanism is one class here: how large the noise is, how a stretch of it is
+mixed from fresh draws, what that costs, and how far it spreads. See docs/algorithms/running-totals.md.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import KW_ONLY, asdict, dataclass, fields, replace
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent import _checks
+from reticent._checks import FloatArray
+from reticent.noise import lattice
+from reticent.privacy import Budget, Guarantee
+from reticent.privacy.budget import OLDEST
+from reticent.privacy.participation import ONE_RECORD, Participation
+from reticent.sums.process import Process
+
+NOISES = ("gaussian", "laplace", "gamma")
+PRECISIONS = ("lattice", "float")
+
+_BLOCK = 65536  # numbers of noise drawn at a time: some 512 kB, which stays in a core's second-level cache
+_EXACT = 2.0**60  # a total kept in whole steps stays below this
+_CARRIED = 2.0**50  # and one whose high part is carried away between blocks below this
+_FIRST_EPOCH = 256
+
+
+@dataclass(frozen=True)
+class Mechanism(ABC):
+    """The description of a private running total; see the subclasses for what each is good for.
+
+    Parameters
+    ----------
+    dim : int
+        Length of a contribution.
+    horizon : int or None
+        Upper bound on the number of contributions. ``None``: none that matters (2^40 steps), or none at all where
+        promises end or fade.
+    budget : Budget
+        What may be spent on the whole stream.
+    norm : float
+        Longer contributions are scaled down to this Euclidean norm.
+    noise : {"gaussian", "laplace", "gamma"}
+        Distribution of the fresh draws.
+    noise_precision : {"lattice", "float"}
+        ``"float"`` is the fast path for simulations; its low-order bits leak, and the guarantee says so.
+    sensitivity : float, optional
+        How far one record moves the total, in the Euclidean norm, where this is not ``budget.sensitivity(norm)``: a
+        record that is known to move it by less, or one that comes several times. Whoever gives it has proved it.
+    records : int, optional
+        Upper bound on the number of records in the exact total, where a contribution is the sum of several.
+    participation : Participation
+        How many records are protected together, and how far apart they are; by default one.
+
+    Examples
+    --------
+    >>> import reticent
+    >>> tree = reticent.sums.TreeMechanism(3, 1000, budget=reticent.Budget(1.0, 1e-6))
+    >>> print(f"{tree.error(1000):.1f} {tree.guarantee.epsilon(1e-6):.3f}")
+    21.6 1.000
+    >>> tree == tree.with_(dim=3), tree.with_(dim=4).dim
+    (True, 4)
+    >>> reticent.sums.RunningTotal(tree, seed=0).add([1.0, 0.0, 0.0]).shape
+    (3,)
+    """
+
+    dim: int
+    horizon: int | None = None
+    _: KW_ONLY
+    budget: Budget
+    norm: float = 1.0
+    noise: str = "gaussian"
+    noise_precision: str = "lattice"
+    sensitivity: float | None = None
+    records: int | None = None
+    participation: Participation = ONE_RECORD
+
+    noises: ClassVar[tuple[str, ...]] = NOISES
+    forgets: ClassVar[bool] = False
+    """Whether the mechanism can make use of a window."""
+    fades: ClassVar[bool] = False
+    """Whether it can make use of a promise that fades."""
+    expires: ClassVar[bool] = False
+    """Whether nothing at all is promised after the window."""
+    counts_persons: ClassVar[bool] = False
+    """Whether it knows what several records of one person cost together."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.budget, Budget):
+            raise TypeError(f"budget must be a reticent.Budget, got {self.budget!r}")
+        positive = {"low": 0.0, "open_low": True}
+        # a norm far from where a square, or a lattice step, is beyond what a double can hold
+        self._keep(
+            dim=_checks.integer(self.dim, "dim", low=1),
+            horizon=_optional(_checks.integer, self.horizon, "horizon", low=1),
+            norm=_checks.number(self.norm, "norm", low=1e-100, high=1e100),
+            noise=_checks.choice(self.noise, "noise", self.noises),
+            noise_precision=_checks.choice(self.noise_precision, "noise_precision", PRECISIONS),
+            sensitivity=_optional(_checks.number, self.sensitivity, "sensitivity", **positive),
+            records=_optional(_checks.integer, self.records, "records", low=1),
+        )
+        self._check_budget()
+
+    def _keep(self, **checked: Any) -> None:
+        """Set fields to what became of them when they were checked."""
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    def _check_budget(self) -> None:
+        if self.noise == "gaussian" and self.budget.delta == 0:
+            raise ValueError(
+                f"{self.kind} with gaussian noise needs delta > 0, got delta=0; "
+                "choose a delta well below one over the number of people, or noise='gamma' with a tree"
+            )
+        if self.budget.window is not None and not self.forgets:
+            raise ValueError(
+                f"{self.kind} protects every record for ever and cannot use window={self.budget.window}; "
+                "use WindowTree or Correlated, or a budget without a window"
+            )
+        if self.budget.fade is not None and not self.fades:
+            raise ValueError(
+                f"{self.kind} has no promise that fades and cannot use fade={self.budget.fade}; "
+                "use Correlated, or a budget with a window or without"
+            )
+        if self.participation != ONE_RECORD and not self.counts_persons:
+            raise ValueError(
+                f"{self.kind} counts one record of a person, got {self.participation}; leave "
+                "participation out"
+            )
+
+    # What a mechanism provides ---------------------------------------------------------------------
+    #
+    # ``steps`` is the length of a stretch of noise: the horizon, an epoch, or None for an endless one.
+
+    @abstractmethod
+    def _scale(self, steps: int | None) -> float:
+        """Scale of one fresh draw."""
+
+    @abstractmethod
+    def _promise(self) -> Guarantee:
+        """What is guaranteed about every record, whatever the data."""
+
+    @abstractmethod
+    def variance(self, t: int, steps: int | None) -> float:
+        """Variance of one coordinate of the noise at step t of a stretch."""
+
+    @abstractmethod
+    def draws(self, steps: int | None, t: int, rows: int) -> int:
+        """How many fresh vectors the steps t+1, ..., t+rows need."""
+
+    def relative_scales(self, steps: int | None, t: int, rows: int) -> FloatArray | None:
+        """Scale of each of these draws relative to ``scale``, where they differ."""
+        return None
+
+    @abstractmethod
+    def memory(self, steps: int | None) -> dict[str, NDArray[Any]]:
+        """All that a stretch remembers of its draws, as it begins."""
+
+    @abstractmethod
+    def mix(
+        self, steps: int | None, memory: dict[str, NDArray[Any]], fresh: NDArray[Any], t: int, rows: int
+    ) -> NDArray[Any]:  # fmt: skip
+        """The noise of the totals t+1, ..., t+rows, from the fresh draws; may reuse their memory."""
+
+    def forget(self, steps: int | None, memory: dict[str, NDArray[Any]], t: int) -> None:
+        """Blank what no total after the t-th needs, in a copy of the memory as it was then; here nothing."""
+        return
+
+    # What everyone may ask -------------------------------------------------------------------------
+
+    @property
+    def kind(self) -> str:
+        """Its name in messages and saved states."""
+        return type(self).__name__.removesuffix("Mechanism")
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """What is guaranteed about every record, for all outputs together."""
+        return self._promise()
+
+    def error(self, t: int) -> float:
+        """Standard deviation of one coordinate of the noise in the t-th total (t = 1, 2, ...), exactly."""
+        t = _checks.integer(t, "t", low=1, high=self.horizon)
+        if not self.has_epochs:
+            return math.sqrt(self.variance(t, self.horizon))
+        variance = 0.0
+        for start, steps in epochs():
+            if t <= start + steps:
+                return math.sqrt(variance + self.variance(t - start, steps))
+            variance += self.variance(steps, steps)
+        raise AssertionError("the epochs are endless")
+
+    def scale(self, steps: int | None = None) -> float:
+        """Scale of one fresh draw: of the whole stream, or of an epoch of so many steps."""
+        steps = self.stretch if steps is None else steps
+        if steps not in self._scales:
+            self._scales[steps] = self._scale(steps)
+        return self._scales[steps]
+
+    @cached_property
+    def _scales(self) -> dict[int | None, float]:
+        """Scales that have been computed."""
+        return {}
+
+    @cached_property
+    def record_sensitivity(self) -> float:
+        """How far one record moves the total, in the Euclidean norm."""
+        return self.budget.sensitivity(self.norm) if self.sensitivity is None else self.sensitivity
+
+    @property
+    def noise_sensitivity(self) -> float:
+        """How far one record moves the total, in the norm of the noise: the 1-norm for Laplace noise."""
+        moved = self.record_sensitivity
+        return moved * math.sqrt(self.dim) if self.noise == "laplace" else moved
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether one stretch of noise goes on for ever."""
+        return self.horizon is None and self.forgets and self.budget.window is not None
+
+    @property
+    def has_epochs(self) -> bool:
+        """Whether the stream is cut into epochs of doubling length, each with noise of its own."""
+        return self.horizon is None and not self.is_endless
+
+    @property
+    def stretch(self) -> int | None:
+        """Length of the first stretch of noise."""
+        return _FIRST_EPOCH if self.has_epochs else self.horizon
+
+    @property
+    def last_step(self) -> float:
+        """How many contributions there may be."""
+        if self.horizon is not None:
+            return self.horizon
+        return OLDEST if self.is_endless and self.budget.scope.last is None else math.inf
+
+    @property
+    def on_lattice(self) -> bool:
+        return self.noise_precision == "lattice"
+
+    @property
+    def block_rows(self) -> int:
+        """Steps in a block of noise."""
+        return max(1, _BLOCK // self.dim)
+
+    def lattice_step(self, scale: float, steps: int | None) -> float:
+        """A power of two: fine against the noise, coarse enough that the total stays exact (1.0 in floating point)."""
+        if not self.on_lattice:
+            return 1.0
+        per_scale = lattice.GAMMA_STEPS if self.noise == "gamma" else lattice.STEPS
+        # how many records may be in the exact total at once
+        most = max(self.block_rows if steps is None else steps, self.records or 0)
+        exact = _CARRIED if self.is_endless else _EXACT
+        fine = lattice.step(scale, per_scale)
+        return max(fine, 2.0 ** math.ceil(math.log2(self.norm * most / exact)))
+
+    def zeros(self, *shape: int) -> NDArray[Any]:
+        """An array for noise or contributions: whole lattice steps, or floating point."""
+        return np.zeros(shape, np.int64 if self.on_lattice else np.float64)
+
+    def process(self, steps: int | None = None) -> Process:
+        """A fresh stretch of noise: the first of the stream, or an epoch of so many steps."""
+        steps = self.stretch if steps is None else steps
+        scale = self.scale(steps)
+        return Process(self, steps, scale, self.lattice_step(scale, steps), self.memory(steps))
+
+    def with_(self, **changes: Any) -> Self:
+        """The same description with some fields changed."""
+        return replace(self, **changes)
+
+    # Plain data ------------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields as plain data, for a saved state."""
+        kept = {field.name: getattr(self, field.name) for field in fields(self)}
+        return kept | {"budget": asdict(self.budget), "participation": asdict(self.participation)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """What :meth:`to_dict` described."""
+        return cls(
+            **dict(data)
+            | {
+                "budget": Budget(**data["budget"]),
+                "participation": Participation(**data["participation"]),
+            }
+        )
+
+
+def _optional(check: Any, value: Any, name: str, **limits: Any) -> Any:
+    return None if value is None else check(value, name, **limits)
+
+
+def epochs() -> Iterator[tuple[int, int]]:
+    """Start and length of the epochs of a stream without a horizon."""
+    start, steps = 0, _FIRST_EPOCH
+    while True:
+        yield start, steps
+        start, steps = start + steps, 2 * steps

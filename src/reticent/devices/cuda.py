@@ -1,7 +1,8 @@
 """Passes over records on an NVIDIA device: one kernel that reads every row once, compiled by CuPy for what is asked.
 
 Records of CuPy, PyTorch or any other library enter without a copy by ``__cuda_array_interface__``. Where CuPy is not
-installed, or rows are wider than a warp's registers, `reticent.devices.plain` does the same with plain array operations.
+installed, or rows are wider than a warp's registers, `reticent.devices.plain` does the same with plain
+array operations.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ WIDEST = 1024
 UNITS = 1024.0
 """Of 2^-53 and of the sum of absolute values: a bound on the rounding of each coordinate of a sum.
 
-256 rows in a register and their products, 5 rounds between groups, 4 warps, blocks 256 at a time on the device (twice for
-more than 6.7e7 of them) and at most 256 in pairs on the host; and room to spare.
+256 rows in a register and their products, 5 rounds between groups, 4 warps, blocks 256 at a time on the device (twice
+for more than 6.7e7 records) and at most 256 in pairs on the host; and room to spare.
 """
 _PER_REGISTER, _WARPS, _FOLD = 256, 4, 256
 _SOURCE = Path(__file__).with_name("pass.cu")
@@ -118,7 +119,14 @@ def _module(layout: Layout, columns: int, kind: int, types: tuple[str, ...], wei
 
 
 def slope_sums(
-    X: Any, labels: Any, weights: Any, x: FloatArray, form: Form, kind: int, params: FloatArray, bound: float
+    X: Any,
+    labels: Any,
+    weights: Any,
+    x: FloatArray,
+    form: Form,
+    kind: int,
+    params: FloatArray,
+    bound: float,
 ) -> FloatArray:
     """Sums of the rows by their slopes at x, for at most 256 parts of the records.
 

@@ -6,18 +6,19 @@ block is turned into double precision, cut and multiplied where the array lies; 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 from reticent.losses import kernels
 from reticent.solve.blocks import Form
 
-ROWS = 2**14
-"""Rows in a block."""
-UNITS = float(ROWS + 320)
-"""Of 2^-53: a bound on the rounding of a sum, in whatever order a library adds the rows of a block.
+ROWS = 2**10
+"""Rows that a library adds at a time, in whatever order."""
+PARTS = 64
+"""Of these sums, so many are added next, likewise; what is left is added in pairs on the host."""
+UNITS = float(ROWS + PARTS + 192)
+"""Of 2^-53: a bound on the rounding of a sum, products included, with room to spare.
 
-Blocks' sums are added in pairs on the host. Products are included, and there is room to spare.
+It is part of what a record can move, and of how well a minimiser can be certified: smaller is better.
 """
 LARGEST = 1.7976931348623157e308
 
@@ -115,14 +116,3 @@ def rows_in_form(xp: Any, rows: Any, form: Form) -> tuple[Any, Any, Any]:
     factor = xp.where(beyond, form.length / xp.where(beyond, size, ones), ones / form.unit)
     cut = xp.where(finite[:, None], wide * factor[:, None], xp.zeros_like(wide))
     return cut, beyond, finite
-
-
-Work = Callable[[Any, Any, Any, Any], Any]
-"""A function of rows in their form (without the constant), labels, weights and of what marks finite rows."""
-
-
-def blocks(xp: Any, rows: Any, form: Form) -> Iterator[tuple[slice, Any, Any, Any]]:
-    """Where each block lies, its rows in their form, and which were cut and which finite."""
-    for start in range(0, int(rows.shape[0]), ROWS):
-        here = slice(start, min(int(rows.shape[0]), start + ROWS))
-        yield (here, *rows_in_form(xp, rows[here, :], form))

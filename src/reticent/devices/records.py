@@ -10,31 +10,142 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import array_api_compat
 import numpy as np
 
 from reticent._checks import FloatArray
 from reticent.devices import cuda, plain
-from reticent.erm import _passes, _sums
-from reticent.solve.blocks import AS_IT_IS, AsGiven, Form, IsClass, Meaning, Pass, Within
+from reticent.erm import _passes
+from reticent.erm._passes import surveyed
+from reticent.solve.blocks import (
+    AS_IT_IS,
+    AsGiven,
+    Form,
+    IsClass,
+    LabelCheck,
+    Meaning,
+    Pass,
+    Within,
+    ends,
+    rows_per_block,
+)
 
 _NUMBERS = 2**26
 """Numbers in double precision that a pass works on at a time: half a gigabyte."""
 
 
 def is_device_array(X: Any) -> bool:
-    """Whether X is an array that is not NumPy's, of a library that follows the array API.
+    """Whether X is an array of a library that follows the array API, and not NumPy's own.
 
     Examples
     --------
     >>> is_device_array(np.ones(3)), is_device_array([1.0])
     (False, False)
     """
-    return array_api_compat.is_array_api_obj(X) and not array_api_compat.is_numpy_array(X) and (
-        not array_api_compat.is_dask_array(X) and not array_api_compat.is_pydata_sparse_array(X)
+    others = (
+        array_api_compat.is_numpy_array,
+        array_api_compat.is_dask_array,
+        array_api_compat.is_pydata_sparse_array,
     )
+    return array_api_compat.is_array_api_obj(X) and not any(is_other(X) for is_other in others)
+
+
+def on_device(X: Any, y: Any = None) -> tuple[DeviceRows, DeviceLabels | None]:
+    """Arrays of a device as a table.
+
+    Parameters
+    ----------
+    X : array
+        One row for each record, of a library that follows the array API.
+    y : array, optional
+        One label for each record, of the same library on the same device, or in the host's memory.
+    """
+    xp = array_api_compat.array_namespace(X)
+    if X.ndim != 2 or int(X.shape[0]) == 0 or int(X.shape[1]) == 0:
+        raise ValueError(
+            f"X must have one row for each record and at least one column, got shape {tuple(X.shape)}"
+        )
+    if not xp.isdtype(X.dtype, ("real floating", "integral", "bool")):
+        raise TypeError(f"X must hold real numbers, got dtype {X.dtype}; convert it to float32")
+    if X.dtype not in (xp.float32, xp.float64):
+        X = xp.astype(X, xp.float64 if xp.isdtype(X.dtype, "integral") else xp.float32)
+    if y is None:
+        return DeviceRows(X), None
+    if not is_device_array(y):
+        host = np.asarray(y)
+        if host.dtype.kind not in "iufb":
+            raise TypeError(
+                f"labels on a device must be numbers, got {host.dtype}; encode them, and name the numbers in classes="
+            )
+        y = like(X, host)
+    if tuple(y.shape) != (int(X.shape[0]),):
+        raise ValueError(
+            f"y must have one label for each of the {int(X.shape[0])} rows, got shape {tuple(y.shape)}"
+        )
+    places = array_api_compat.device(X), array_api_compat.device(y)
+    if type(y) is not type(X) or places[0] != places[1]:
+        raise ValueError(
+            f"X lies on {places[0]} ({type(X).__module__}) and y on {places[1]} ({type(y).__module__}); "
+            "move one of them"
+        )
+    return DeviceRows(X), DeviceLabels(y)
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceLabels:
+    """Labels on a device.
+
+    Parameters
+    ----------
+    array : array
+        One label for each record.
+    """
+
+    array: Any
+
+    def distinct(self) -> Any:
+        """All values there are, sorted, on the host."""
+        xp = array_api_compat.array_namespace(self.array)
+        return np.unique(to_host(xp.unique_values(self.array)))
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceRows:
+    """Features on a device.
+
+    Parameters
+    ----------
+    array : array
+        One row for each record.
+    """
+
+    array: Any
+    names: ClassVar[None] = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return int(self.array.shape[0]), int(self.array.shape[1])
+
+    def blocks(self) -> Iterator[Any]:
+        """The rows on the host, some at a time."""
+        rows = rows_per_block(self.shape[1])
+        for start, stop in ends(self.shape[0], rows):
+            yield to_host(self.array[start:stop, :])
+
+    def records(self, labels: Any, form: Form, check: LabelCheck) -> OnDevice:
+        """Records for a solver: one pass reads and checks all of them."""
+        if not isinstance(labels, DeviceLabels):
+            raise TypeError("y must be given along with X")
+        beyond = 0.0
+        if check.by_value:
+            check(labels.distinct(), 0)
+        else:
+            for start, stop in ends(self.shape[0], 2**22):
+                beyond += check(to_host(labels.array[start:stop]), start)
+        table = OnDevice(self.array, labels.array, None, form, beyond=beyond)
+        return replace(table, clipped=surveyed(table))
 
 
 def to_host(array: Any) -> Any:
@@ -55,7 +166,8 @@ def like(array: Any, numbers: Any) -> Any:
 def signs(labels: Any, name: Any) -> Any:
     """1 where a label is this class, else -1, as small integers in memory of our own."""
     xp = array_api_compat.array_namespace(labels)
-    return xp.astype(labels == name, xp.int8) * 2 - 1
+    value = name.item() if isinstance(name, np.generic) else name
+    return xp.astype(labels == value, xp.int8) * 2 - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +186,10 @@ class OnDevice:
         How a row becomes the features of a loss.
     labels_are : AsGiven, IsClass or Within
         What the labels stand for.
+    clipped : int, optional
+        How many rows are longer than their form allows, if somebody has looked.
+    beyond : float
+        How many labels are beyond their bounds.
     """
 
     rows: Any
@@ -81,6 +197,8 @@ class OnDevice:
     weights: Any = None
     form: Form = AS_IT_IS
     labels_are: Meaning = AsGiven()  # noqa: RUF009 (frozen)
+    clipped: int | None = None
+    beyond: float = 0.0  # what the check of the labels added up to
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -98,7 +216,9 @@ class OnDevice:
     @property
     def units(self) -> float:
         """Of 2^-53: how far rounding may take a sum from the exact one, relative to the sum of norms."""
-        return plain.UNITS  # no less than the kernel's: which of the two runs must not change the noise
+        return (
+            plain.UNITS
+        )  # no less than the kernel's: which of the two runs must not change the noise
 
     @cached_property
     def _labels(self) -> Any:
@@ -121,8 +241,8 @@ class OnDevice:
         return like(self.rows, self.weights)
 
     def map(self, work: Pass) -> Iterator[FloatArray]:
-        """The results of a pass, for parts of the records; each part is a sum over at most 2^14 rows."""
-        run = _RUNS.get(type(work)) or _RUNS.get(work)  # type: ignore[call-overload]
+        """The results of a pass, for parts of the records; each part is the sum over some of them."""
+        run = _RUNS.get(type(work))
         if run is None:
             raise TypeError(f"{work!r} has no device code; move the records to the host")
         return iter(run(self, work))
@@ -173,18 +293,23 @@ def _clipped_slopes(table: OnDevice, loss: _passes.Scalar, z: Any, y: Any, w: An
 
 
 def _by_parts(xp: Any, left: Any, right: Any) -> Iterator[FloatArray]:
-    """left' right of every 2^14 rows: two matrices, or a vector and a matrix."""
-    whole = int(left.shape[0]) // plain.ROWS * plain.ROWS
+    """Parts of left' right: two matrices, or a vector and a matrix. See `plain.UNITS` for how they are added."""
     flat = left.ndim == 1
     left = left[:, None] if flat else left
-    if whole:
-        a = xp.reshape(left[:whole, :], (-1, plain.ROWS, int(left.shape[1])))
-        b = xp.reshape(right[:whole, :], (-1, plain.ROWS, int(right.shape[1])))
-        for part in to_host(xp.matmul(xp.matrix_transpose(a), b)):
+    wide, dim = int(left.shape[1]), int(right.shape[1])
+    count, start = int(left.shape[0]), 0
+    for size in (plain.ROWS * plain.PARTS, plain.ROWS, 1):
+        stop = start + (count - start) // size * size if size > 1 else count
+        if stop == start:
+            continue
+        many, rows = ((stop - start) // size, plain.ROWS) if size > 1 else (1, stop - start)
+        shape = (many * max(1, size // plain.ROWS), rows)
+        a = xp.reshape(left[start:stop, :], (*shape, wide))
+        b = xp.reshape(right[start:stop, :], (*shape, dim))
+        parts = xp.reshape(xp.matmul(xp.matrix_transpose(a), b), (many, -1, wide, dim))
+        for part in to_host(xp.sum(parts, axis=1)):
             yield part[0] if flat else part
-    if whole < int(left.shape[0]):
-        part = to_host(xp.matmul(xp.matrix_transpose(left[whole:, :]), right[whole:, :]))
-        yield part[0] if flat else part
+        start = stop
 
 
 def _slope_sum(table: OnDevice, work: _passes.SlopeSum) -> Iterator[FloatArray]:
@@ -250,7 +375,8 @@ def _survey(table: OnDevice, work: _passes.Survey) -> Iterator[FloatArray]:
 def _products(table: OnDevice, work: Pass) -> Iterator[FloatArray]:
     xp = table._xp
     for rows, y, _, _, _ in table.chunks(_NUMBERS // 4):
-        yield from _by_parts(xp, rows, xp.concat([rows, y[:, None]], axis=1))
+        for part in _by_parts(xp, rows, xp.concat([rows, y[:, None]], axis=1)):
+            yield np.concatenate([part[:, :-1].ravel(), part[:, -1]])
 
 
 _RUNS: dict[Any, Callable[[OnDevice, Any], Iterator[FloatArray]]] = {
@@ -260,6 +386,6 @@ _RUNS: dict[Any, Callable[[OnDevice, Any], Iterator[FloatArray]]] = {
     _passes.Curvature: _curvature,
     _passes.CurvatureTimes: _curvature_times,
     _passes.Survey: _survey,
-    _sums.products: _products,
+    _passes.Products: _products,
 }
 """The device's own way of every pass."""

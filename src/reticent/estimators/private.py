@@ -33,7 +33,7 @@ from reticent.losses import ClipCounts
 from reticent.losses.records import row_norms
 from reticent.noise import Source
 from reticent.privacy import Budget, Guarantee, Release, charge, uncharged, with_remarks
-from reticent.solve.blocks import Form, InMemory, Lazy
+from reticent.solve.blocks import Form, InMemory, LabelCheck, Lazy
 
 NOISE_PRECISIONS = ("lattice", "float")
 DIAGNOSTICS = ("clipped_",)
@@ -156,12 +156,12 @@ class PrivateEstimator(Face):
             self.feature_names_in_ = np.array(X.names, dtype=object)
         self._set_units(None, None, None, Source(0))
         t = self._constant(X.shape[1])
-        rows = X.records(y, Form(self._units.norm, 1.0, t), self._look_at)
+        rows = X.records(y, Form(self._units.norm, 1.0, t), self._check_of_labels())
         assert rows.clipped is not None
         return Table(rows, self._row_norm(t), t, None, 1.0, rows.clipped)
 
-    def _look_at(self, y: Any, start: int) -> float:
-        """Refuse labels that cannot be used, from number ``start`` on; how many are beyond their bounds."""
+    def _check_of_labels(self) -> LabelCheck:
+        """What labels must be, as something that can be sent to where they lie."""
         raise NotImplementedError
 
     def _constant(self, columns: int) -> float:

@@ -25,7 +25,7 @@ from reticent.erm._groups import Groups
 from reticent.estimators import parameters
 from reticent.estimators.bounds import SHARE, counted
 from reticent.estimators.class_counts import ClassCounts
-from reticent.estimators.face import LEAK, ROOM, Classes, FloatArray, shares
+from reticent.estimators.face import LEAK, ROOM, Classes, FloatArray, KnownClasses, lazily, shares
 from reticent.estimators.private import PrivateEstimator, Table, class_factors
 from reticent.losses import CappedLogistic, ClipCounts, Logistic, SmoothHinge
 from reticent.privacy import Budget, Guarantee, PrivacyLeakWarning, remarked, with_remarks
@@ -63,6 +63,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         """
         with self._all_or_nothing():
             declared = parameters.CHECKS["classes"](self.classes, "classes")  # type: ignore[attr-defined]
+            X, y = lazily(X, y)
             lazy = isinstance(X, Lazy)
             if not lazy:
                 X, y = self._checked(X, y, reset=True)
@@ -148,9 +149,8 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         loss = self._loss(table.norm, plain=True)
         return _OTHERS[asked](loss, None, rows, IsClass(names[1]), **common)
 
-    def _look_at(self, y: Any, start: int) -> float:
-        self._places(y, start)
-        return 0.0
+    def _check_of_labels(self) -> KnownClasses:
+        return KnownClasses(self.classes_)
 
 
 def _labelled(rows: Any, numbers: Any, norm: float) -> InMemory:

@@ -25,7 +25,7 @@ from reticent import _checks, erm
 from reticent.erm._groups import Groups
 from reticent.estimators import parameters
 from reticent.estimators.bounds import SHARE, Search, counted
-from reticent.estimators.face import Bounded, FloatArray
+from reticent.estimators.face import Bounded, FiniteLabels, FloatArray, lazily
 from reticent.estimators.private import NothingFound, PrivateEstimator, Table
 from reticent.estimators.units import clip_entries
 from reticent.losses import ClipCounts, Huber, Squared
@@ -60,6 +60,7 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
             are then protected together, and the number of persons is public.
         """
         with self._all_or_nothing():
+            X, y = lazily(X, y)
             if isinstance(X, Lazy):
                 return self._fit_lazy(X, y, sample_weight, groups)
             X, y = self._features(X, y, reset=True, numeric=True)
@@ -112,14 +113,8 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
         self._set_line(coefficients[0], intercepts[0])
         self.clipped_ = ClipCounts(table.scaled, beyond, table.count)
 
-    def _look_at(self, y: Any, start: int) -> float:
-        if y.dtype.kind not in "iufb" or not np.isfinite(y).all():
-            raise ValueError(
-                f"the labels must be finite numbers, and not all of the {len(y)} from number {start} on are; "
-                "nothing was learnt"
-            )
-        low, high = self._bounds
-        return float(np.count_nonzero(y < low) + np.count_nonzero(y > high))
+    def _check_of_labels(self) -> FiniteLabels:
+        return FiniteLabels(*self._bounds)
 
     def _solve(self, table: Table, labels: Any, common: dict[str, Any]) -> erm.Fit:
         raise NotImplementedError

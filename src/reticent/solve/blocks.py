@@ -217,6 +217,18 @@ class Records(Protocol):
         """All rows in their form, in memory; refused where they do not lie in memory."""
 
 
+class LabelCheck(Protocol):
+    """Looks at labels where they lie: ``check(labels, number of the first)``; it can be pickled.
+
+    It raises for labels that cannot be used; what it returns is added up.
+    """
+
+    by_value: ClassVar[bool]
+    """Whether it is enough to look at each value once."""
+
+    def __call__(self, y: Any, start: int) -> float: ...
+
+
 @runtime_checkable
 class Lazy(Protocol):
     """The features of a table that an estimator can fit though they do not lie in memory.
@@ -238,11 +250,10 @@ class Lazy(Protocol):
     def blocks(self) -> Iterator[Any]:
         """The rows, some at a time."""
 
-    def records(self, labels: Any, form: Form, check: Callable[[Any, int], float]) -> Records:
+    def records(self, labels: Any, form: Form, check: LabelCheck) -> Records:
         """Records for a solver: one pass reads and checks all of them.
 
-        ``check(labels, start)`` is given the labels of each block and the number of the first; it raises for
-        labels that cannot be used, and what it returns is added up in an attribute ``beyond``.
+        What the checks return is added up in an attribute ``beyond``.
         """
 
 

@@ -11,12 +11,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from reticent._checks import FloatArray
-from reticent.solve.blocks import AS_IT_IS, AsGiven, Form, InMemory, Meaning, Pass
+from reticent.erm._passes import Survey
+from reticent.solve.blocks import (
+    UNITS,
+    AsGiven,
+    Block,
+    Form,
+    InMemory,
+    LabelCheck,
+    Meaning,
+    Pass,
+)
 
 MODULE = "dask"
 
@@ -33,89 +44,145 @@ def is_dask(X: Any) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class OnCluster:
-    """Records in the chunks of Dask arrays.
+class ClusterLabels:
+    """Labels in the chunks of a Dask array.
 
     Parameters
     ----------
-    rows : dask.array.Array
-        One row for each record; a chunk holds whole rows.
-    labels : dask.array.Array, optional
-        One for each record, in chunks of as many records.
-    weights : array, optional
-        One for each record, in the client's memory.
-    form : Form
-        How a row becomes the features of a loss.
-    labels_are : AsGiven, IsClass or Within
-        What the labels stand for.
+    array : dask.array.Array
+        One label for each record.
     """
 
-    rows: Any
-    labels: Any = None
-    weights: FloatArray | None = None
-    form: Form = AS_IT_IS
-    labels_are: Meaning = AsGiven()  # noqa: RUF009 (frozen)
-    _seen: dict[int, int] = field(default_factory=dict, repr=False)
+    array: Any
+
+    def distinct(self) -> Any:
+        """All values there are, sorted. Workers read them, and send what they found."""
+        import dask
+
+        parts = dask.compute(*(dask.delayed(np.unique)(p) for p in self.array.to_delayed().ravel()))
+        return np.unique(np.concatenate(parts))
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterRows:
+    """Features in the chunks of a Dask array.
+
+    Parameters
+    ----------
+    array : dask.array.Array
+        One row for each record; a chunk holds whole rows.
+    names : tuple of str, optional
+        Of the features.
+    """
+
+    array: Any
+    names: tuple[str, ...] | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
-        return int(self.rows.shape[0]), self.form.dim(int(self.rows.shape[1]))
+        return int(self.array.shape[0]), int(self.array.shape[1])
+
+    def blocks(self) -> Iterator[Any]:
+        """The rows, a chunk at a time."""
+        return (np.ascontiguousarray(part.compute()) for part in self.array.to_delayed().ravel())
+
+    def records(self, labels: Any, form: Form, check: LabelCheck) -> ClusterRecords:
+        """Records for a solver: workers read and check all of them, and keep a mark of every chunk."""
+        if not isinstance(labels, ClusterLabels):
+            raise TypeError("y must be given along with X")
+        table = ClusterRecords(self, labels, form)
+        found = list(table.map(_Look(check)))
+        for _, refused, first, _ in found:
+            if refused:
+                raise ValueError(f"X must be finite; row {int(first)} is not. Nothing was learnt")
+        clipped, beyond = sum(int(one[0]) for one in found), sum(float(one[3]) for one in found)
+        return replace(table, clipped=clipped, beyond=beyond)
+
+
+@dataclass(frozen=True, eq=False)
+class _Look:
+    """A survey of rows, and a check of the labels beside them."""
+
+    check: LabelCheck
+
+    def __call__(self, block: Block) -> FloatArray:
+        return np.array([*Survey()(block), self.check(block.labels, block.start)])
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterRecords:
+    """Records on a cluster, in blocks: see `reticent.solve.blocks.Records`."""
+
+    rows: ClusterRows
+    labels: ClusterLabels
+    form: Form
+    clipped: int | None = None
+    beyond: float = 0.0  # what the check of the labels added up to
+    labels_are: Meaning = AsGiven()  # noqa: RUF009 (frozen)
+    marks: dict[int, int] = field(default_factory=dict, repr=False)
+    units: ClassVar[float] = UNITS
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.rows.shape[0], self.form.dim(self.rows.shape[1])
 
     def map(self, work: Pass) -> Iterator[FloatArray]:
         """The result for every block, in the order of the blocks."""
         import dask
 
-        tasks, start = [], 0
-        parts = self.rows.to_delayed().ravel()
-        labels = [None] * len(parts) if self.labels is None else self.labels.to_delayed().ravel()
+        array = self.rows.array
         run = dask.delayed(_run, pure=False)
-        for number, (part, label) in enumerate(zip(parts, labels, strict=True)):
-            count = int(self.rows.chunks[0][number])
-            mine = None if self.weights is None else self.weights[start : start + count]
-            tasks.append(run(work, part, label, mine, self.form, self.labels_are, start))
-            start += count
+        starts = np.cumsum([0, *array.chunks[0]]).tolist()
+        parts = zip(
+            array.to_delayed().ravel(),
+            self.labels.array.to_delayed().ravel(),
+            starts[:-1],
+            strict=True,
+        )
+        tasks = [run(work, a, y, self.form, self.labels_are, start) for a, y, start in parts]
         for number, (mark, results) in enumerate(dask.compute(*tasks)):
-            if self._seen.setdefault(number, mark) != mark:
+            if self.marks.setdefault(number, mark) != mark:
                 raise ValueError(
-                    f"chunk {number} of X or y has changed since it was first read; call X.persist() and y.persist(), "
-                    "or keep whatever they are read from as it is. The budget was charged"
+                    f"chunk {number} of X or y has changed since it was first read, so passes saw different records; "
+                    "nothing is released. Call X.persist() and y.persist(), or keep what they are read from as it is"
                 )
             yield from results
 
     def thinned(self, every: int) -> InMemory:
         import dask
 
-        rows, labels = dask.compute(
-            self.rows[::every], None if self.labels is None else self.labels[::every]
-        )
-        weights = None if self.weights is None else self.weights[::every].copy()
-        return InMemory(np.ascontiguousarray(rows), labels, weights, self.form, self.labels_are)
+        rows, labels = dask.compute(self.rows.array[::every], self.labels.array[::every])
+        return InMemory(np.ascontiguousarray(rows), labels, None, self.form, self.labels_are)
 
-    def meaning(self, labels: Meaning) -> OnCluster:
+    def meaning(self, labels: Meaning) -> ClusterRecords:
         return replace(self, labels_are=labels)
 
     def matrix(self) -> Any:
         raise TypeError(
-            "this solver reads all records at once, in memory: call fit with X.compute(), or choose a solver that goes "
-            "by passes (objective-perturbation, sufficient-statistics, gradient-descent)"
+            "this solver needs all records in memory at once, and these are on a cluster; use one that goes by passes: "
+            "objective perturbation, output perturbation, gradient descent without sampling, or sufficient statistics"
         )
 
 
 def _run(
-    work: Pass,
-    rows: Any,
-    labels: Any,
-    weights: FloatArray | None,
-    form: Form,
-    labels_are: Meaning,
-    start: int,
+    work: Pass, rows: Any, labels: Any, form: Form, labels_are: Meaning, start: int
 ) -> tuple[int, list[FloatArray]]:
-    """On a worker: the sums of a chunk's blocks, and a mark by which a change of the chunk shows."""
-    rows = np.ascontiguousarray(rows)
-    labels = None if labels is None else np.ascontiguousarray(labels)
-    table = InMemory(rows, labels, weights, form, labels_are)
-    moved = [work(block._replace(start=start + block.start)) for block in table.blocks()]
-    return _mark(rows) ^ (0 if labels is None else _mark(labels)), moved
+    """On a worker: the results of a chunk's blocks, and a mark by which a change of the chunk shows."""
+    rows, labels = np.ascontiguousarray(rows), np.ascontiguousarray(labels)
+    whole = InMemory(rows, labels, None, form, labels_are)
+    if isinstance(work, _Look):  # labels are looked at as they came
+        whole = replace(whole, labels_are=_Raw())
+    with threadpool_limits(limits=1, user_api="blas"):
+        found = [work(block._replace(start=start + block.start)) for block in whole.blocks()]
+    return _mark(rows) ^ _mark(labels), found
+
+
+@dataclass(frozen=True)
+class _Raw:
+    """Labels as they came, whatever they are."""
+
+    def read(self, labels: Any) -> Any:
+        return labels
 
 
 def _mark(array: Any) -> int:
@@ -134,8 +201,8 @@ def _mark(array: Any) -> int:
     return mixed
 
 
-def on_cluster(X: Any, y: Any = None) -> OnCluster:
-    """Dask arrays or data frames as records; chunks become whole rows, the labels' chunks follow.
+def on_cluster(X: Any, y: Any = None) -> tuple[ClusterRows, ClusterLabels | None]:
+    """Dask arrays or data frames as a table; chunks become whole rows, the labels' chunks follow.
 
     Parameters
     ----------
@@ -143,32 +210,36 @@ def on_cluster(X: Any, y: Any = None) -> OnCluster:
         One row for each record.
     y : dask array or series, or array, optional
         One label for each record.
-
-    Returns
-    -------
-    OnCluster
     """
-    rows = _as_array(X, "X")
-    if rows.ndim != 2:
-        raise ValueError(f"X must have one row for each record, shape (n, dim); got shape {rows.shape}")
-    if rows.dtype.kind not in "iufb":
-        raise TypeError(f"X must hold real numbers, got dtype {rows.dtype}; convert it with X.astype(float)")
-    if rows.dtype not in (np.float32, np.float64):
-        rows = rows.astype(np.float64)
-    if len(rows.chunks[1]) > 1:
-        rows = rows.rechunk({1: -1})
-    if 0 in rows.chunks[0]:
-        rows = rows.rechunk({0: tuple(c for c in rows.chunks[0] if c)})
-    if rows.shape[0] == 0 or rows.shape[1] == 0:
-        raise ValueError(f"X must have at least one row and one column, got shape {rows.shape}")
-    if y is None:
-        return OnCluster(rows)
     import dask.array as da
 
-    labels = _as_array(y, "y") if is_dask(y) else da.from_array(np.asarray(y), chunks=(rows.chunks[0],))
+    names = tuple(map(str, X.columns)) if hasattr(X, "columns") else None
+    rows = _as_array(X, "X")
+    if rows.ndim != 2:
+        raise ValueError(
+            f"X must have one row for each record, shape (n, dim); got shape {rows.shape}"
+        )
+    if rows.dtype.kind not in "iufb":
+        raise TypeError(
+            f"X must hold real numbers, got dtype {rows.dtype}; convert it with X.astype(float)"
+        )
+    if rows.shape[0] == 0 or rows.shape[1] == 0:
+        raise ValueError(f"X must have at least one row and one column, got shape {rows.shape}")
+    if rows.dtype not in (np.float32, np.float64):
+        rows = rows.astype(np.float64)
+    chunks = tuple(c for c in rows.chunks[0] if c)
+    if len(rows.chunks[1]) > 1 or chunks != rows.chunks[0]:
+        rows = rows.rechunk({0: chunks, 1: -1})
+    if y is None:
+        return ClusterRows(rows, names), None
+    labels = _as_array(y, "y") if is_dask(y) else da.from_array(np.asarray(y), chunks=(chunks,))
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
     if labels.shape != (rows.shape[0],):
-        raise ValueError(f"y must have one label for each of the {rows.shape[0]} rows, got shape {labels.shape}")
-    return OnCluster(rows, labels.rechunk((rows.chunks[0],)))
+        raise ValueError(
+            f"y must have one label for each of the {rows.shape[0]} rows, got shape {labels.shape}"
+        )
+    return ClusterRows(rows, names), ClusterLabels(labels.rechunk((chunks,)))
 
 
 def _as_array(X: Any, name: str) -> Any:

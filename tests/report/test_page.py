@@ -144,11 +144,11 @@ def test_a_page_with_diagnostics_is_its_owners(page: Page, tmp_path: Path) -> No
 def test_the_guarantee_is_told_in_words_and_its_warnings_are_seen(page: Page) -> None:
     text = page.html()
     assert "one record is blanked" in text
-    assert "Guessing is 5%" in text
+    assert "whoever only guesses, about 500" in text
     assert "an experiment, not a release" in text
 
 
-def test_least_misses_against_the_other_road() -> None:
+def test_least_misses_against_the_other_computation() -> None:
     guarantee = sums.Tree(2, 64, budget=Budget(2.0, 1e-6)).guarantee
     x = np.linspace(0.0, 1.0, 21)
     other = claimed_misses(guarantee.delta, x)

@@ -227,7 +227,6 @@ def test_a_file_that_changes_between_passes_is_noticed(tmp_path):
 
 def test_what_needs_memory_says_so(tmp_path):
     rows, labels = write(tmp_path, *records(), "npy")
-    X, _ = records()
     refused(
         "no sample_weight",
         rows,

@@ -102,6 +102,8 @@ def one_run(
         The probability that the bound is above the truth is at most this.
     seed
         For the coins; None takes them from the operating system.
+    name : str
+        What the line is called.
 
     Returns
     -------

@@ -76,6 +76,10 @@ def numbers(
         to this output, if that can be told. Where it cannot, the output is impossible in that world.
     false_alarm
         As for :func:`reticent.audit.mechanism`.
+    name : str
+        What the line is called.
+    progress : bool
+        Whether to show a progress line.
 
     Returns
     -------

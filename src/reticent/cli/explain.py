@@ -82,7 +82,7 @@ def _show(
     lines += [f"  {line}" for line in in_words(found.guarantee)]
     lines += [f"  beware: {line}" for line in warnings_of(found.guarantee)]
     lines += ["", "What noise that means", f"  {found.noise}"]
-    lines += [f"  {line}" for line in found.guarantee.explain().splitlines()[3:]]
+    lines += [f"  {line}" for line in found.guarantee.explain().splitlines()[4:]]
     if found.expect:
         lines += ["", "What to expect", *(f"  {line}" for line in found.expect)]
     if found.published is not None:

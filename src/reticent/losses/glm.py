@@ -102,6 +102,10 @@ class CappedLogistic(_Classification):
     ----------
     cap : float
         In [1/2, 1): the largest pull of a record. Near 1 it is the logistic loss.
+    feature_norm : float
+        Feature vectors longer than this (Euclidean norm) are scaled down to it.
+    ridge : float
+        The weight of ``(1/2) ||x||^2`` in every record's loss.
 
     Examples
     --------
@@ -176,6 +180,10 @@ class SmoothHinge(_Classification):
     ----------
     width : float
         The narrower, the nearer to the hinge: it is at most width / 2 below it.
+    feature_norm : float
+        Feature vectors longer than this (Euclidean norm) are scaled down to it.
+    ridge : float
+        The weight of ``(1/2) ||x||^2`` in every record's loss.
     """
 
     width: float = 1.0
@@ -203,6 +211,12 @@ class Huber(_Regression):
     ----------
     threshold : float
         The largest |phi'|.
+    feature_norm : float
+        Feature vectors longer than this (Euclidean norm) are scaled down to it.
+    ridge : float
+        The weight of ``(1/2) ||x||^2`` in every record's loss.
+    label_bounds : (low, high)
+        Labels beyond these are clipped.
     """
 
     threshold: float = 1.0
@@ -230,6 +244,12 @@ class Quantile(_Regression):
     ----------
     level : float
         The quantile wanted, in (0, 1); 0.5 is half the absolute error.
+    feature_norm : float
+        Feature vectors longer than this (Euclidean norm) are scaled down to it.
+    ridge : float
+        The weight of ``(1/2) ||x||^2`` in every record's loss.
+    label_bounds : (low, high)
+        Labels beyond these are clipped.
     """
 
     level: float = 0.5
@@ -258,6 +278,10 @@ class Poisson(_Regression):
     predictor_bound : float
         Beyond this linear predictor exp is continued by its tangent, which keeps the loss convex
         and gives it a Lipschitz constant. exp(predictor_bound) must reach the largest label.
+    feature_norm : float
+        Feature vectors longer than this (Euclidean norm) are scaled down to it.
+    ridge : float
+        The weight of ``(1/2) ||x||^2`` in every record's loss.
     label_bounds : (low, high)
         The counts; low is at least 0.
     """

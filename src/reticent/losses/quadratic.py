@@ -30,6 +30,8 @@ class Quadratic(GeneralizedLinear):
     ----------
     scale : float
         The curvature.
+    feature_norm : float
+        Feature vectors longer than this (Euclidean norm) are scaled down to it.
 
     Examples
     --------

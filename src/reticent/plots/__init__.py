@@ -2,6 +2,7 @@
 
 from reticent.plots.ages import by_age
 from reticent.plots.errors import error_over_time
+from reticent.plots.odds import odds
 from reticent.plots.over_time import over_time
 from reticent.plots.sparsity import sparsity_path
 from reticent.plots.style import COLOURS, axes
@@ -13,6 +14,7 @@ __all__ = [
     "axes",
     "by_age",
     "error_over_time",
+    "odds",
     "over_time",
     "privacy_utility",
     "sparsity_path",

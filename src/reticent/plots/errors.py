@@ -26,6 +26,10 @@ def error_over_time(
         The numbers of the totals, increasing.
     errors
         For each mechanism's name, its error at those steps (``total.error(t)``).
+    title : str
+        Above the picture.
+    ax : matplotlib axes, optional
+        Where to draw; by default a new figure.
 
     Returns
     -------

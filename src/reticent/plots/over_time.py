@@ -40,10 +40,16 @@ def over_time(
         For each name either one value a step, or repeats by steps; the line is their median.
     measure
         What is on the vertical axis.
+    title : str
+        Above the picture.
     unit
         What is counted on the horizontal axis, which is logarithmic where ``log`` says so.
+    log : bool
+        Whether the vertical axis is logarithmic.
     quantiles
         Where the band begins and ends.
+    ax : matplotlib axes, optional
+        Where to draw; by default a new figure.
 
     Returns
     -------

@@ -41,6 +41,10 @@ def sparsity_path(
         Of the coefficients.
     truth
         Coefficients that the data were made with, drawn as dots at the end.
+    title : str
+        Above the picture.
+    ax : matplotlib axes, optional
+        Where to draw; by default a new figure.
 
     Returns
     -------

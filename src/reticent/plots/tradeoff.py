@@ -69,6 +69,10 @@ def trade_off(
         How far each share may be off.
     claims
         For each name, false alarms and the least misses that the claim allows.
+    title : str
+        Above the picture.
+    ax : matplotlib axes, optional
+        Where to draw; by default a new figure.
 
     Returns
     -------

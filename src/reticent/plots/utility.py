@@ -42,6 +42,10 @@ def privacy_utility(
         Horizontal lines: what is reached without privacy, or by a constant.
     quantiles
         Where the bars of the repeats begin and end.
+    title : str
+        Above the picture.
+    ax : matplotlib axes, optional
+        Where to draw; by default a new figure.
 
     Returns
     -------

@@ -26,11 +26,14 @@ from reticent.privacy.errors import (
 from reticent.privacy.guarantee import Guarantee, Release
 from reticent.privacy.ledger import Entry, Ledger, charge, remarked, with_remarks
 from reticent.privacy.objective import ObjectivePerturbation
+from reticent.privacy.odds import Odds
 from reticent.privacy.participation import Participation
+from reticent.privacy.repeated import BestOf
 from reticent.privacy.scope import uncharged
 from reticent.privacy.subsampled import SubsampledGaussian
 
 __all__ = [
+    "BestOf",
     "BoundedRange",
     "Budget",
     "BudgetExceeded",
@@ -47,6 +50,7 @@ __all__ = [
     "LooseBudgetWarning",
     "NoPrivacy",
     "ObjectivePerturbation",
+    "Odds",
     "Participation",
     "PrivacyLeakWarning",
     "Profile",

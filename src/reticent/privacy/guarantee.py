@@ -21,6 +21,8 @@ from reticent.privacy.budget import OLDEST, Budget, Scope, few, plain
 from reticent.privacy.compose import Composed, Worst, compose, parallel
 from reticent.privacy.curve import Curve, from_dict
 from reticent.privacy.curves import NoPrivacy
+from reticent.privacy.odds import Odds, odds_of
+from reticent.privacy.repeated import BestOf
 from reticent.privacy.tally import meets
 
 SEEDED = "seeded: for experiments, not a release"
@@ -267,6 +269,19 @@ class Guarantee:
         """The smallest delta that is proved at this epsilon; ``age`` as in :meth:`epsilon`."""
         return self.at(age).delta(epsilon)
 
+    def odds(self, people: int = 1000, age: int | None = None) -> Odds:
+        """How often the best attacker is right: a sentence that prints, and a ``plot()``.
+
+        Parameters
+        ----------
+        people : int
+            How many people flip a coin for whether they take part.
+        age : int, optional
+            The attacker sees the outputs from the record's own, the first, to this one; by default all
+            outputs that the promise covers.
+        """
+        return odds_of(self, people, age)
+
     def by_age(self, ages: Iterable[int] | None = None, delta: float | None = None) -> ByAge:
         """What is promised at several ages: a table that prints, and a ``plot()``.
 
@@ -383,7 +398,8 @@ class Guarantee:
 
     def explain(self) -> str:
         """Line by line: what was released, with which noise, and what follows from it."""
-        lines = [f"guarantee: {self.summary}", f"protected: {_WHO[self.unit]}"]
+        lines = [f"guarantee: {self.summary}", f"in people: {self.odds()}"]
+        lines.append(f"protected: {_WHO[self.unit]}")
         lines.append(f"neighbours: {str(replace(self.scope, window=None, ages=())).split(',')[0]}")
         if self.ages:
             lines.append("ages: a promise at " + ", ".join(f"{age:,}" for age in few(self.ages)))
@@ -523,3 +539,5 @@ def _walk(curves: Iterable[Curve]) -> Iterable[Curve]:
             yield from _walk(part for part, _ in curve.parts)
         elif isinstance(curve, Worst):
             yield from _walk(curve.options)
+        elif isinstance(curve, BestOf):
+            yield from _walk([curve.base])

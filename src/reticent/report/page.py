@@ -197,16 +197,11 @@ def in_words(guarantee: Any) -> list[str]:
     >>> from reticent.privacy import Gaussian, Guarantee
     >>> from reticent.privacy.guarantee import Release
     >>> print(in_words(Guarantee([Release("sum", Gaussian(0.2367), 1.0, "gaussian")]))[1])
-    Whoever sees everything that was released, and knows every other record, and says from it whether ...
+    Let 1,000 people flip a coin for whether their record takes part. Whoever sees every output and knows all other
+    records is right about at most 548 of them; whoever only guesses, about 500.
     """
     lines = [f"{guarantee}."]
-    catch = _caught(guarantee, 0.05)
-    if catch is not None:
-        lines.append(
-            "Whoever sees everything that was released, and knows every other record, and says from it "
-            "whether one person's record was there, and may be wrong about absent people one time in "
-            f"twenty, is right about present ones at most {catch:.1%} of the time. Guessing is 5%."
-        )
+    lines.append(str(guarantee.odds()))
     scope = (
         "This is for everything that was or will be released from the run, together, for ever."
         if guarantee.window is None
@@ -253,13 +248,6 @@ def least_misses(epsilon: Callable[[float], float], false_alarms: ArrayLike) -> 
         best = np.maximum(best, 1.0 - delta - steep * x)
         best = np.maximum(best, (1.0 - delta - x) / steep)
     return best
-
-
-def _caught(guarantee: Any, false_alarms: float) -> float | None:
-    """The largest share of present records that a test with so many false alarms can catch."""
-    misses = float(least_misses(guarantee.epsilon, [false_alarms])[0])
-    # a promise that allows nearly everything is better left without a reassuring sentence
-    return None if misses <= 1e-3 else 1.0 - misses
 
 
 def _text(words: str) -> str:

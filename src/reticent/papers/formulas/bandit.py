@@ -54,6 +54,8 @@ def tree_aggregation_laplace(
 
     Parameters
     ----------
+    epsilon
+        Privacy parameter epsilon that the formula is for.
     horizon
         How many prefix sums are released, T.
     norm
@@ -130,6 +132,8 @@ def bandit_laplace(
 
     Parameters
     ----------
+    epsilon
+        Privacy parameter epsilon that the formula is for.
     horizon
         The number of plays T.
     dim

@@ -30,6 +30,8 @@ def exponential_mechanism(epsilon: float, *, norm: float = 1.0, diameter: float)
 
     Parameters
     ----------
+    epsilon
+        Privacy parameter epsilon that the formula is for.
     norm
         The Lipschitz constant L of one record's loss.
     diameter
@@ -75,6 +77,8 @@ def objective_perturbation_gamma(
 
     Parameters
     ----------
+    epsilon
+        Privacy parameter epsilon that the formula is for.
     norm
         A bound L on the norm of one record's gradient.
     smoothness
@@ -154,6 +158,10 @@ def gradient_descent(
 
     Parameters
     ----------
+    epsilon
+        Privacy parameter epsilon that the formula is for.
+    delta
+        Privacy parameter delta.
     steps
         The number of iterations T.
     norm
@@ -187,6 +195,10 @@ def stochastic_gradient_descent(
 
     Parameters
     ----------
+    epsilon
+        Privacy parameter epsilon that the formula is for.
+    delta
+        Privacy parameter delta.
     steps
         The number of iterations T.
     n
@@ -222,6 +234,10 @@ def ftrl(
 
     Parameters
     ----------
+    epsilon
+        Privacy parameter epsilon that the formula is for.
+    delta
+        Privacy parameter delta.
     horizon
         The number of records n.
     norm
@@ -264,6 +280,10 @@ def frank_wolfe_laplace(
 
     Parameters
     ----------
+    epsilon
+        Privacy parameter epsilon that the formula is for.
+    delta
+        Privacy parameter delta.
     steps
         T; there are T - 1 selections.
     n

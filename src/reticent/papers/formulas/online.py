@@ -59,6 +59,10 @@ def perturbed_iterates(
 
     Parameters
     ----------
+    epsilon
+        Privacy parameter epsilon that the formula is for.
+    delta
+        Privacy parameter delta.
     horizon
         The number of records T, at least 2.
     norm
@@ -178,6 +182,10 @@ def private_sum(
 
     Parameters
     ----------
+    epsilon
+        Privacy parameter epsilon that the formula is for.
+    delta
+        Privacy parameter delta.
     horizon
         The number of records T.
     norm
@@ -218,6 +226,10 @@ def quadratic_leader(
 
     Parameters
     ----------
+    epsilon
+        Privacy parameter epsilon that the formula is for.
+    delta
+        Privacy parameter delta.
     horizon
         The number of records T, at least 2; T - 1 sums are released.
     norm
@@ -265,6 +277,10 @@ def averaged_iterate(
 
     Parameters
     ----------
+    epsilon
+        Privacy parameter epsilon that the formula is for.
+    delta
+        Privacy parameter delta.
     horizon
         The number of records T, at least 2.
     norm

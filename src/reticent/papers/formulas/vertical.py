@@ -41,6 +41,10 @@ def vertical_index(
 
     Parameters
     ----------
+    epsilon
+        Privacy parameter epsilon that the formula is for.
+    delta
+        Privacy parameter delta.
     parties
         The number of parties K.
     steps
@@ -98,6 +102,10 @@ def vertical_sketch(
 
     Parameters
     ----------
+    epsilon
+        Privacy parameter epsilon that the formula is for.
+    delta
+        Privacy parameter delta.
     parties
         The number of parties K.
     steps

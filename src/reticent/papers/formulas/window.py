@@ -41,6 +41,10 @@ def window_tree_gaussian(
 
     Parameters
     ----------
+    epsilon
+        Privacy parameter epsilon that the formula is for.
+    delta
+        Privacy parameter delta.
     window
         How many outputs a record is protected for, W.
     norm

@@ -1,0 +1,81 @@
+"""What a guarantee means to people who do not know what epsilon is: how often the best attacker is right.
+
+The attacker sees every output and knows every record but one. Of people who flip a coin for whether their record
+takes part, the best attacker is right about ``(1 + delta(0)) / 2``, where ``delta(0)`` is the total variation
+distance that the guarantee allows; no test does better (Neyman and Pearson). Numbers are rounded up, so that "at
+most" stays true.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from reticent._checks import integer
+
+if TYPE_CHECKING:
+    from reticent.privacy.guarantee import Guarantee
+
+_SLACK = 1e-9  # of a person: what rounding in floating point may add
+
+
+@dataclass(frozen=True)
+class Odds:
+    """How often the best attacker is right, in whole people.
+
+    Parameters
+    ----------
+    people : int
+        How many flip a coin for whether their record, or all of their records, take part.
+    right : int
+        About so many of them, at most, the best attacker is right.
+    blind : int
+        About so many is whoever only guesses.
+    unit : {"record", "person"}
+        What takes part or does not: one record, or all of a person's.
+    age : int, optional
+        The attacker sees so many outputs from the record's own; None: all that the guarantee covers.
+
+    Examples
+    --------
+    >>> import reticent
+    >>> total = reticent.sums.Tree(1, 100, budget=reticent.Budget(1.0, 1e-6), seed=0)
+    >>> print(total.guarantee.odds())
+    Let 1,000 people flip a coin for whether their record takes part. Whoever sees every output and knows all other
+    records is right about at most 548 of them; whoever only guesses, about 500.
+    """
+
+    people: int
+    right: int
+    blind: int
+    unit: str = "record"
+    age: int | None = None
+
+    def __str__(self) -> str:
+        theirs, others = (
+            ("their record takes", "all other records")
+            if self.unit == "record"
+            else ("all of their records take", "everyone else's records")
+        )
+        seen = "every output" if self.age is None else f"{self.age:,} outputs from the record's own"
+        if self.right >= self.people:
+            return f"Whoever sees {seen} and knows {others} may be right about everyone: nothing is promised."
+        return (
+            f"Let {self.people:,} people flip a coin for whether {theirs} part. Whoever sees {seen} and knows "
+            f"{others} is right about at most {self.right:,} of them; whoever only guesses, about {self.blind:,}."
+        )
+
+    def plot(self, **options: Any) -> Any:
+        """A dot for every person; see `reticent.plots.odds`."""
+        # plots are above this package; whoever asks for a picture has them
+        return importlib.import_module("reticent.plots.odds").odds(self, **options)
+
+
+def odds_of(guarantee: Guarantee, people: int = 1000, age: int | None = None) -> Odds:
+    """What `Guarantee.odds` returns."""
+    people = integer(people, "people", low=2)
+    distance = min(1.0, guarantee.delta(0.0, age))
+    right = math.ceil(people * (0.5 + 0.5 * distance) - _SLACK)
+    return Odds(people, min(people, right), people // 2, guarantee.unit, age)

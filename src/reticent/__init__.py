@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         PrivateLinearRegression,
         PrivateLinearSVC,
         PrivateLogisticRegression,
+        PrivateSearchCV,
     )
     from reticent.privacy import (  # noqa: F401
         Budget,
@@ -65,6 +66,7 @@ _HOME = {
     "PrivateLinearRegression": "estimators.PrivateLinearRegression",
     "PrivateLasso": "estimators.PrivateLasso",
     "PrivateLinearSVC": "estimators.PrivateLinearSVC",
+    "PrivateSearchCV": "estimators.PrivateSearchCV",
     "Client": "service.client.Client",
     "committed": "state.committed",
     "save_state": "state.save",

@@ -67,7 +67,7 @@ class Service:
     def until_ready(self) -> None:
         """Wait until the kernels are compiled."""
         end = time.monotonic() + 120.0
-        client = Client(self.url, "none", attempts=1)
+        client = Client(self.url, "none", patience=0)
         while time.monotonic() < end:
             try:
                 client.call("GET", "/readyz")

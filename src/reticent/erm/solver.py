@@ -6,7 +6,9 @@ Noise is drawn through a :class:`Run`, and :func:`solve` makes one only once the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +24,23 @@ from reticent.noise.release import noisy
 from reticent.privacy import Guarantee, Release, charge
 from reticent.solve.blocks import InMemory, Records
 from reticent.trace import Callback, Recorder
+
+_rehearsing: ContextVar[bool] = ContextVar("rehearsing", default=False)
+
+
+def is_rehearsal() -> bool:
+    """Whether solvers only say what they would cost."""
+    return _rehearsing.get()
+
+
+@contextlib.contextmanager
+def rehearsing() -> Iterator[None]:
+    """Inside, solvers say what they would cost and return without a charge, a draw or a point."""
+    token = _rehearsing.set(True)
+    try:
+        yield
+    finally:
+        _rehearsing.reset(token)
 
 
 @dataclass
@@ -205,6 +224,8 @@ def solve(
         raise ValueError(f"this {solver} cannot continue another run; leave resume out")
     source = Source(seed)
     guarantee = plan.promise(source, calibration)
+    if _rehearsing.get():
+        return Fit(np.zeros(0), guarantee, recorder.close())
     identity = {} if plan.identity is None else {**plan.identity, **terms(plan.problem)}
     if resume is None:
         if not plan.is_paid:

@@ -8,6 +8,7 @@ from reticent.estimators.online_logistic import OnlineLogisticRegression
 from reticent.estimators.private_classifiers import PrivateLinearSVC, PrivateLogisticRegression
 from reticent.estimators.private_regressors import PrivateLasso, PrivateLinearRegression
 from reticent.estimators.scalers import DomainScaler, PrivateScaler
+from reticent.estimators.search import PrivateSearchCV
 
 __all__ = [
     "DomainScaler",
@@ -18,4 +19,5 @@ __all__ = [
     "PrivateLinearSVC",
     "PrivateLogisticRegression",
     "PrivateScaler",
+    "PrivateSearchCV",
 ]

@@ -8,11 +8,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from reticent.erm import Fit
-from reticent.privacy import Budget, Guarantee, Release, gaussian, uncharged
+from reticent.erm.solver import rehearsing
+from reticent.privacy import Budget, Guarantee, Release, gaussian
 
 _TRIES = 40
+
+
+class Rehearsed(Exception):
+    """What a fit would cost; raised in place of fitting."""
+
+    def __init__(self, guarantee: Guarantee) -> None:
+        super().__init__("a rehearsal does not fit")
+        self.guarantee = guarantee
+
+
+def price(estimator: Any, X: Any, y: Any) -> Guarantee:
+    """What ``estimator.fit(X, y)`` would promise; nothing is charged and nothing is drawn."""
+    try:
+        with rehearsing():
+            estimator.fit(X, y)
+    except Rehearsed as end:
+        return end.guarantee
+    raise TypeError(f"{type(estimator).__name__} cannot say beforehand what a fit costs")
 
 
 def reserve(
@@ -27,7 +47,7 @@ def reserve(
     releases : sequence of Release
         What is released beside the fit; pure where delta = 0, else Gaussian.
     rehearse : callable
-        ``rehearse(budget)`` is a fit on an empty table.
+        ``rehearse(budget)`` is a fit on an empty table, of which only the guarantee is used.
 
     Returns
     -------
@@ -44,7 +64,8 @@ def reserve(
         epsilon = gaussian.epsilon(budget.delta, math.sqrt(budget.mu**2 - beside.gdp**2))
     for _ in range(_TRIES):
         rest = budget.with_(epsilon=epsilon * (1.0 - 2.0**-40))
-        fit = uncharged(lambda rest=rest: rehearse(rest))  # type: ignore[misc]
+        with rehearsing():
+            fit = rehearse(rest)
         whole = Guarantee.of(
             budget,
             (*releases, *fit.guarantee.releases),

@@ -24,8 +24,9 @@ from reticent import _checks
 from reticent.erm import Fit
 from reticent.erm._groups import Groups
 from reticent.erm._passes import surveyed
+from reticent.erm.solver import is_rehearsal
 from reticent.estimators import parameters
-from reticent.estimators.beside import reserve
+from reticent.estimators.beside import Rehearsed, reserve
 from reticent.estimators.bounds import Search
 from reticent.estimators.face import PRECISIONS, ROOM, Face, FloatArray, with_details
 from reticent.estimators.units import Units
@@ -253,6 +254,8 @@ class PrivateEstimator(Face):
         rest, whole = reserve(budget, beside, rehearse)
         common["budget"] = rest
         whole = with_remarks(replace(whole, seeded=common["seed"] is not None))
+        if is_rehearsal():
+            raise Rehearsed(whole)
         charge(whole, f"{type(self).__name__} with {beside[0].mechanism}")
         return whole
 
@@ -266,7 +269,10 @@ class PrivateEstimator(Face):
     @staticmethod
     def _paid(whole: Guarantee | None, solve: Callable[[], Fit]) -> Fit:
         """The fit; free of charge where it was paid for with the rest."""
-        return solve() if whole is None else uncharged(solve)
+        fit = solve() if whole is None else uncharged(solve)
+        if is_rehearsal():
+            raise Rehearsed(fit.guarantee)
+        return fit
 
     def _publish(self, fit: Fit, table: Table, whole: Guarantee | None = None) -> FloatArray:
         """Everything but the coefficients; returns one row of weights for each output."""

@@ -28,10 +28,12 @@ from reticent.privacy.ledger import Entry, Ledger, charge, remarked, with_remark
 from reticent.privacy.objective import ObjectivePerturbation
 from reticent.privacy.odds import Odds
 from reticent.privacy.participation import Participation
+from reticent.privacy.repeated import BestOf
 from reticent.privacy.scope import uncharged
 from reticent.privacy.subsampled import SubsampledGaussian
 
 __all__ = [
+    "BestOf",
     "BoundedRange",
     "Budget",
     "BudgetExceeded",

@@ -26,9 +26,12 @@ from reticent.privacy import gaussian, renyi, subsampled, two_point
 from reticent.privacy.curve import Curve, from_dict
 from reticent.privacy.curves import Gaussian, NoPrivacy, Profile, Pure
 from reticent.privacy.objective import ObjectivePerturbation
+from reticent.privacy.repeated import BestOf
 from reticent.privacy.subsampled import SubsampledGaussian
 
 Parts = tuple[tuple[Curve, int], ...]
+_LITTLE = 0.05
+"""A Gaussian part with less than this share of the whole may be cheaper by addition."""
 
 
 def compose(curves: Iterable[Curve | tuple[Curve, int]]) -> Curve:
@@ -190,7 +193,7 @@ class Composed(Curve):
             bounds.append(math.exp(min(0.0, self._exact(epsilon))))
         if self._is_sampled:
             bounds.append(subsampled.delta_of(self.parts, epsilon))
-        if any(_is_profile(curve) for curve, _ in self.parts):
+        if self._is_best_added:
             bounds.append(_inverse(self._by_addition, epsilon))
         if self._shifted is not None:
             shift, mu = self._shifted
@@ -208,7 +211,7 @@ class Composed(Curve):
             bounds.append(_root(self._exact, math.log(delta), min(bounds)))
         if self._is_sampled:
             bounds.append(subsampled.epsilon_of(self.parts, delta))
-        if any(_is_profile(curve) for curve, _ in self.parts):
+        if self._is_best_added:
             bounds.append(self._by_addition(delta))
         if self._shifted is not None:
             shift, mu = self._shifted
@@ -216,6 +219,15 @@ class Composed(Curve):
             if less > 0.0:
                 bounds.append(shift + gaussian.epsilon(less, mu))
         return min(bounds)
+
+    @functools.cached_property
+    def _is_best_added(self) -> bool:
+        """Whether adding profiles may be the least of the bounds; where not, its cost is spared."""
+        if self._shifted is not None:
+            together = self._shifted[1]
+            gaussians = [curve.mu for curve, _ in self.parts if isinstance(curve, Gaussian)]
+            return max(gaussians, default=0.0) < _LITTLE * together
+        return any(_is_profile(curve) for curve, _ in self.parts)
 
     @functools.cached_property
     def _shifted(self) -> tuple[float, float] | None:
@@ -297,7 +309,7 @@ class Worst(Curve):
 
 
 def _is_profile(curve: Curve) -> bool:
-    return isinstance(curve, Profile | ObjectivePerturbation | Worst)
+    return isinstance(curve, Profile | ObjectivePerturbation | Worst | BestOf)
 
 
 def _largest(values: list[float | None]) -> float | None:

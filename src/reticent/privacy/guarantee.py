@@ -22,6 +22,7 @@ from reticent.privacy.compose import Composed, Worst, compose, parallel
 from reticent.privacy.curve import Curve, from_dict
 from reticent.privacy.curves import NoPrivacy
 from reticent.privacy.odds import Odds, odds_of
+from reticent.privacy.repeated import BestOf
 from reticent.privacy.tally import meets
 
 SEEDED = "seeded: for experiments, not a release"
@@ -538,3 +539,5 @@ def _walk(curves: Iterable[Curve]) -> Iterable[Curve]:
             yield from _walk(part for part, _ in curve.parts)
         elif isinstance(curve, Worst):
             yield from _walk(curve.options)
+        elif isinstance(curve, BestOf):
+            yield from _walk([curve.base])

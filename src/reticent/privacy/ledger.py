@@ -373,7 +373,8 @@ def _warn_once(guarantee: Guarantee) -> None:
             f"a clone was fitted outside any ledger. The guarantee it states ({guarantee.summary}) is that "
             "of one fit; where clones are fitted on the same records, as cross-validation and grid "
             "search do, the costs add up. Fit inside `with reticent.Ledger(budget, path=...)`, which "
-            "adds them up and refuses what would exceed the budget. Said once per process",
+            "adds them up and refuses what would exceed the budget; to choose parameters, use "
+            "`reticent.PrivateSearchCV`, which costs far less. Said once per process",
             RepeatedFitWarning,
             stacklevel=3,
         )

@@ -1,115 +1,223 @@
 """A client in Python: the verbs of the service, with retries that cannot count a record twice.
 
-The standard library's HTTP client is enough, so a sender needs nothing but this package. Every request that changes
-something carries keys, by which the service knows a repeat again; so whatever is lost on the way is sent again.
+Whatever changes a stream carries a key that is chosen before the first attempt, and every attempt sends the same
+bytes: the service counts what it sees first and knows the rest again. So a lost answer, a restart or a busy service
+costs time and nothing else. The standard library's ``http.client`` is enough; requests and httpx were considered,
+and would bring dependencies to every machine that sends records.
 """
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
+import os
+import random
 import ssl
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 from reticent.service.keys import new_key
 from reticent.service.problems import Problem
 
-_AGAIN = (429, 502, 503, 504)
+LINES, ARROW = "application/x-ndjson", "application/vnd.apache.arrow.stream"
+BATCH = 1000
+_AGAIN = (429, 502, 503, 504, 507)  # nothing was changed, and a later attempt may succeed
+_LONGEST = 5.0  # seconds between two attempts
+_SUMS = ("accepted", "repeated", "refused")
 
 
 class Client:
-    """A connection to `reticent serve`.
+    """A connection to ``reticent serve``.
 
     Parameters
     ----------
     url : str
         Where the service listens, such as ``"http://127.0.0.1:8080"``.
-    token : str
-        What it is allowed to do.
+    token : str, optional
+        What allows the requests; by default the environment variable ``RETICENT_TOKEN``.
+    patience : float
+        For how many seconds a request is sent again while the service cannot be reached or is busy.
     timeout : float
-        Seconds to wait for an answer before it is asked for again.
-    attempts : int
-        How often a request is sent before its error is raised.
-    context : ssl.SSLContext, optional
-        For ``https`` with certificates of one's own.
+        For how many seconds one attempt waits for an answer.
+    certificate : path, optional
+        A file with the certificate of an authority that this machine does not know, for ``https``.
 
     Notes
     -----
     What the service refuses is raised as a :class:`reticent.service.problems.Problem`, whose ``status``, ``name``
-    and ``detail`` are those of the answer. One client may be used by several threads, each of which has a
-    connection of its own.
+    and ``detail`` are those of the answer. If no whole answer comes within ``patience``, ``ConnectionError`` is
+    raised: the request may have been counted, and sending it again under the same ids is safe. One client may be
+    used by several threads, each of which has a connection of its own.
 
     Examples
     --------
-    ::
+    >>> import reticent
+    >>> reticent.Client("http://127.0.0.1:8080", "ret_...")
+    Client('http://127.0.0.1:8080')
 
-        client = reticent.Client("http://127.0.0.1:8080", token)
-        client.create({"name": "visits", "kind": "logistic", "schema": schema, "budget": budget})
+    With a service at work::
+
+        client.create(
+            name="visits", kind="logistic", schema=schema, budget={"epsilon": 1, "delta": 1e-6}
+        )
         client.send("visits", [{"x": {"age": 40}, "y": True}])
-        client.predict("visits", [{"age": 30}])
+        client.stream("visits")["decision"]
     """
 
     def __init__(
         self,
         url: str,
-        token: str,
+        token: str | None = None,
         *,
+        patience: float = 60.0,
         timeout: float = 30.0,
-        attempts: int = 5,
-        context: ssl.SSLContext | None = None,
+        certificate: str | os.PathLike[str] | None = None,
     ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"url must be like http://host:8080, got {url!r}")
-        self._parts, self._token, self._context = parts, token, context
-        self.timeout, self.attempts = timeout, max(1, attempts)
+        for name, value, least in (("patience", patience, 0.0), ("timeout", timeout, 1e-3)):
+            if not least <= value < float("inf"):
+                raise ValueError(
+                    f"{name} must be a number of seconds, at least {least:g}, got {value}"
+                )
+        token = os.environ.get("RETICENT_TOKEN", "") if token is None else token
+        if not (token.isascii() and token.isprintable()):
+            raise ValueError("token holds characters that no token has; copy it again")
+        self.url, self.patience, self.timeout = url.rstrip("/"), float(patience), float(timeout)
+        self._parts, self._token = parts, token
+        self._context = None
+        if parts.scheme == "https":
+            self._context = ssl.create_default_context(cafile=certificate)
         self._local = threading.local()
 
-    # Verbs -----------------------------------------------------------------------------------------
+    def __repr__(self) -> str:
+        return f"Client({self.url!r})"
 
-    def create(self, specification: Mapping[str, Any]) -> dict[str, Any]:
-        """Create a stream, or find that it is there with the same specification."""
-        return self.call("POST", "/v1/streams", specification)
+    def __enter__(self) -> Client:
+        return self
 
-    def streams(self) -> list[dict[str, Any]]:
-        """Name, kind and number of steps of every stream that the token is for."""
-        found: list[dict[str, Any]] = self.call("GET", "/v1/streams")["streams"]
-        return found
+    def __exit__(self, *exception: object) -> None:
+        self.close()
 
-    def stream(self, name: str) -> dict[str, Any]:
-        """A stream, its latest decision and its guarantee."""
-        return self.call("GET", f"/v1/streams/{quote(name, safe='')}")
+    def close(self) -> None:
+        """Close this thread's connection; the next request opens another."""
+        connection = getattr(self._local, "connection", None)
+        if connection is not None:
+            connection.close()
+            self._local.connection = None
 
-    def decision(self, name: str, number: int | str = "latest") -> dict[str, Any]:
-        """A published decision."""
-        return self.call("GET", f"/v1/streams/{quote(name, safe='')}/decisions/{number}")
+    # Streams ---------------------------------------------------------------------------------------
 
-    def send(self, name: str, records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-        """Send records; each ``{"x": {...}, "y": ...}``, with an ``id`` of its own or one that is made here.
+    def create(
+        self, specification: Mapping[str, Any] | None = None, **fields: Any
+    ) -> dict[str, Any]:
+        """Create a stream, which charges its ledger; creating it again as it is does nothing.
 
         Parameters
         ----------
-        name : str
-            The stream.
-        records : iterable of mapping
-            One request: a decision is published after the last of them.
+        specification : mapping, optional
+            The fields of the specification: ``name``, ``kind``, ``schema``, ``budget`` and options.
+        **fields
+            The same as keywords, on top of ``specification``. A schema or a budget may be an object of
+            Reticent.
 
         Returns
         -------
         dict
-            How many were accepted, repeated and refused, and the number of the decision.
+            The stream, as :meth:`stream` returns it.
         """
-        lines = (
-            json.dumps(record if "id" in record else {"id": new_key(), **record})
-            for record in records
+        found: dict[str, Any] = self.call(
+            "POST", "/v1/streams", {**(specification or {}), **fields}
         )
-        body = "\n".join(lines).encode()
-        path = f"/v1/streams/{quote(name, safe='')}/records"
-        return self.call("POST", path, body, kind="application/x-ndjson")
+        return found
+
+    def streams(self) -> list[dict[str, Any]]:
+        """Name, kind, steps and latest decision number of every stream that the token is for."""
+        found: list[dict[str, Any]] = self.call("GET", "/v1/streams")["streams"]
+        return found
+
+    def stream(self, name: str) -> dict[str, Any]:
+        """A stream, its latest decision and its guarantee.
+
+        Parameters
+        ----------
+        name : str
+            Name of the stream.
+
+        Returns
+        -------
+        dict
+            With ``steps``, ``decision``, ``decision_number`` and ``guarantee`` among others.
+        """
+        found: dict[str, Any] = self.call("GET", _stream(name))
+        return found
+
+    def decision(self, name: str, number: int | str = "latest") -> dict[str, Any]:
+        """A published decision, which never changes.
+
+        Parameters
+        ----------
+        name : str
+            Name of the stream.
+        number : int or "latest"
+            Which decision.
+
+        Returns
+        -------
+        dict
+            With ``decision_number``, ``steps``, ``decision`` and ``guarantee``.
+        """
+        found: dict[str, Any] = self.call("GET", f"{_stream(name)}/decisions/{number}")
+        return found
+
+    def send(
+        self, name: str, records: Iterable[Mapping[str, Any]], *, batch: int = BATCH
+    ) -> dict[str, Any]:
+        """Send records, some in each request, and say what became of them.
+
+        A record without an ``id`` gets a fresh key, which lasts for this call. If the call itself may be
+        repeated, for instance when the sending program is restarted, give ids that come out the same.
+
+        Parameters
+        ----------
+        name : str
+            Name of the stream.
+        records : iterable of mapping
+            Each with ``x`` (the cells of a record by column), ``y`` (its target), and perhaps ``id`` and
+            ``person``.
+        batch : int
+            How many records one request carries; a decision is published after each request.
+
+        Returns
+        -------
+        dict
+            How many records were ``accepted``, ``repeated`` and ``refused`` over all requests, and the
+            ``decision_number`` and ``steps`` of the last one.
+        """
+        if batch < 1:
+            raise ValueError(f"batch must be at least 1, got {batch}")
+        total: dict[str, Any] = {}
+        lines: list[bytes] = []
+
+        def leave() -> None:
+            answer = self.call("POST", _stream(name) + "/records", b"\n".join(lines), kind=LINES)
+            total.update(answer | {one: total.get(one, 0) + answer[one] for one in _SUMS})
+            lines.clear()
+
+        for place, record in enumerate(records, 1):
+            lines.append(_line(record, place))
+            if len(lines) == batch:
+                leave()
+        if lines:
+            leave()
+        if not total:
+            raise ValueError("records is empty: there is nothing to send")
+        return total
 
     def send_arrow(
         self,
@@ -125,7 +233,7 @@ class Client:
         Parameters
         ----------
         name : str
-            The stream.
+            Name of the stream.
         table : pyarrow.Table, RecordBatch or bytes
             One column for each of the schema, the target included; or the bytes of an Arrow IPC stream.
         key : str, optional
@@ -135,85 +243,137 @@ class Client:
         sequence : int, optional
             The number of the batch: one more than that of the producer's last.
         """
-        headers = {}
+        headers = {"Idempotency-Key": key or new_key()}
         if producer is not None:
             headers = {"Reticent-Producer": producer, "Reticent-Sequence": str(sequence)}
-        else:
-            headers = {"Idempotency-Key": key or new_key()}
         body = table if isinstance(table, bytes) else _arrow(table)
-        path = f"/v1/streams/{quote(name, safe='')}/records"
-        return self.call(
-            "POST", path, body, kind="application/vnd.apache.arrow.stream", headers=headers
+        found: dict[str, Any] = self.call(
+            "POST", _stream(name) + "/records", body, kind=ARROW, headers=headers
         )
+        return found
 
     def predict(
-        self, name: str, records: Sequence[Mapping[str, Any]], number: int | None = None
+        self, name: str, records: Iterable[Mapping[str, Any]], number: int | None = None
     ) -> dict[str, Any]:
-        """What a published decision predicts.
+        """What a published decision predicts; nothing of the question is kept.
 
         Parameters
         ----------
         name : str
-            The stream.
-        records : sequence of mapping
-            The cells of each column, by name.
+            Name of the stream.
+        records : iterable of mapping
+            The cells of each record by column, without the target.
         number : int, optional
             Which decision; by default the latest.
         """
-        body: dict[str, Any] = {"records": list(records)}
+        body: dict[str, Any] = {"records": [dict(record) for record in records]}
         if number is not None:
             body["number"] = number
-        return self.call("POST", f"/v1/streams/{quote(name, safe='')}/predict", body)
-
-    def ask(self, name: str, key: str | None = None) -> dict[str, Any]:
-        """The next point of a bandit, and its ticket; the same again for the same key."""
-        headers = {"Idempotency-Key": key or new_key()}
-        return self.call("POST", f"/v1/streams/{quote(name, safe='')}/ask", headers=headers)
-
-    def tell(self, name: str, ticket: int, value: float | None) -> dict[str, Any]:
-        """The loss of a point that was played, or None if there will be none."""
-        body = {"ticket": ticket, "value": value}
-        return self.call("POST", f"/v1/streams/{quote(name, safe='')}/tell", body)
-
-    def estimate(self, specification: Mapping[str, Any]) -> dict[str, Any]:
-        """What a stream would cost, and whether its ledger could pay; nothing is created."""
-        return self.call("POST", "/v1/estimate", specification)
-
-    def dummy(self, specification: Mapping[str, Any], records: int = 1000) -> dict[str, Any]:
-        """A dry run of a stream on made-up records; nothing is created."""
-        return self.call("POST", "/v1/dummy", {**specification, "records": records})
+        found: dict[str, Any] = self.call("POST", _stream(name) + "/predict", body)
+        return found
 
     def events(self, name: str, after: int | None = None) -> Iterator[dict[str, Any]]:
-        """Decisions as they are published, from the latest on or from the one after ``after``.
+        """Decisions as they are published; if the connection breaks, another goes on where it stopped.
 
-        The connection is opened anew whenever it breaks, and no decision is left out.
+        Parameters
+        ----------
+        name : str
+            Name of the stream.
+        after : int, optional
+            Begin with the decision after this one; by default with the latest.
+
+        Yields
+        ------
+        dict
+            A decision, with its ``number`` and ``steps``.
         """
-        attempt = 0
+        heard = time.monotonic()
         while True:
             headers = {"Authorization": f"Bearer {self._token}", "Accept": "text/event-stream"}
             if after is not None:
                 headers["Last-Event-ID"] = str(after)
             connection = self._connect()
             try:
-                path = f"/v1/streams/{quote(name, safe='')}/events"
-                connection.request("GET", self._parts.path.rstrip("/") + path, headers=headers)
+                path = self._parts.path.rstrip("/") + _stream(name) + "/events"
+                connection.request("GET", path, headers=headers)
                 response = connection.getresponse()
                 if response.status != 200:
-                    _read(response.status, response.read())
-                attempt = 0
-                for line in response:
-                    if line.startswith(b"data: "):
-                        found = json.loads(line[6:])
-                        after = int(found["number"])
-                        yield found
-            except (OSError, http.client.HTTPException):
-                pass
+                    if response.status not in _AGAIN or time.monotonic() - heard > self.patience:
+                        _read(response.status, response.read())
+                else:
+                    for line in response:
+                        heard = time.monotonic()
+                        if line.startswith(b"data: ") and line.endswith(b"\n"):
+                            found = json.loads(line[6:])
+                            after = int(found["number"])
+                            yield found
+            except (OSError, http.client.HTTPException) as error:
+                if time.monotonic() - heard > self.patience:
+                    raise self._silent(error) from error
             finally:
                 connection.close()
-            attempt += 1
-            if attempt >= self.attempts:
-                raise ConnectionError(f"the service at {self._parts.geturl()} cannot be reached")
-            time.sleep(min(2.0, 0.1 * 2**attempt))
+            time.sleep(random.uniform(0.1, 0.5))
+
+    # Bandits ---------------------------------------------------------------------------------------
+
+    def ask(self, name: str, key: str | None = None) -> dict[str, Any]:
+        """The next point of a bandit to play, and its ticket.
+
+        Parameters
+        ----------
+        name : str
+            Name of the stream.
+        key : str, optional
+            The same key gets the same point again; by default a fresh one, which lasts for this call.
+        """
+        headers = {"Idempotency-Key": key or new_key()}
+        found: dict[str, Any] = self.call("POST", _stream(name) + "/ask", headers=headers)
+        return found
+
+    def tell(self, name: str, ticket: int, value: float | None) -> dict[str, Any]:
+        """Report the loss of a point that was played.
+
+        Parameters
+        ----------
+        name : str
+            Name of the stream.
+        ticket : int
+            What :meth:`ask` returned with the point.
+        value : float or None
+            The loss, or None if it will never be known.
+        """
+        body = {"ticket": ticket, "value": value}
+        found: dict[str, Any] = self.call("POST", _stream(name) + "/tell", body)
+        return found
+
+    # Before anything is spent ----------------------------------------------------------------------
+
+    def estimate(self, specification: Mapping[str, Any]) -> dict[str, Any]:
+        """What a stream would cost, and whether its ledger could pay; nothing is created.
+
+        Parameters
+        ----------
+        specification : mapping
+            As for :meth:`create`.
+        """
+        found: dict[str, Any] = self.call("POST", "/v1/estimate", specification)
+        return found
+
+    def dummy(self, specification: Mapping[str, Any], records: int = 1000) -> dict[str, Any]:
+        """A dry run of a stream on made-up records of the same schema; nothing is created.
+
+        Parameters
+        ----------
+        specification : mapping
+            As for :meth:`create`.
+        records : int
+            How many records are made up.
+        """
+        body = {**specification, "records": records}
+        found: dict[str, Any] = self.call("POST", "/v1/dummy", body)
+        return found
+
+    # Ledgers ---------------------------------------------------------------------------------------
 
     def ledgers(self) -> list[dict[str, Any]]:
         """Budgets, what was charged to them and what is left."""
@@ -231,7 +391,7 @@ class Client:
         kind: str = "application/json",
         headers: Mapping[str, str] | None = None,
     ) -> Any:
-        """Send one request, again if its answer is lost, and return the answer's JSON.
+        """Send one request, again with the same bytes while that may help, and return the answer's JSON.
 
         Parameters
         ----------
@@ -247,56 +407,92 @@ class Client:
             Further headers.
         """
         if body is not None and not isinstance(body, bytes):
-            body = json.dumps(body).encode()
+            body = _encoded(body)
         sent = {"Authorization": f"Bearer {self._token}", "Accept": "application/json"}
         if body is not None:
             sent["Content-Type"] = kind
         sent |= dict(headers or {})
-        for attempt in range(self.attempts):
-            last = attempt + 1 == self.attempts
+        end, wait = time.monotonic() + self.patience, 0.05
+        while True:
+            pause = wait * random.uniform(
+                0.5, 1.0
+            )  # clients that waited together do not come together
             try:
-                status, data, wait = self._once(method, path, body, sent)
-            except (TimeoutError, OSError, http.client.HTTPException):
-                self.close()
-                if last:
-                    raise
-                time.sleep(min(2.0, 0.1 * 2**attempt))
-                continue
-            if status in _AGAIN and not last:
-                time.sleep(wait if wait is not None else min(2.0, 0.1 * 2**attempt))
-                continue
-            return _read(status, data)
-        raise AssertionError("there is at least one attempt")
+                status, data, asked = self._once(method, path, body, sent)
+                pause = min(max(pause, asked), _LONGEST)
+                if status not in _AGAIN or time.monotonic() + pause > end:
+                    return _read(status, data)
+            except ssl.SSLCertVerificationError:
+                raise
+            except (OSError, http.client.HTTPException) as error:
+                if time.monotonic() + pause > end:
+                    raise self._silent(error) from error
+            time.sleep(pause)
+            wait = min(2.0 * wait, _LONGEST)
+
+    def _silent(self, error: Exception) -> ConnectionError:
+        return ConnectionError(
+            f"no answer from {self.url} within {self.patience:g} s ({error or type(error).__name__}); what was "
+            "sent may have been counted, and sending it again under the same ids is safe"
+        )
 
     def _once(
         self, method: str, path: str, body: bytes | None, headers: dict[str, str]
-    ) -> tuple[int, bytes, float | None]:
+    ) -> tuple[int, bytes, float]:
         connection = getattr(self._local, "connection", None)
         if connection is None:
             connection = self._local.connection = self._connect()
-        connection.request(method, self._parts.path.rstrip("/") + path, body, headers)
-        response = connection.getresponse()
-        data = response.read()
-        wait = response.headers.get("Retry-After")
-        return response.status, data, float(wait) if wait and wait.isdigit() else None
+        try:
+            connection.request(method, self._parts.path.rstrip("/") + path, body, headers)
+            response = connection.getresponse()
+            # http.client takes an answer that was cut among its headers for one without a body
+            if not response.headers.get("Content-Length", "").isdigit() and not response.chunked:
+                raise http.client.HTTPException("the answer was cut short")
+            data = response.read()
+        except BaseException:
+            self.close()  # the rest of an answer may still be on its way
+            raise
+        asked = response.headers.get("Retry-After", "")
+        return response.status, data, float(asked) if asked.isdigit() else 0.0
 
     def _connect(self) -> http.client.HTTPConnection:
         host, port = str(self._parts.hostname), self._parts.port
-        if self._parts.scheme == "https":
+        if self._context is not None:
             return http.client.HTTPSConnection(
                 host, port, timeout=self.timeout, context=self._context
             )
         return http.client.HTTPConnection(host, port, timeout=self.timeout)
 
-    def close(self) -> None:
-        """Close this thread's connection; the next request opens another."""
-        connection = getattr(self._local, "connection", None)
-        if connection is not None:
-            connection.close()
-            self._local.connection = None
 
-    def __repr__(self) -> str:
-        return f"Client({self._parts.geturl()!r})"
+def _stream(name: str) -> str:
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"name must be the name of a stream, got {name!r}")
+    return "/v1/streams/" + quote(name, safe="")
+
+
+def _line(record: Mapping[str, Any], place: int) -> bytes:
+    if not isinstance(record, Mapping) or "x" not in record:
+        raise ValueError(f"record {place} must be a mapping with 'x', the cells by column")
+    return _encoded(record if record.get("id") is not None else {**record, "id": new_key()})
+
+
+def _encoded(data: Any) -> bytes:
+    try:
+        return json.dumps(data, allow_nan=False, separators=(",", ":"), default=_plain).encode()
+    except ValueError:
+        raise ValueError(
+            "a number is NaN or infinite, which JSON cannot carry; send None for a missing cell"
+        ) from None
+
+
+def _plain(value: Any) -> Any:
+    """Schemas, budgets, NumPy's numbers and arrays as plain data."""
+    for method in ("to_dict", "tolist"):
+        if hasattr(value, method):
+            return getattr(value, method)()
+    if hasattr(value, "__dataclass_fields__"):
+        return {name: part for name, part in vars(value).items() if part is not None}
+    raise TypeError(f"a value of type {type(value).__name__} cannot be sent as JSON")
 
 
 def _arrow(table: Any) -> bytes:
@@ -312,13 +508,16 @@ def _arrow(table: Any) -> bytes:
 
 
 def _read(status: int, data: bytes) -> Any:
-    try:
+    found: Any = None
+    with contextlib.suppress(ValueError):
         found = json.loads(data)
-    except ValueError:
+    if 200 <= status < 300 and found is not None:
+        return found
+    if not isinstance(found, dict) or "detail" not in found:
         raise Problem(
-            status, "not-the-service", "the answer is not JSON; is this a Reticent service?"
-        ) from None
-    if status >= 400:
-        name = str(found.get("type", "")).removeprefix("urn:reticent:") or "failed"
-        raise Problem(status, name, str(found.get("detail", "")))
-    return found
+            status,
+            "not-the-service",
+            "the answer is not that of a Reticent service; check the address",
+        )
+    name = str(found.get("type", "")).removeprefix("urn:reticent:") or "failed"
+    raise Problem(status, name, str(found["detail"]))

@@ -1,0 +1,1 @@
+"""Faults for the durable service: processes that are killed, disks that fail, clocks that jump, and a checker."""

@@ -1,0 +1,319 @@
+"""Kill the service a thousand times, fail its disk and its clock, and check that nothing was counted twice.
+
+    python benchmarks/service_faults.py --kills 1000            # hours
+    python benchmarks/service_faults.py --kills 15 --short      # a minute
+
+Client processes send records without pause, lose answers and repeat themselves, while faults come at random
+moments. After each scenario an independent checker (`faults/replay.py`) replays what was acknowledged.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from faults import replay, shim
+from faults.server import Server
+
+LOAD = Path(__file__).with_name("faults") / "load.py"
+CLIENTS = 3
+
+
+def specifications(streams: int = 3) -> list[dict[str, Any]]:
+    """Streams of several kinds, each with a stated seed."""
+    number = {"type": "number", "bounds": [0, 1]}
+    features = {f"c{k}": number for k in range(4)}
+    made: list[dict[str, Any]] = [
+        {
+            "name": "two-classes", "kind": "logistic", "seed": 7,
+            "schema": {"target": "y", "columns": features | {"y": {"type": "boolean"}}},
+            "budget": {"epsilon": 1.0, "delta": 1e-6, "window": 64},
+        },
+        {
+            "name": "numbers", "kind": "linear", "seed": 8, "horizon": 10_000_000,
+            "schema": {"target": "y", "columns": features | {"y": {"type": "number", "bounds": [-1, 1]}}},
+            "budget": {"epsilon": 2.0, "delta": 1e-6},
+        },
+        {
+            "name": "three-classes", "kind": "logistic", "seed": 9, "publish": "every",
+            "schema": {
+                "target": "y",
+                "columns": features | {"y": {"type": "category", "values": ["r", "g", "b"]}},
+            },
+            "budget": {"epsilon": 1.0, "delta": 1e-6, "window": 100},
+        },
+    ]  # fmt: skip
+    return made[:streams]
+
+
+class Trial:
+    """A service under load on a folder of its own.
+
+    Parameters
+    ----------
+    work : path
+        An empty folder.
+    seed : int
+        Of the moments at which faults come.
+    power : bool
+        Whether to keep what was last synced, for power cuts.
+    """
+
+    def __init__(self, work: Path, seed: int, *, power: bool = False) -> None:
+        self.work, self.dice = work, random.Random(seed)
+        self.shim = shim.Shim(work / "shim", work / "disk", power=power)
+        self.server = Server(work, self.shim.environment, quick=True)
+        self.journals: list[Path] = []
+        self.clients: list[subprocess.Popen[bytes]] = []
+        self.made = specifications()
+        self.server.start()
+        for one in self.made:
+            self.server.json("POST", "/v1/streams", one)
+
+    def load(self, seconds: float = 1e9, clients: int = CLIENTS) -> None:
+        """Start client processes."""
+        streams = [
+            {
+                "name": one["name"],
+                "columns": [c for c in one["schema"]["columns"] if c != "y"],
+                "classes": {"boolean": ["true", "false"]}.get(
+                    one["schema"]["columns"]["y"]["type"], one["schema"]["columns"]["y"].get("values")
+                ),
+            }
+            for one in self.made
+        ]  # fmt: skip
+        run = len(self.journals)
+        for client in range(clients):
+            journal = self.work / f"journal-{run}-{client}.jsonl"
+            self.journals.append(journal)
+            plan = {
+                "port": self.server.port, "token": self.server.token, "client": client, "run": run,
+                "journal": str(journal), "streams": streams, "most": 30, "seconds": seconds,
+            }  # fmt: skip
+            self.clients.append(subprocess.Popen([sys.executable, LOAD, json.dumps(plan)]))
+        while not all(journal.exists() and journal.stat().st_size for journal in self.journals):
+            time.sleep(0.01)
+
+    def settle(self) -> replay.Verdict:
+        """Let the clients finish what they began, and check."""
+        self.shim.calm()
+        for client in self.clients:
+            client.terminate()
+        for client in self.clients:
+            client.wait(120)
+        self.clients.clear()
+
+        def ask(path: str) -> bytes:
+            status, body = self.server.request("GET", path)
+            assert status == 200, (path, status, body)
+            return body
+
+        return replay.check(self.journals, self.made, ask)
+
+    def restart(self) -> None:
+        """Kill it, and start it again."""
+        self.server.kill()
+        self.server.start()
+
+    def mend(self, killed: bool) -> None:
+        """Start again if it was killed, or ended by itself as it does when its anchor cannot be written."""
+        if killed or self.server.process.poll() is not None:
+            self.restart()
+
+    def close(self) -> None:
+        """End everything."""
+        for client in self.clients:
+            client.kill()
+            client.wait()
+        self.server.close()
+
+
+# Scenarios -----------------------------------------------------------------------------------------------
+
+
+def kills(trial: Trial, count: int) -> int:
+    """kill -9 at moments that are spread over every phase, the start included."""
+    trial.load()
+    for _ in range(count):
+        if trial.dice.random() < 0.6:
+            # at a write or a sync, half of the write done
+            trial.shim.set(kill=trial.dice.randint(1, 600))
+            end = time.monotonic() + 5
+            while trial.server.process.poll() is None and time.monotonic() < end:
+                time.sleep(0.005)
+            trial.shim.set(kill=0)
+        else:
+            time.sleep(trial.dice.uniform(0, 0.3))
+        trial.server.kill()
+        if trial.dice.random() < 0.15:  # it is killed while it starts
+            trial.server.launch()
+            time.sleep(trial.dice.uniform(0, 3))
+            trial.server.kill()
+        trial.server.start()
+    time.sleep(0.3)
+    return count
+
+
+def power_cuts(trial: Trial, count: int) -> int:
+    """kill -9, and every file is as it was when it was last synced."""
+    assert trial.shim.shadow is not None
+    trial.load()
+    for _ in range(count):
+        time.sleep(trial.dice.uniform(0.1, 0.5))
+        trial.shim.set(kill=trial.dice.randint(1, 600))
+        time.sleep(0.5)
+        trial.server.kill()
+        trial.shim.set(kill=0)
+        trial.shim.cut_power()
+        trial.server.start()
+    time.sleep(0.3)
+    return count
+
+
+def full_disk(trial: Trial, count: int) -> int:
+    """No byte can be written for a while."""
+    trial.load()
+    for _ in range(count):
+        time.sleep(trial.dice.uniform(0.1, 0.3))
+        trial.shim.set(full=1)
+        time.sleep(trial.dice.uniform(0.1, 0.3))
+        killed = trial.dice.random() < 0.3
+        trial.shim.set(full=0)
+        trial.mend(killed)
+    time.sleep(0.3)
+    return count
+
+
+def broken_disk(trial: Trial, count: int) -> int:
+    """The disk answers syncs with errors for a while."""
+    trial.load()
+    for _ in range(count):
+        time.sleep(trial.dice.uniform(0.1, 0.3))
+        trial.shim.set(broken=1)
+        time.sleep(trial.dice.uniform(0.05, 0.3))
+        trial.shim.set(broken=0)
+        trial.mend(trial.dice.random() < 0.3)
+    time.sleep(0.3)
+    return count
+
+
+def slow_disk(trial: Trial, count: int) -> int:
+    """Every sync takes up to a fifth of a second."""
+    trial.load()
+    for _ in range(count):
+        trial.shim.set(slow=trial.dice.randint(1_000, 200_000))
+        time.sleep(trial.dice.uniform(0.2, 0.6))
+        if trial.dice.random() < 0.3:
+            trial.restart()
+    trial.shim.set(slow=0)
+    time.sleep(0.3)
+    return count
+
+
+def clock_jumps(trial: Trial, count: int) -> int:
+    """The wall clock jumps by up to three days, both ways."""
+    trial.load()
+    for _ in range(count):
+        trial.shim.set(clock=trial.dice.choice([-1, 1]) * trial.dice.randint(1, 3 * 86400))
+        time.sleep(trial.dice.uniform(0.1, 0.4))
+        if trial.dice.random() < 0.3:
+            trial.restart()
+    trial.shim.set(clock=0)
+    time.sleep(0.3)
+    return count
+
+
+def calm(trial: Trial, count: int) -> int:
+    """Dropped, halved, doubled, contradicting and spoilt requests alone."""
+    trial.load()
+    time.sleep(count)
+    return count
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One kind of fault, and how many of them a run of so many kills has."""
+
+    words: str
+    body: Callable[[Trial, int], int]
+    share: float
+    power: bool = False
+
+
+SCENARIOS = {
+    "kills": Scenario("kill -9, at random moments and in the middle of writes", kills, 1.0),
+    "power": Scenario("power cut: what was not synced is gone", power_cuts, 0.2, True),
+    "full": Scenario("full disk", full_disk, 0.2),
+    "broken": Scenario("syncs fail", broken_disk, 0.2),
+    "slow": Scenario("slow disk", slow_disk, 0.2),
+    "clock": Scenario("clock jumps", clock_jumps, 0.2),
+    "network": Scenario("dropped, halved and repeated requests alone (seconds)", calm, 0.2),
+}
+
+
+def run(name: str, count: int, seed: int, work: Path) -> tuple[int, replay.Verdict, float]:
+    """One scenario, checked."""
+    scenario = SCENARIOS[name]
+    began = time.monotonic()
+    trial = Trial(work, seed, power=scenario.power)
+    try:
+        done = scenario.body(trial, count)
+        verdict = trial.settle()
+    finally:
+        trial.close()
+    return done, verdict, time.monotonic() - began
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser.add_argument(
+        "--kills", type=int, default=100, help="how many; other faults in proportion"
+    )
+    parser.add_argument("--only", choices=SCENARIOS, action="append", help="may be given again")
+    parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4)))
+    parser.add_argument("--out", type=Path, help="a JSON file for the table")
+    parser.add_argument("--keep", action="store_true", help="keep folders of scenarios that failed")
+    said = parser.parse_args()
+    why = shim.available()
+    if why is not None:
+        print(f"skipped: {why}")
+        return 0
+    print(f"seed {said.seed}", flush=True)
+    rows, failed = [], 0
+    for name in said.only or SCENARIOS:
+        scenario = SCENARIOS[name]
+        count = max(1, round(said.kills * scenario.share))
+        work = Path(tempfile.mkdtemp(prefix=f"reticent-{name}-"))
+        done, verdict, seconds = run(name, count, said.seed, work)
+        failed += bool(verdict.wrong)
+        rows.append(
+            {
+                "faults": scenario.words, "count": done, "requests": verdict.requests,
+                "records": verdict.records, "decisions": verdict.decisions, "seen": verdict.seen,
+                "wrong": verdict.wrong, "seconds": round(seconds, 1),
+            }
+        )  # fmt: skip
+        print(f"{scenario.words}: {done}; {verdict} ({seconds:.0f} s)", flush=True)
+        if verdict.wrong and said.keep:
+            print(f"kept in {work}")
+        else:
+            shutil.rmtree(work, ignore_errors=True)
+    if said.out is not None:
+        said.out.write_text(json.dumps({"seed": said.seed, "rows": rows}, indent=1) + "\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,400 @@
+"""Parameters chosen privately: the best of a random number of private fits, by a private score.
+
+Each run draws a candidate, fits it on all records and scores it on them with noise; the number of runs is geometric.
+Only the winner is shown. The price is that of one run, its score included, at about ``delta / (expected fits)``, and
+a little for choosing (`reticent.privacy.BestOf`): much less than the sum over all candidates that a grid search
+costs. Proofs, and when not to tune at all: docs/algorithms/private-search.md.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from sklearn.model_selection import ParameterGrid
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from reticent import _checks
+from reticent.estimators import parameters
+from reticent.estimators.beside import price
+from reticent.estimators.charged import Charged
+from reticent.estimators.private import PrivateEstimator
+from reticent.noise import Source, release
+from reticent.privacy import (
+    BestOf,
+    Budget,
+    Gaussian,
+    Guarantee,
+    Laplace,
+    Release,
+    charge,
+    compose,
+    gaussian,
+    parallel,
+    uncharged,
+)
+from reticent.privacy.curve import Curve
+
+SCORE_SHARE = 0.1
+"""Of one run's budget, for its score: of mu squared, or of epsilon where delta = 0."""
+_STEPS = 2.0**-20
+_TRIES = 60
+
+
+@dataclass(frozen=True)
+class _Price:
+    """What a search will cost; public."""
+
+    run: Budget  # of one run, its score included
+    fit: Budget  # of its fit
+    scale: float  # of the noise on its score
+    costs: tuple[Curve | None, ...]  # of the fits of all candidates; None where refused
+    guarantee: Guarantee
+
+
+class PrivateSearchCV(MetaEstimatorMixin, Charged):
+    """Choose parameters of a private estimator, within one budget.
+
+    Parameters
+    ----------
+    estimator : estimator
+        One of `PrivateLogisticRegression`, `PrivateLinearSVC`, `PrivateLinearRegression` and
+        `PrivateLasso`. Its ``epsilon`` and ``delta`` are replaced by those of a run.
+    grid : dict, or list of dicts
+        Candidates, as in scikit-learn's ``ParameterGrid``. They must be written down without a look at
+        the records.
+    epsilon : float
+        Privacy parameter of the whole search, the winner's fit included.
+    delta : float
+        Privacy parameter of the whole search; 0 asks for pure privacy.
+    neighbours : {"zero-out", "replace"}
+        Whether one record is blanked or replaced between neighbouring tables.
+    fits : float, optional
+        Expected number of runs, above 1; by default the number of candidates, and at least 2. A run draws
+        its candidate at random, with replacement. The number of runs is random, has no limit, and stays
+        secret.
+    verbose : int
+        Whether to say on standard error, before anything is drawn, what the search costs and how many fits
+        to expect.
+    random_state : int, optional
+        ``None`` is a cryptographic generator. Anything else is for experiments, and ``guarantee_`` says so.
+
+    Attributes
+    ----------
+    best_params_ : dict
+        The winner's.
+    best_estimator_ : estimator
+        The winner itself, as it was fitted; nothing is fitted again.
+    best_score_ : float
+        The winner's score with noise: the share of records classified correctly, or one minus the mean of
+        squared errors, clipped, in units of the range of the labels. Above the truth, because it won.
+    guarantee_ : reticent.Guarantee
+        What is promised about all of these together.
+
+    Notes
+    -----
+    There are no folds: a score on the records that were learnt from is biased by less than a private fit
+    can remember, and folds would cost records or budget. How long a search takes depends on the secret
+    number of runs; do not let strangers measure it.
+
+    Examples
+    --------
+    >>> import numpy as np, reticent
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, size=(5_000, 3)) / np.sqrt(3)
+    >>> y = (X @ [1.0, -2.0, 0.5] + 0.1 > 0).astype(int)
+    >>> model = reticent.PrivateLogisticRegression(classes=[0, 1], feature_norm=1.0)
+    >>> grid = {"regularizer": [0.5, 5.0, 50.0]}
+    >>> search = reticent.PrivateSearchCV(model, grid, epsilon=1.0, verbose=0, random_state=0).fit(
+    ...     X, y
+    ... )
+    >>> search.score(X, y) > 0.95, search.guarantee_.epsilon(1e-6) <= 1.0
+    (True, True)
+    """
+
+    best_params_: dict[str, Any]
+    best_estimator_: Any
+    best_score_: float
+    guarantee_: Guarantee
+
+    def __init__(
+        self,
+        estimator: Any,
+        grid: Any,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        *,
+        neighbours: str = "zero-out",
+        fits: float | None = None,
+        verbose: int = 1,
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.grid = grid
+        self.epsilon = epsilon
+        self.delta = delta
+        self.neighbours = neighbours
+        self.fits = fits
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Search. Each call spends the whole budget; it is charged before anything is drawn.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (n, p)
+            Records.
+        y : array of shape (n,)
+            Their labels.
+        """
+        with self._all_or_nothing():
+            budget, candidates, mean = self._asked()
+            made = self._price(budget, candidates, mean, X, y)
+            source = Source(parameters.CHECKS["seed"](self.random_state, "random_state"))
+            if self.verbose:
+                print(self._words(made, len(candidates), mean), file=sys.stderr)
+            charge(made.guarantee, "private search")
+            best = uncharged(lambda: self._run(made, candidates, mean, X, y, source))
+            if best is None:
+                raise RuntimeError(
+                    "every fit of the search failed; try the estimator on a table that is not private. "
+                    "The budget was spent"
+                )
+            self.best_score_, number, self.best_estimator_ = best
+            self.best_params_ = candidates[number]
+            self.guarantee_ = made.guarantee
+            if is_classifier(self.estimator):
+                self.classes_ = self.best_estimator_.classes_
+            self.n_features_in_ = self.best_estimator_.n_features_in_
+            return self
+
+    def describe(self, X: Any, y: Any) -> str:
+        """What a search on such a table would cost, in words; nothing is spent, and only its shape matters.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (n, p)
+            Records.
+        y : array of shape (n,)
+            Their labels.
+        """
+        budget, candidates, mean = self._asked()
+        return self._words(self._price(budget, candidates, mean, X, y), len(candidates), mean)
+
+    # What it costs --------------------------------------------------------------------------------
+
+    def _asked(self) -> tuple[Budget, list[dict[str, Any]], float]:
+        names = ("epsilon", "delta", "neighbours")
+        values = parameters.checked({name: getattr(self, name) for name in names})
+        if not isinstance(self.estimator, PrivateEstimator):
+            raise TypeError(
+                "estimator must be one of PrivateLogisticRegression, PrivateLinearSVC, "
+                f"PrivateLinearRegression and PrivateLasso, got {self.estimator!r}; features that need "
+                "scaling are what feature_norm='private' is for"
+            )
+        if not isinstance(self.grid, Mapping | list | tuple):
+            raise TypeError(f"grid must be a dict of lists, or a list of such, got {self.grid!r}")
+        candidates = list(ParameterGrid(self.grid))  # type: ignore[arg-type]
+        known = self.estimator.get_params(deep=False)
+        fixed = {"epsilon", "delta", "neighbours", "random_state"}
+        for name in {name for candidate in candidates for name in candidate}:
+            if name not in known or name in fixed:
+                raise ValueError(
+                    f"grid names {name!r}; it may name parameters of the estimator other than "
+                    f"{', '.join(sorted(fixed))}"
+                )
+        mean = max(2.0, float(len(candidates)))
+        if self.fits is not None:
+            mean = _checks.number(self.fits, "fits", low=1.0, open_low=True)
+        # so that the probability to stop is a whole number of 2^-64, and the promise exact
+        stop = min(max(1, round(2.0**64 / mean)), 2**64 - 1)
+        return (
+            Budget(values["epsilon"], values["delta"], values["neighbours"]), candidates, 2.0**64 / stop
+        )  # fmt: skip
+
+    def _candidate(self, candidate: dict[str, Any], budget: Budget, seed: int | None) -> Any:
+        model = clone(self.estimator).set_params(
+            **candidate, epsilon=budget.epsilon, delta=budget.delta, neighbours=budget.neighbours,
+            random_state=seed,
+        )  # fmt: skip
+        return type(model)(**model.get_params(deep=False))  # a clone would remember a ledger
+
+    def _price(
+        self, budget: Budget, candidates: list[dict[str, Any]], mean: float, X: Any, y: Any
+    ) -> _Price:
+        """The largest budget of a run with which the whole search stays within its own."""
+        pure = budget.delta == 0.0
+        epsilon = budget.epsilon / 2.0
+        best = None
+        for _ in range(_TRIES):
+            made = self._at(budget.with_(epsilon=epsilon), budget, candidates, mean, X, y)
+            total = made.guarantee.epsilon(budget.delta)
+            if total <= budget.epsilon and (best is None or epsilon > best.run.epsilon):
+                best = made
+            if best is not None and best.guarantee.epsilon(budget.delta) > 0.995 * budget.epsilon:
+                return best
+            # the whole is nearly proportional to a run; a hair less, to end below the budget
+            epsilon *= budget.epsilon / total * (0.999 if not pure else 0.9995)
+        if best is None:
+            raise ValueError(f"the budget ({budget}) is too small for this search; raise epsilon")
+        return best
+
+    def _at(
+        self, run: Budget, budget: Budget, candidates: list[dict[str, Any]], mean: float, X: Any, y: Any
+    ) -> _Price:  # fmt: skip
+        pure = run.delta == 0.0
+        noise = "laplace" if pure else "gaussian"
+        # a record is right or wrong, or its clipped error lies between 0 and 1: either way it moves a sum by 1
+        level = SCORE_SHARE * run.epsilon if pure else math.sqrt(SCORE_SHARE) * run.mu
+        scale = release.scale_for(1.0, level, 1, noise)
+        cost = release.widened(1.0, scale, 1, noise) / scale
+        score: Curve = Laplace(cost) if pure else Gaussian(cost)
+        if pure:
+            rest = run.with_(epsilon=run.epsilon - cost)
+        else:
+            rest = run.with_(epsilon=gaussian.epsilon(run.delta, math.sqrt(run.mu**2 - cost**2)))
+        costs: list[Curve | None] = []
+        refusal: ValueError | None = None
+        caveats: list[str] = []
+        lattice = True
+        for candidate in candidates:
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    one = price(self._candidate(candidate, rest, 0), X, y)
+            except ValueError as error:  # such as a regularizer that is too small for this budget
+                refusal = error
+                costs.append(None)
+                continue
+            costs.append(one.curve)
+            caveats += one.caveats
+            lattice = lattice and one.lattice
+        possible = [curve for curve in dict.fromkeys(costs) if curve is not None]
+        if not possible:
+            assert refusal is not None
+            raise refusal
+        together = parallel(*(compose([curve, score]) for curve in possible))
+        item = Release(
+            f"best of {len(candidates)} candidates", BestOf(together, mean), None,
+            "as in one fit, and on its score,",
+            details=(
+                f"a geometric number of fits, {mean:.4g} expected; each draws a candidate",
+                f"one fit: epsilon = {rest.epsilon:.4g} at delta = {rest.delta:g}; its score: "
+                f"{'Laplace' if pure else 'Gaussian'} noise of scale {scale:.4g} on a sum over records",
+            ),
+        )  # fmt: skip
+        guarantee = Guarantee.of(
+            budget, [item], seeded=self.random_state is not None, lattice=lattice,
+            caveats=tuple(dict.fromkeys(caveats)),
+        )  # fmt: skip
+        return _Price(run, rest, scale, tuple(costs), guarantee)
+
+    def _words(self, made: _Price, candidates: int, mean: float) -> str:
+        cost = made.guarantee.summary
+        return (
+            f"private search: {candidates} candidates, {mean:.3g} fits expected, {cost} in all; each fit has "
+            f"epsilon = {made.fit.epsilon:.3g}, {made.fit.epsilon / self.epsilon:.0%} of what a single fit "
+            "without a search would have"
+        )
+
+    # Running --------------------------------------------------------------------------------------
+
+    def _run(
+        self, made: _Price, candidates: list[dict[str, Any]], mean: float, X: Any, y: Any, source: Source
+    ) -> tuple[float, int, Any] | None:  # fmt: skip
+        """The best run: its score, its candidate's number, and its model. None if all failed."""
+        stop = round(2.0**64 / mean)
+        best = None
+        while True:
+            number = below(source, len(candidates))
+            seed = int(source.words(1)[0] >> np.uint64(33)) if source.seeded else None
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    model = self._candidate(candidates[number], made.fit, seed).fit(X, y)
+                    total = self._sum_of_scores(model, X, y)
+            except Exception:  # a failed run counts as the worst there is, whatever it failed of
+                model = None
+            else:
+                if model.guarantee_.curve != made.costs[number]:
+                    raise RuntimeError(
+                        "a fit cost something else than was charged for; this is a bug in reticent"
+                    )
+                noise = "laplace" if made.run.delta == 0.0 else "gaussian"
+                seen = release.noisy(np.array([total]), made.scale, source, noise=noise)
+                # of runs that score the same the first one stays: they are exchangeable
+                if best is None or seen[0] > best[0]:
+                    best = (float(seen[0]), number, model)
+            if int(source.words(1)[0]) < stop:
+                break
+        if best is None:
+            return None
+        return best[0] / len(np.asarray(y)), best[1], best[2].release()
+
+    def _sum_of_scores(self, model: Any, X: Any, y: Any) -> float:
+        """A sum over records of numbers in [0, 1] that are multiples of 2^-20: exact in doubles."""
+        predicted = model.predict(X)
+        truth = column_or_1d(y)
+        if is_classifier(model):
+            return float(np.count_nonzero(predicted == truth))
+        low, high = model._bounds
+        stated = self.estimator.get_params(deep=False)["label_bounds"]
+        if not isinstance(stated, str):
+            low, high = stated
+        error = (np.clip(truth, low, high) - np.clip(predicted, low, high)) / (high - low)
+        kept = np.floor((1.0 - np.minimum(error * error, 1.0)) / _STEPS) * _STEPS
+        return float(np.nan_to_num(kept, nan=0.0).sum())
+
+    # The winner -----------------------------------------------------------------------------------
+
+    def predict(self, X: Any) -> Any:
+        """Predictions of the winner."""
+        check_is_fitted(self)
+        return self.best_estimator_.predict(X)
+
+    @available_if(lambda self: hasattr(self.estimator, "predict_proba"))
+    def predict_proba(self, X: Any) -> Any:
+        """Probabilities of the classes, by the winner."""
+        check_is_fitted(self)
+        return self.best_estimator_.predict_proba(X)
+
+    @available_if(lambda self: hasattr(self.estimator, "decision_function"))
+    def decision_function(self, X: Any) -> Any:
+        """The winner's linear predictor."""
+        check_is_fitted(self)
+        return self.best_estimator_.decision_function(X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy, or R squared, of the winner. A diagnostic: it reads the records it is given."""
+        check_is_fitted(self)
+        return float(self.best_estimator_.score(X, y, sample_weight))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "best_estimator_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = BaseEstimator.__sklearn_tags__(self)
+        inner = self.estimator.__sklearn_tags__()
+        tags.estimator_type = inner.estimator_type
+        tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
+        tags.input_tags.sparse = inner.input_tags.sparse
+        tags.target_tags.required = True
+        tags.non_deterministic = self.random_state is None
+        return tags
+
+
+def below(source: Source, limit: int) -> int:
+    """A whole number below a limit, each with exactly the same probability."""
+    most = 2**64 - 2**64 % limit
+    while True:
+        word = int(source.words(1)[0])
+        if word < most:
+            return word % limit

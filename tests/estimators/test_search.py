@@ -1,0 +1,222 @@
+"""PrivateSearchCV: charged once and first, exact about its random number of fits, and silent about the losers."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+from collections import Counter
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+
+import reticent
+from reticent import PrivateLinearRegression, PrivateLogisticRegression, PrivateSearchCV
+from reticent.estimators import search as module
+from reticent.estimators.beside import price
+from reticent.noise import Source
+from reticent.privacy import Budget, BudgetExceeded, Guarantee, Ledger
+
+GRID = {"regularizer": [1.0, 10.0, 1000.0]}
+
+
+def table(rows: int = 3000) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (rows, 3)) / math.sqrt(3)
+    return X, (X @ [1.0, -2.0, 0.5] + 0.1 > 0).astype(int)
+
+
+def logistic(**more) -> PrivateLogisticRegression:
+    return PrivateLogisticRegression(classes=[0, 1], feature_norm=1.0, **more)
+
+
+@pytest.mark.parametrize("neighbours", ["zero-out", "replace"])
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_one_entry_within_the_budget(delta: float, neighbours: str) -> None:
+    X, y = table()
+    budget = Budget(1.0, delta, neighbours)
+    search = PrivateSearchCV(logistic(), GRID, 1.0, delta, neighbours=neighbours, verbose=0,
+                             random_state=3)  # fmt: skip
+    with Ledger(budget) as ledger:
+        search.fit(X, y)
+    assert len(ledger.entries) == 1
+    assert search.guarantee_.meets(budget)
+    assert search.guarantee_.epsilon(delta) > 0.98
+    assert (
+        Guarantee.from_dict(json.loads(json.dumps(search.guarantee_.to_dict())))
+        == search.guarantee_
+    )
+    assert search.score(X, y) > 0.8
+    assert search.best_params_ in [{"regularizer": value} for value in GRID["regularizer"]]
+    assert search.best_estimator_.regularizer == search.best_params_["regularizer"]
+    assert search.predict_proba(X).shape == (len(X), 2)
+    assert not hasattr(search.best_estimator_, "clipped_")
+    copy = pickle.loads(pickle.dumps(search))
+    assert np.array_equal(copy.predict(X), search.predict(X))
+    assert not hasattr(clone(search), "best_params_")
+
+
+def test_regression_and_private_bounds() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal([100.0, -3.0], [20.0, 0.1], (20_000, 2))
+    y = 5.0 * X[:, 0] + rng.normal(0, 10.0, 20_000)
+    model = PrivateLinearRegression(feature_norm="private", label_bounds="private")
+    search = PrivateSearchCV(model, {"solver": ["sufficient-statistics", "gradient-descent"]},
+                             2.0, verbose=0, random_state=0).fit(X, y)  # fmt: skip
+    assert search.guarantee_.meets(Budget(2.0, 1e-6))
+    assert search.score(X, y) > 0.8
+
+
+def test_charged_before_anything_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = table(500)
+
+    def never(*args: object) -> None:
+        raise AssertionError("a run was made")
+
+    monkeypatch.setattr(PrivateSearchCV, "_run", never)
+    with Ledger(Budget(0.5, 1e-6)) as ledger, pytest.raises(BudgetExceeded):
+        PrivateSearchCV(logistic(), GRID, 1.0, verbose=0).fit(X, y)
+    assert ledger.entries == ()
+
+
+def test_says_what_it_costs(capsys: pytest.CaptureFixture[str]) -> None:
+    X, y = table(500)
+    search = PrivateSearchCV(logistic(), GRID, 1.0, fits=4, random_state=0)
+    words = search.describe(X, y)
+    assert "4 fits expected" in words
+    assert capsys.readouterr().err == ""
+    search.fit(X, y)
+    assert words in capsys.readouterr().err
+
+
+def test_the_number_of_fits_is_geometric_and_candidates_uniform(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Chi-squared tests, each with a false-alarm probability of 1e-7."""
+    X, y = table(50)
+    search = PrivateSearchCV(logistic(), GRID, 1.0, fits=3, verbose=0, random_state=0)
+    budget, candidates, mean = search._asked()
+    made = search._price(budget, candidates, mean, X, y)
+    drawn: list[int] = []
+
+    def noted(self: PrivateSearchCV, candidate: dict[str, float], *rest: object) -> None:
+        drawn.append(GRID["regularizer"].index(candidate["regularizer"]))
+        raise ArithmeticError
+
+    monkeypatch.setattr(PrivateSearchCV, "_candidate", noted)
+    source, lengths = Source(0), []
+    for _ in range(4000):
+        before = len(drawn)
+        assert search._run(made, candidates, mean, X, y, source) is None  # every fit failed
+        lengths.append(len(drawn) - before)
+    counts = Counter(lengths)
+    expected = [4000 / 3 * (2 / 3) ** (k - 1) for k in range(1, 9)]
+    seen = [counts[k] for k in range(1, 9)]
+    expected.append(4000 - sum(expected))
+    seen.append(4000 - sum(seen))
+    assert sum((s - e) ** 2 / e for s, e in zip(seen, expected, strict=True)) < chi2.isf(1e-7, 8)
+    picks = Counter(drawn)
+    each = len(drawn) / 3
+    assert sum((picks[k] - each) ** 2 / each for k in range(3)) < chi2.isf(1e-7, 2)
+    assert max(lengths) > 15  # never cut off
+
+
+def test_failed_fits_are_the_worst(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = table()
+    honest = PrivateLogisticRegression.predict
+
+    def fails(self: PrivateLogisticRegression, Z: np.ndarray) -> np.ndarray:
+        if self.regularizer == 1.0:
+            raise FloatingPointError("no")
+        return honest(self, Z)
+
+    monkeypatch.setattr(PrivateLogisticRegression, "predict", fails)
+    search = PrivateSearchCV(logistic(), GRID, 1.0, fits=40, verbose=0, random_state=1).fit(X, y)
+    assert search.best_params_["regularizer"] != 1.0
+    # one that no budget of a run allows is never run, and costs nothing
+    grid = {"regularizer": [1e-9, 10.0]}
+    found = PrivateSearchCV(logistic(), grid, 1.0, fits=40, verbose=0, random_state=1).fit(X, y)
+    assert found.best_params_["regularizer"] == 10.0
+
+
+def test_scores_move_by_one() -> None:
+    """The sum behind a score, for tables that differ in one record: blanked ones are left out."""
+    X, y = table(300)
+    model = logistic(random_state=0).fit(X, y)
+    search = PrivateSearchCV(logistic(), GRID)
+    whole = search._sum_of_scores(model, X, y)
+    rng = np.random.default_rng(0)
+    values = rng.uniform(-2, 2, 300)
+    line = PrivateLinearRegression(label_bounds=(-1, 1), feature_norm=1.0, random_state=0).fit(
+        X, values
+    )
+    regression = PrivateSearchCV(
+        PrivateLinearRegression(label_bounds=(-1, 1), feature_norm=1.0), {}
+    )
+    total = regression._sum_of_scores(line, X, values)
+    for k in range(300):
+        rest = np.arange(300) != k
+        assert 0 <= whole - search._sum_of_scores(model, X[rest], y[rest]) <= 1
+        assert 0 <= total - regression._sum_of_scores(line, X[rest], values[rest]) <= 1
+    assert (total * 2.0**20) % 1 == 0  # exact
+
+
+def test_a_rehearsal_spends_and_fits_nothing() -> None:
+    X, y = table(500)
+    model = logistic()
+    with Ledger(Budget(0.1, 1e-6)) as ledger:
+        promised = price(model, X, y)
+    assert ledger.entries == ()
+    assert not hasattr(model, "coef_")
+    assert model.fit(X, y).guarantee_.curve == promised.curve
+    # and it depends on the table's shape only
+    assert price(logistic(), np.zeros_like(X), np.zeros_like(y)).curve == promised.curve
+    with pytest.raises(TypeError, match="beforehand"):
+        price(LogisticRegression(), X, y)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: PrivateSearchCV(LogisticRegression(), {}), "estimator"),
+        (lambda: PrivateSearchCV(logistic(), {"epsilon": [1.0]}), "epsilon"),
+        (lambda: PrivateSearchCV(logistic(), {"depth": [1.0]}), "depth"),
+        (lambda: PrivateSearchCV(logistic(), 3), "grid"),
+        (lambda: PrivateSearchCV(logistic(), GRID, fits=1.0), "fits"),
+        (lambda: PrivateSearchCV(logistic(), GRID, epsilon=0.0), "epsilon"),
+    ],
+)
+def test_refusals(make, message: str) -> None:
+    X, y = table(100)
+    with Ledger(Budget(9.0, 1e-6)) as ledger, pytest.raises((ValueError, TypeError), match=message):
+        make().fit(X, y)
+    assert ledger.entries == ()
+    with pytest.raises(ValueError, match="NaN"):
+        PrivateSearchCV(logistic(), GRID, verbose=0).fit(np.full_like(X, np.nan), y)
+
+
+def test_every_fit_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = table(100)
+    monkeypatch.setattr(PrivateLogisticRegression, "predict", lambda self, X: 1 / 0)
+    with pytest.raises(RuntimeError, match="every fit"):
+        PrivateSearchCV(logistic(), GRID, verbose=0, random_state=0).fit(X, y)
+
+
+def test_the_warning_about_grid_search_names_it() -> None:
+    from reticent.privacy import ledger
+
+    monkey = pytest.MonkeyPatch()
+    monkey.setattr(ledger, "_warned", False)
+    with pytest.warns(reticent.RepeatedFitWarning, match="PrivateSearchCV"):
+        clone(logistic()).fit(*table(100))
+    monkey.undo()
+
+
+def test_below_is_uniform() -> None:
+    """Chi-squared with a false-alarm probability of 1e-7."""
+    source = Source(0)
+    counts = np.bincount([module.below(source, 7) for _ in range(7000)], minlength=7)
+    assert ((counts - 1000.0) ** 2 / 1000.0).sum() < chi2.isf(1e-7, 6)

@@ -1,0 +1,132 @@
+"""The price of the best of a random number of runs: the papers' values, dp_accounting, and exact densities."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from reticent.privacy import (
+    BestOf,
+    Budget,
+    Gaussian,
+    Guarantee,
+    Laplace,
+    ObjectivePerturbation,
+    Pure,
+    Release,
+    compose,
+    gaussian,
+    parallel,
+    renyi,
+)
+from reticent.privacy.curve import from_dict
+
+ONCE = Gaussian(Budget(1.0, 1e-6).mu)
+
+
+def by_divergence(curve: BestOf, delta: float) -> float:
+    return renyi.epsilon_from(curve.rdp, delta)
+
+
+@pytest.mark.parametrize(("shape", "value"), [(0.0, 1.798), (1.0, 2.150)])
+def test_published_values(shape: float, value: float) -> None:
+    """A (1, 1e-6)-Gaussian base, ten runs expected, by Theorem 2 of Papernot and Steinke."""
+    curve = BestOf(ONCE, 10.0, shape)
+    assert round(by_divergence(curve, 1e-6), 3) == value
+    assert curve.epsilon(1e-6) < value  # profiles are tighter
+
+
+def test_poisson_is_dearer() -> None:
+    """The Poisson law, not offered here: e + m d' + log(m)/(l - 1), d' at log(1 + 1/(l-1))."""
+
+    def rdp(order: float) -> float:
+        d = ONCE.delta(math.log1p(1.0 / (order - 1.0)))
+        return ONCE.rdp(order) + 10.0 * d + math.log(10.0) / (order - 1.0)
+
+    assert round(renyi.epsilon_from(rdp, 1e-6), 3) == 1.925
+    assert BestOf(ONCE, 10.0).epsilon(1e-6) < 1.925
+
+
+@pytest.mark.parametrize("shape", [0.0, 0.5, 1.0, 2.0])
+@pytest.mark.parametrize("mean", [1.5, 10.0, 200.0])
+def test_dp_accounting(shape: float, mean: float) -> None:
+    accounting = pytest.importorskip("dp_accounting")
+    from dp_accounting import dp_event, rdp
+
+    orders = 1.0 + np.geomspace(0.01, 300.0, 400)
+    accountant = rdp.RdpAccountant(orders)
+    base = accounting.GaussianDpEvent(1.0 / ONCE.mu)
+    accountant.compose(dp_event.RepeatAndSelectDpEvent(base, mean, shape))
+    theirs = accountant.get_epsilon(1e-6)
+    ours = BestOf(ONCE, mean, shape)
+    assert by_divergence(ours, 1e-6) <= theirs * (1 + 1e-9)
+    assert by_divergence(ours, 1e-6) > 0.97 * theirs
+    assert ours.epsilon(1e-6) <= theirs
+
+
+def weights(curve: BestOf, below: np.ndarray) -> np.ndarray:
+    """The derivative of the generating function of the number of runs, by its own series."""
+    g, shape = curve.stopping, curve.shape
+    k = np.arange(1, 1500)
+    if shape == 0.0:
+        log_p = k * math.log1p(-g) - np.log(k) - math.log(math.log(1.0 / g))
+    else:
+        steps = np.cumsum(np.log((k - 1 + shape) / k))
+        log_p = k * math.log1p(-g) + steps - math.log(g**-shape - 1.0)
+    p = np.exp(log_p)
+    assert p.sum() == pytest.approx(1.0, abs=1e-6)
+    assert (k * p).sum() == pytest.approx(curve.mean, rel=1e-4)
+    return np.polynomial.polynomial.polyval(below, k * p)
+
+
+@pytest.mark.parametrize("shape", [0.0, 1.0, 2.0])
+@pytest.mark.parametrize("mean", [3.0, 20.0])
+@pytest.mark.parametrize("mu", [0.25, 1.0])
+def test_exact_densities(shape: float, mean: float, mu: float) -> None:
+    """A run that shows its score, a Gaussian: the law of the best is known, and so is its hockey stick."""
+    curve = BestOf(Gaussian(mu), mean, shape)
+    y = np.linspace(-8.0, 8.0 + mu, 3001)
+    worlds = [norm.pdf(y - c) * weights(curve, norm.cdf(y - c)) for c in (0.0, mu)]
+    step = y[1] - y[0]
+    for epsilon in (0.3, 1.0, 2.0):
+        exact = max(
+            step * np.maximum(a - math.exp(epsilon) * b, 0.0).sum()
+            for a, b in (worlds, worlds[::-1])
+        )
+        assert exact <= curve.delta(epsilon) * (1 + 1e-3) + 1e-12
+
+
+def test_pure() -> None:
+    curve = BestOf(Pure(0.5), 10.0)
+    assert curve.pure <= 3 * 0.5
+    assert curve.pure == pytest.approx(0.5 + 2 * math.log(0.1 + 0.9 * math.exp(0.5)))
+    assert curve.delta(curve.pure) == 0.0
+    assert BestOf(Laplace(0.5), 10.0, 0.0).pure <= 2 * 0.5
+    assert BestOf(Pure(0.0), 5.0).pure == 0.0
+    # randomised response that shows its answer as its score: the largest ratio there is
+    e, g = 0.5, 0.1
+    yes = 1 / (1 + math.exp(-e))
+    best = [
+        1 - g * (1 - p) / (1 - (1 - g) * (1 - p)) for p in (yes, 1 - yes)
+    ]  # that any run says yes
+    assert math.log((1 - best[1]) / (1 - best[0])) <= curve.pure
+
+
+def test_it_is_a_curve() -> None:
+    base = parallel(compose([ObjectivePerturbation(0.2, 0.1, one_sided=True), Gaussian(0.1)]),
+                    Gaussian(0.25))  # fmt: skip
+    curve = BestOf(base, 4.0)
+    assert from_dict(curve.to_dict()) == curve
+    for delta in (1e-9, 1e-6, 1e-3):
+        assert curve.delta(curve.epsilon(delta)) <= delta * (1 + 1e-6)
+        assert curve.epsilon(delta) > base.epsilon(delta)
+    with pytest.raises(ValueError, match="neighbours"):
+        Guarantee([Release("search", curve, None, "some")], neighbours="replace")
+    for wrong in ({"mean": 1.0}, {"mean": 2.0, "shape": -1.0}, {"mean": math.inf}):
+        with pytest.raises(ValueError, match=r"mean|shape"):
+            BestOf(ONCE, **wrong)
+    assert BestOf(ONCE, 2.0).epsilon(1e-6) < BestOf(ONCE, 50.0).epsilon(1e-6)
+    assert gaussian.epsilon(1e-6, ONCE.mu) < BestOf(ONCE, 1.0 + 1e-9).epsilon(1e-6) < 1.01

@@ -4,5 +4,6 @@ An estimator's ``fit`` takes arrays of PyTorch, CuPy or another library of the a
 """
 
 from reticent.devices.records import DeviceLabels, DeviceRows, OnDevice, is_device_array, on_device
+from reticent.devices.totals import DeviceTotal
 
-__all__ = ["DeviceLabels", "DeviceRows", "OnDevice", "is_device_array", "on_device"]
+__all__ = ["DeviceLabels", "DeviceRows", "DeviceTotal", "OnDevice", "is_device_array", "on_device"]

@@ -58,7 +58,6 @@ def table(count: int, columns: int) -> dict[str, float]:
     seen = cupy.asarray(X)
     room = cupy.empty_like(seen[: count // 4])
     reading = 2.0 * milliseconds(lambda: cupy.copyto(room, seen[: count // 4]))
-    del room
     held = OnDevice(X, y, None, Form(1.0, 1.0, 0.4), IsClass(1))
     loss = _passes.Scalar(*CappedLogistic(0.5).kernel, 0.5)
     x = np.random.default_rng(0).standard_normal(columns + 1)
@@ -70,7 +69,6 @@ def table(count: int, columns: int) -> dict[str, float]:
         start = time.perf_counter()
         model.fit(X, y)
         fits.append(time.perf_counter() - start)
-    del held, seen
     small = min(count, 200_000)
     options = {"classes": [0, 1], "feature_norm": 1.0, "random_state": 0, "regularizer": 1e4}
     there = reticent.PrivateLogisticRegression(**options).fit(X[:small], y[:small])

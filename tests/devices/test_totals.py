@@ -72,7 +72,7 @@ def _reference(mechanism, key, rows):
             thread, w = divmod(within, seen)
             z[j] = chacha_normals(key, block * 128 + thread, mechanism.scale())[part * seen + w]
         size = np.linalg.norm(v.astype(float))
-        total += v * min(1.0, mechanism.norm / size) if size else 0.0
+        total = total + v * min(1.0, mechanism.norm / size)
         out.append(total + z + weight @ buffers)
         buffers += z - gap[:, None] * buffers
         key = next_key(key)
@@ -107,11 +107,30 @@ def test_a_state_goes_on_and_only_once(cupy):
 
 def test_bad_vectors_are_refused_and_nothing_is_added(cupy):
     total = DeviceTotal(_mechanism(), seed=0)
-    for bad in (cupy.full(8, np.nan, dtype="f4"), cupy.ones(7, dtype="f4"), cupy.ones(8)):
-        with pytest.raises(ValueError, match=r"finite|float32"):
+    for bad in (cupy.ones(7, dtype="f4"), cupy.ones(8)):
+        with pytest.raises(ValueError, match="float32"):
             total.add(bad)
     with pytest.raises(TypeError, match="on the device"):
         total.add(np.ones(8, dtype="f4"))
-    assert total.steps == 0
     with pytest.raises(ValueError, match="beyond the horizon"):
         total.run(cupy.ones((65, 8), dtype="f4"))
+    assert total.steps == 0
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_what_is_not_finite_is_a_null_record_and_nothing_is_released(cupy, at_once):
+    rows = np.random.default_rng(0).standard_normal((3, 8)).astype(np.float32)
+    total, twin = DeviceTotal(_mechanism(), seed=0), DeviceTotal(_mechanism(), seed=0)
+    bad = rows.copy()
+    bad[1, 5] = np.nan
+    bad[2, 0] = np.inf
+    with pytest.raises(ValueError, match="null record"):
+        total.run(cupy.asarray(bad)) if at_once else [total.add(v) for v in cupy.asarray(bad)]
+    if not at_once:
+        with pytest.raises(ValueError, match="null record"):
+            total.add(cupy.asarray(bad[2]))
+    null = rows.copy()
+    null[1:] = 0.0
+    twin.run(cupy.asarray(null))
+    last = cupy.asarray(rows[0])
+    assert np.array_equal(total.add(last).get(), twin.add(last).get())

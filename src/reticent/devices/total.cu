@@ -76,6 +76,31 @@ extern "C" __global__ void squares(const T* __restrict__ rows, long long dim, do
     }
 }
 
+// One block of threads to a step: what its vector is scaled by, and its squared norm. What is not finite becomes a null
+// record: the caller sees the norm, and releases nothing.
+extern "C" __global__ void factors(const double* __restrict__ parts, int pieces, double limit, double* __restrict__ out,
+                                   double* __restrict__ norms) {
+    if (threadIdx.x) return;
+    double square = 0.0;
+    for (int i = 0; i < pieces; i++) square += parts[(long long)blockIdx.x * pieces + i];
+    norms[blockIdx.x] = square;
+    const double size = sqrt(square);
+    out[blockIdx.x] = size <= limit ? 1.0 : (size <= 1.7976931348623157e308 ? limit / size : 0.0);
+}
+
+// The squared norm of what was added in each step.
+extern "C" __global__ void close(const double* __restrict__ measured, long long warps, double* __restrict__ out) {
+    __shared__ double part[256];
+    double total = 0.0;
+    for (long long i = threadIdx.x; i < warps; i += 256) total += measured[blockIdx.x * warps + i];
+    part[threadIdx.x] = total;
+    for (int s = 128; s >= 1; s /= 2) {
+        __syncthreads();
+        if (threadIdx.x < s) part[threadIdx.x] += part[threadIdx.x + s];
+    }
+    if (threadIdx.x == 0) out[blockIdx.x] = part[0];
+}
+
 // Steps of the total: rows are scaled, added, and what was added is measured once more, where it is added.
 // `measured` has a place for every warp and step. LONG keeps buffers in registers from step to step.
 extern "C" __global__ void __launch_bounds__(SPREAD)
@@ -115,7 +140,7 @@ play(const T* __restrict__ rows, long long steps, long long dim, const double* _
             Pack<T> seen;
 #pragma unroll
             for (int w = 0; w < WIDE; w++) {
-                const T add = T(factor * double(v.at[w]));
+                const T add = factor == 0.0 ? T(0) : T(factor * double(v.at[w]));
                 const float fresh = z[p * WIDE + w];
                 square = fma(double(add), double(add), square);
                 float known = 0.0f;

@@ -107,6 +107,7 @@ class DeviceTotal:
         self._filter = np.zeros(1, dtype=[("gap", "f4", (places,)), ("weight", "f4", (places,))])
         self._filter["gap"][0, : len(gap)], self._filter["weight"][0, : len(gap)] = gap, weight
         self._limit = door.limit_for(mechanism.norm, mechanism.dim)
+        self._sigma = np.float32(mechanism.scale() * (1.0 + 2.0**-23))
 
     def error(self, t: int) -> float:
         """The standard deviation of each coordinate of the noise after t vectors."""
@@ -150,7 +151,8 @@ class DeviceTotal:
         import cupy
 
         count, dim = rows.shape
-        self._lease.check(self.steps, "total")
+        if self._lease.furthest != self.steps:
+            self._lease.check(self.steps, "total")
         if self.steps + count > self.mechanism.last_step:
             raise ValueError(
                 f"{count} more steps go beyond the horizon of {self.mechanism.last_step}; build it with a larger "
@@ -161,36 +163,42 @@ class DeviceTotal:
         blocks = -(-dim // (_SPREAD * _MANY))
         wide = 4 if dim % 4 == 0 and rows.data.ptr % 16 == 0 else 1
         module = _module(len(self._buffers), wide, count > 1)
-        squares = cupy.empty((count, _PIECES))
-        module.get_function("squares")((_PIECES, count), (256,), (rows, np.int64(dim), squares))
-        norms = np.sqrt(squares.get().sum(axis=1))
-        if not np.isfinite(norms).all():
-            raise ValueError(
-                f"vector {int(np.flatnonzero(~np.isfinite(norms))[0])} is not finite; nothing was added"
-            )
-        factors = np.minimum(1.0, self._limit / np.maximum(norms, 1e-300))
         keys, key = [], self._key
         for _ in range(count):
-            keys.append(np.frombuffer(key, dtype=np.uint32))
+            keys.append(key)
             key = next_key(key)
+        words = cupy.asarray(np.frombuffer(b"".join(keys), dtype=np.uint32))
+        warps = blocks * (_SPREAD // 32)
         out = cupy.empty((count, dim), dtype=cupy.float32)
-        measured = cupy.empty((count, blocks * (_SPREAD // 32)))
+        room = cupy.empty(count * (_PIECES + 1 + warps))
+        parts, scaled = room[: count * _PIECES], room[count * _PIECES : count * (_PIECES + 1)]
+        measured, seen = room[count * (_PIECES + 1) :], cupy.empty(2 * count)
+        run = module.get_function
         # from here on the noise of these steps is spent, whatever happens
         self._lease.furthest = self.steps + count
-        self._key = key
-        module.get_function("play")(
+        self._key, self.steps = key, self.steps + count
+        run("squares")((_PIECES, count), (256,), (rows, np.int64(dim), parts))
+        run("factors")(
+            (count,), (32,), (parts, np.int32(_PIECES), np.float64(self._limit), scaled, seen)
+        )
+        run("play")(
             (blocks,), (_SPREAD,),
-            (rows, np.int64(count), np.int64(dim), cupy.asarray(factors), cupy.asarray(np.array(keys)),
-             np.float32(self.mechanism.scale()), self._filter, self._total, self._buffers, out, measured),
+            (rows, np.int64(count), np.int64(dim), scaled, words, self._sigma, self._filter, self._total, self._buffers,
+             out, measured),
         )  # fmt: skip
-        found = np.sqrt(measured.sum(axis=1).get())
-        # what was added is what was measured: single precision rounds each entry by 2^-24 of itself
-        if not (found <= self.mechanism.norm * (1.0 + 2.0**-20)).all():
+        run("close")((count,), (256,), (measured, np.int64(warps), seen[count:]))
+        norms, added = np.sqrt(seen.get().reshape(2, count))
+        # single precision rounds each entry by 2^-24 of itself
+        if not (added <= self.mechanism.norm * (1.0 + 2.0**-20)).all():
             self._lease.spoil()
             raise RuntimeError(
                 "vectors were changed while they were being added; nothing is released, and this total cannot go on"
             )
-        self.steps += count
+        if not np.isfinite(norms).all():
+            raise ValueError(
+                f"vector {int(np.flatnonzero(~np.isfinite(norms))[0])} is not finite: it counts as a null record, and "
+                f"the totals of these {count} steps are not released"
+            )
         self.clipped += int((norms > self._limit).sum())
         return out
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -266,11 +267,15 @@ class OnlineLearner(ABC):
                 "kind": type(self).__name__,
                 "id": self._lease.id,
                 "steps": self.steps,
-                "set": parts.describe(self.set),
-                "loss": parts.describe(self.loss),
                 "clipped": self.clipped,
+                **self._described,
                 **self._facts(),
             }
+
+    @cached_property
+    def _described(self) -> dict[str, Any]:
+        """Its parts as plain data: they stay as they are, and a stream may be saved with every record."""
+        return {"set": parts.describe(self.set), "loss": parts.describe(self.loss)}
 
     @classmethod
     def from_state(cls, state: dict[str, Any], **given: Any) -> Self:

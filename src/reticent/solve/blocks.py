@@ -142,7 +142,15 @@ class Within:
         return np.clip((y - self.low) / (self.high - self.low) * 2.0 - 1.0, -1.0, 1.0)
 
 
-Meaning = AsGiven | IsClass | Within
+@dataclass(frozen=True)
+class AsFound:
+    """Labels as they came, numbers or not, for a look at them."""
+
+    def read(self, labels: Any) -> Any:
+        return labels
+
+
+Meaning = AsGiven | AsFound | IsClass | Within
 """What labels stand for."""
 
 
@@ -207,8 +215,8 @@ class Records(Protocol):
     def map(self, work: Pass) -> Iterator[FloatArray]:
         """The result for every block, in the order of the blocks."""
 
-    def thinned(self, every: int) -> InMemory:
-        """Every so-many-th record, or about as many, in memory: to begin a run with, never to end it."""
+    def thinned(self, every: int) -> Records:
+        """Every so-many-th record, or about as many, close at hand: to begin a run with, never to end it."""
 
     def meaning(self, labels: Meaning) -> Self:
         """The same records, whose labels stand for something else."""

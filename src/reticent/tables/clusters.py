@@ -20,6 +20,7 @@ from reticent._checks import FloatArray
 from reticent.erm._passes import Survey
 from reticent.solve.blocks import (
     UNITS,
+    AsFound,
     AsGiven,
     Block,
     Form,
@@ -171,18 +172,10 @@ def _run(
     rows, labels = np.ascontiguousarray(rows), np.ascontiguousarray(labels)
     whole = InMemory(rows, labels, None, form, labels_are)
     if isinstance(work, _Look):  # labels are looked at as they came
-        whole = replace(whole, labels_are=_Raw())
+        whole = replace(whole, labels_are=AsFound())
     with threadpool_limits(limits=1, user_api="blas"):
         found = [work(block._replace(start=start + block.start)) for block in whole.blocks()]
     return _mark(rows) ^ _mark(labels), found
-
-
-@dataclass(frozen=True)
-class _Raw:
-    """Labels as they came, whatever they are."""
-
-    def read(self, labels: Any) -> Any:
-        return labels
 
 
 def _mark(array: Any) -> int:

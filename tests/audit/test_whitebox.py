@@ -40,6 +40,7 @@ LOOSE = {
     "ftrl, resampled": "products of two visits' columns are taken at their longest",
     "sufficient_statistics, adassp": "no record moves the smallest eigenvalue and A'A at once",
     "PrivateLinearRegression, adassp": "no record moves the smallest eigenvalue and A'A at once",
+    "sufficient_statistics, boosted, replace": "in one dimension no record moves A'A and A'y at once",
     "PrivateLasso, sufficient-statistics": "the grid of angles misses the worst one",
     "PrivateScaler, replace": "no pair of records moves sums and squares by their bounds at once",
     "PrivateLogisticRegression, gradient-descent": "the slope is at its bound in the first step only",

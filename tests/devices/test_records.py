@@ -62,6 +62,7 @@ def test_every_pass_agrees_with_the_one_in_memory(xp, loss, meaning, form, weigh
     scalar = _passes.Scalar(*loss.kernel, 0.7)
     works = [
         _passes.SlopeSum(scalar, x),
+        _passes.SlopeSquares(scalar, x),
         _passes.Values(scalar, x),
         _passes.Along(scalar, x, v),
         _passes.Curvature(scalar, x),

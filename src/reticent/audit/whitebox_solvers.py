@@ -11,7 +11,7 @@ import numpy as np
 from reticent import erm, losses, sets
 from reticent.audit import densities, minimisers
 from reticent.audit.hooks import listening
-from reticent.audit.whitebox import Exact, Pair, pushed, silent
+from reticent.audit.whitebox import Exact, Outcome, Pair, pushed, silent
 from reticent.audit.whitebox_records import (
     BOTH,
     FAR,
@@ -26,11 +26,32 @@ from reticent.audit.whitebox_records import (
     tables,
     worst,
 )
-from reticent.noise import exponential_mechanism, report_noisy_max
+from reticent.noise import Source, exponential_mechanism, report_noisy_max
 from reticent.privacy import Budget, Guarantee
 
 _NET = ((-1.0, -1.0), (0.0, 0.0), (1.0, 1.0), (1.0, -1.0))
 _QUADRATURE = 1e-6  # what numeric integration may be off by
+
+
+def _boosted(budget: Budget, data: Any, source: Source) -> Outcome:
+    """Every round in one dimension, where the matrix, its eigenvalue and what the guarantee covers are one number."""
+    seen: list[float] = []
+    found = erm.sufficient_statistics(
+        losses.Squared(), None, *data, budget=budget, method="boosted", rounds=2, regularizer=1.0,
+        callback=lambda moment: seen.extend([float(moment.point[0]), *moment.values.values()]),
+    )  # fmt: skip
+    return Outcome(np.array(seen), found.guarantee)
+
+
+def _opposite(neighbours: str, rows: int) -> Iterator[Pair]:
+    """One record with its label at the bound or beyond, blanked or with the opposite label."""
+    for size, label in ((1.0, 1.0), (3.0, 7.0), (HUGE, HUGE), (-1.0, 1.0), (1.0, 0.0)):
+        X, y = np.zeros((rows, 1)), np.zeros(rows)
+        X[0], y[0] = size, label
+        other, labels = np.zeros((rows, 1)), np.zeros(rows)
+        if neighbours == "replace":
+            other[0], labels[0] = size, -label
+        yield Pair((X, y), (other, labels), f"a record {size:g} with label {label:g}")
 
 
 def solvers() -> Iterator[Case]:
@@ -102,6 +123,10 @@ def solvers() -> Iterator[Case]:
                 erm.sufficient_statistics, losses.Squared(), None, budget=budget, method="adassp"
             )),
             partial(products, neighbours, rows),
+        )  # fmt: skip
+        yield case(
+            f"sufficient_statistics, boosted, {neighbours}", partial(_boosted, budget),
+            partial(_opposite, neighbours, rows),
         )  # fmt: skip
         heavy = partial(
             erm.gradient_descent, hinge, ball, budget=budget, steps=2, step_size=1.0,

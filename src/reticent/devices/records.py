@@ -332,6 +332,13 @@ def _values(table: OnDevice, work: _passes.Values) -> Iterator[FloatArray]:
         yield np.array([float(table._xp.sum(found))])
 
 
+def _slope_squares(table: OnDevice, work: _passes.SlopeSquares) -> Iterator[FloatArray]:
+    for rows, y, w, _, _ in table.chunks():
+        z = table.predictors_of(rows, work.x)
+        found = _clipped_slopes(table, work.loss, z, y, None)
+        yield from _by_parts(table._xp, found if w is None else found * w, found[:, None])
+
+
 def _along(table: OnDevice, work: _passes.Along) -> Iterator[FloatArray]:
     if table._fused is not None and work.loss.kind in cuda.KINDS:
         for part in _slope_sum(table, _passes.SlopeSum(work.loss, work.x)):
@@ -381,6 +388,7 @@ def _products(table: OnDevice, work: Pass) -> Iterator[FloatArray]:
 
 _RUNS: dict[Any, Callable[[OnDevice, Any], Iterator[FloatArray]]] = {
     _passes.SlopeSum: _slope_sum,
+    _passes.SlopeSquares: _slope_squares,
     _passes.Values: _values,
     _passes.Along: _along,
     _passes.Curvature: _curvature,

@@ -68,6 +68,22 @@ class Values:
 
 
 @dataclass(frozen=True)
+class SlopeSquares:
+    """The sum of the squared slopes at x, clipped first; each is counted with its record's weight."""
+
+    loss: Scalar
+    x: FloatArray
+
+    def __call__(self, block: Block) -> FloatArray:
+        z, bound = _sums.predictors(block, self.x), self.loss.bound
+        found = np.clip(
+            kernels.dphi_all(self.loss.kind)(self.loss.params, z, block.labels), -bound, bound
+        )
+        squares = np.nan_to_num(found) ** 2
+        return np.array([np.sum(squares * block.weights if block.weights.size else squares)])
+
+
+@dataclass(frozen=True)
 class Along:
     """The derivative of the summed loss at x in the direction d."""
 

@@ -49,6 +49,8 @@ except ImportError as error:  # pragma: no cover
         "reticent.estimators.river needs River, which is not installed: pip install river"
     ) from error
 
+from reticent.estimators import pipelines
+
 __all__ = ["OnlineLinearRegression", "OnlineLogisticRegression"]
 
 _VERSION = 1
@@ -75,6 +77,12 @@ class _Online:
         self._reader: Declared | Hashed
         self._reader = Hashed(values["dimension"]) if features is None else Declared(features)
         self._stream = None
+
+    def _ready(self, first: FloatArray) -> Stream:
+        """The stream, which begins with its first record; refused behind a step that learns from records."""
+        stream = self._stream
+        pipelines.check(self, 2, far=stream is None)
+        return self._begin(first) if stream is None else stream
 
     def _begin(self, first: FloatArray) -> Stream:
         """Spend the budget of a new stream, unless the first records would be refused anyway."""
@@ -298,12 +306,12 @@ class OnlineLogisticRegression(_Online, base.MiniBatchClassifier):
         if code is None:
             code = self._code(y)
         values = self._reader.one(x)
-        (self._stream or self._begin(values)).learn_one(values, code)
+        self._ready(values).learn_one(values, code)
 
     def learn_many(self, X: Any, y: Any) -> None:
         codes = np.array([self._code(label) for label in y.tolist()])
         rows = self._frame(X)
-        (self._stream or self._begin(rows)).learn(rows, codes)
+        self._ready(rows).learn(rows, codes)
 
     def _probabilities(self, z: FloatArray) -> FloatArray:
         """From linear predictors, one row each, to probabilities of all classes."""
@@ -419,13 +427,13 @@ class OnlineLinearRegression(_Online, base.MiniBatchRegressor):
         beyond = not self._low <= label <= self._high
         if not -1.0 <= unit <= 1.0:
             unit = 1.0 if unit > 0.0 else -1.0
-        (self._stream or self._begin(values)).learn_one(values, unit, beyond)
+        self._ready(values).learn_one(values, unit, beyond)
 
     def learn_many(self, X: Any, y: Any) -> None:
         labels = np.array([parameters.label(value) for value in y.tolist()])
         rows = self._frame(X)
         inside, beyond = clip_labels(labels, self._low, self._high)
-        stream = self._stream or self._begin(rows)
+        stream = self._ready(rows)
         stream.learn(rows, to_unit(inside, self._low, self._high), beyond)
 
     def _predictions(self, z: Any) -> Any:

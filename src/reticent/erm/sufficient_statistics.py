@@ -187,6 +187,7 @@ def _rooted(problem: Problem) -> Problem:
         A = problem.A.copy()
         door.bounded_sparse_rows(A.indptr, problem.A.data, 1.0, problem.row_limit, A.data)
         A = sp.csr_array(sp.diags_array(roots) @ A)
+        A.sort_indices()  # a product leaves them as they come
     else:
         A = np.empty(problem.A.shape)
         door.bounded_rows(problem.A, 1.0, problem.row_limit, A)

@@ -5,8 +5,8 @@ Least squares from noisy sufficient statistics, with rounds of clipped residuals
 steps to noisily chosen corners of the l1 ball (docs/algorithms/frank-wolfe.md), whose noise grows
 with the logarithm of the number of features only.
 
-The one thing a reader would get wrong: labels are moved and scaled from ``label_bounds`` to [-1, 1]
-before anything is learnt; radius and regularizer are in those units.
+Labels are moved and scaled from ``label_bounds`` to [-1, 1] before anything is learnt; radius and
+regularizer are in those units.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from reticent import _checks
 from reticent.losses import GeneralizedLinear, Linear, Loss, Quadratic
 from reticent.losses.glm import _Classification, _Regression
 from reticent.online import records
-from reticent.privacy import Budget, Guarantee, uncharged
+from reticent.privacy import Budget, Guarantee
 from reticent.sets import ConvexSet
 from reticent.state import parts
 from reticent.state.files import check_kind
@@ -281,7 +281,7 @@ class OnlineLearner(ABC):
             seconds=time.perf_counter() - start,
             guarantee=self.guarantee,
             learner=type(self).__name__,
-            comparator=records.Hindsight(self.set, self.loss, kept) if kept else None,
+            comparator=records.RecordsInHindsight(self.set, self.loss, kept) if kept else None,
         )
 
     def _digests(self, chunk: records.Chunk) -> Digests | None:
@@ -336,10 +336,8 @@ class OnlineLearner(ABC):
         check_kind(state, cls, STATE_VERSION)
         set = parts.restore(state["set"], given.pop("set", None), "set")
         loss = parts.restore(state["loss"], given.pop("loss", None), "loss")
-        # The original was charged for its whole life.
-        learner = uncharged(
-            lambda: cls._from_facts(state, set, loss, **given)  # type: ignore[misc]
-        )
+        # The original was charged for its whole life; nothing is charged here.
+        learner = cls._from_facts(state, set, loss, **given)
         learner.clipped = int(state["clipped"])
         return learner
 

@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reticent import erm
+from reticent._checks import FloatArray
 from reticent.audit.whitebox import Exact, Outcome, Pair, Start, search, silent
 from reticent.noise import Source
 
-FloatArray = NDArray[np.float64]
 Run = Callable[[Any, Source], Outcome]
 
 HUGE = 1.797e308
@@ -70,6 +69,7 @@ def extremes(dim: int, norm: float = 1.0) -> list[tuple[FloatArray, str]]:
     return [
         (first, "at the bound"),
         (3.0 * first, "three times too long"),
+        (1.25 * first, "a quarter too long"),
         (1e200 * first, "of norm 1e200"),
         (HUGE * first / norm, f"{HUGE:g} in one entry"),
         (np.full(dim, HUGE), f"{HUGE:g} in every entry"),

@@ -89,6 +89,13 @@ def rows_not_clipped(monkeypatch):
     # at the border and, where sums are made, at the door
     monkeypatch.setattr(module("losses.records"), "clip_rows", lambda A, bound: (A, 0))
     monkeypatch.setattr(module("erm._problem").Problem, "row_limit", 1e100)
+    honest = module("erm._sums")._numbers
+    unlimited = module("solve.blocks").UNLIMITED
+    monkeypatch.setattr(
+        module("erm._sums"),
+        "_numbers",
+        lambda block: (honest(block)[0], unlimited, honest(block)[2]),
+    )
 
 
 def determinant_dropped(monkeypatch):
@@ -209,6 +216,19 @@ def contributions_not_clipped(monkeypatch):
     monkeypatch.setattr(door, "limit_for", lambda norm, dim: 1e100)
 
 
+def surplus_records_counted(monkeypatch):
+    def everyone(self, digests, step):
+        return np.ones(len(digests), bool)
+
+    monkeypatch.setattr(module("state.persons").Persons, "admit", everyone)
+
+
+def persons_charged_as_records(monkeypatch):
+    monkeypatch.setattr(
+        module("sums.mechanism").Mechanism, "pattern", module("privacy.participation").ONE_RECORD
+    )
+
+
 def weights_not_clipped(monkeypatch):
     monkeypatch.setattr(
         module("erm._reading"), "_weights", lambda value, count, bound: np.minimum(value, 10.0)
@@ -292,6 +312,10 @@ PLANTED = [
     (total_noise_halved, "bandit", "ProjectionFreeBandit, correlated, zero-out"),
     (total_noise_halved, "estimators", "OnlineLogisticRegression, zero-out"),
     (contributions_not_clipped, "totals", "Tree, plain, laplace, zero-out, lattice"),
+    (surplus_records_counted, "totals", "Correlated of persons, zero-out"),
+    (surplus_records_counted, "totals", "Tree, plain, gamma of persons, replace"),
+    (persons_charged_as_records, "totals", "Correlated of persons, replace"),
+    (persons_charged_as_records, "totals", "Tree, Honaker of persons, zero-out"),
     (weights_not_clipped, "erm", "gradient_descent, weights, zero-out"),
     (labels_not_clipped, "erm", "sufficient_statistics, joint, zero-out, gaussian"),
     (scaler_noise, "estimators", "PrivateScaler, zero-out, gaussian"),

@@ -31,6 +31,14 @@ def learn(options: LearnOptions) -> int:
     # decisions on standard output are the result; the summary then goes nowhere
     console = Console(quiet=options.quiet or options.decisions == STDIN, as_json=options.json)
     folder = options.out
+    if options.to is not None:
+        from reticent.cli.sending import send
+
+        if options.data is None:
+            raise Refused("DATA is missing: a file, a folder, or - for standard input")
+        return send(options, _encoder(options), console)
+    if options.stream is not None:
+        raise Refused("--stream is for --to: the address of a service")
     if options.resume:
         if not folder.is_dir():
             raise Refused(f"there is nothing to resume: {folder} is not a folder")
@@ -92,8 +100,10 @@ def _settings(
 ) -> tuple[tasks.Settings, int | None]:
     if options.epsilon is None:
         raise Refused("--epsilon is missing: how much privacy may be spent, for example 1")
-    if not online and (options.window, options.horizon) != (None, None):
-        raise Refused("--window and --horizon are for streams: leave them out with --offline")
+    if not online and (options.window, options.fade, options.horizon) != (None, None, None):
+        raise Refused(
+            "--window, --fade and --horizon are for streams: leave them out with --offline"
+        )
     horizon, size = options.horizon, None
     assert options.data is not None
     if online:
@@ -101,7 +111,8 @@ def _settings(
         size = count_records(options.data, word(options.format))
         if size == 0:
             raise Refused(f"{options.data} holds no records")
-        if horizon is None and options.window is None and not options.endless:
+        bounded = options.window is not None or options.fade is not None
+        if horizon is None and not bounded and not options.endless:
             horizon = size
         if size is not None and horizon is not None and size > horizon:
             raise Refused(f"{options.data} holds {size} records, more than --horizon {horizon}")
@@ -112,18 +123,16 @@ def _settings(
     }
     if options.neighbours is not None:
         given["neighbours"] = options.neighbours.value
-    from reticent.privacy import Budget
-
     settings = tasks.Settings(
         **{"feature_norm": encoder.largest_norm, **given},
         task=task,
         online=online,
         epsilon=options.epsilon,
         window=options.window,
+        fade=options.fade,
         horizon=horizon,
     )
-    # refused here, before a folder is made, if it cannot be had
-    Budget(settings.epsilon, settings.delta, settings.neighbours, settings.window)
+    _ = settings.budget  # refused here, before a folder is made, if it cannot be had
     return settings, size
 
 

@@ -88,6 +88,13 @@ class LearnOptions:
             callback=positive,
         ),
     ] = None
+    fade: Annotated[
+        str | None,
+        typer.Option(
+            metavar="AGE:EPSILON,...",
+            help="A promise that fades: at most this epsilon up to each age, for ever. The first epsilon is --epsilon.",
+        ),
+    ] = None
     horizon: Annotated[
         int | None,
         typer.Option(
@@ -160,6 +167,16 @@ class LearnOptions:
     ] = True
     seed: Annotated[
         int | None, typer.Option(help="For experiments: noise that can be taken off again.", min=0)
+    ] = None
+    to: Annotated[
+        str | None,
+        typer.Option(
+            help="The address of a service to send the records to; its token is $RETICENT_TOKEN."
+        ),
+    ] = None
+    stream: Annotated[
+        str | None,
+        typer.Option(help="With --to: the stream; --epsilon creates it."),
     ] = None
     format: DataFormat = None
     quiet: Quiet = False

@@ -46,6 +46,8 @@ LOOSE = {
     "SmoothHinge, ridge 6": "slope and curvature are largest at one point only",
     "PrivateLinearRegression, objective-perturbation, replace": "two-sided slopes are accounted in two stages",
     "Logistic, two dimensions": "slope and curvature are largest at different points",
+    "Tree, plain of persons": "records at their least distance apart share more nodes than is accounted",
+    "Tree, plain, gamma of persons": "records at their least distance apart share more nodes than is accounted",
     "choices": "the worst two-point choices of several are not all alike",
     "Ledger, mixed": "a dozen releases do not use the budget up",
 }

@@ -398,7 +398,7 @@ class Machine:
         """
         where, response = responses
         order = qr(response, mode="r", pivoting=True)[1]
-        chosen = order[: np.linalg.matrix_rank(response)]
+        chosen = order[: np.linalg.matrix_rank(response, rtol=1e-9)]
         inverse = np.linalg.pinv(response[:, chosen], rcond=1e-11)
         sizes, _ = _sizes(here.tape.draws)
         flat = np.concatenate([value.ravel() for value in values])

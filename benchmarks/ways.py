@@ -107,7 +107,7 @@ def learn() -> Way:
 
     def run() -> None:
         out = str(folder / f"out{next(number)}")
-        words = "--horizon 1000 --epsilon 1 --delta 1e-6 --quiet".split()
+        words = ["--horizon", "1000", "--epsilon", "1", "--delta", "1e-6", "--quiet"]
         command("learn", str(table), "--schema", str(schema), "--out", out, *words)
         assert (Path(out) / "model.json").exists()
 

@@ -19,7 +19,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from reticent import _checks, erm
 from reticent.erm._groups import Groups
@@ -27,6 +27,7 @@ from reticent.estimators import parameters
 from reticent.estimators.bounds import SHARE, Search, counted
 from reticent.estimators.face import Bounded, FloatArray
 from reticent.estimators.private import NothingFound, PrivateEstimator, Table, with_constant
+from reticent.estimators.summary import Moments, SquaredLabels, Summary, summarise
 from reticent.estimators.units import clip_entries
 from reticent.losses import ClipCounts, Huber, Squared
 from reticent.privacy import Budget
@@ -76,6 +77,11 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
                     precision=self.noise_precision,  # type: ignore[attr-defined]
                 )  # fmt: skip
             beside = [item for made in (of_labels, search) if made for item in made.releases]
+            squares = self._squared_labels(common["budget"])
+            if squares is not None:
+                if given is not None or persons is not None:
+                    raise ValueError("intervals=True takes neither sample_weight nor groups")
+                beside.append(squares.release)
             whole, found = None, None
             if beside:
                 blank = np.zeros(X.shape[0])
@@ -91,6 +97,12 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
             table = replace(self._table(X, sample_weight, None, 1.0), groups=persons)
             fit = self._paid(whole, lambda: self._solve(table, labels, common))
             weights = self._publish(fit, table, whole)
+            if squares is not None:
+                known_sums = fit.released
+                self._moments = Moments(
+                    **known_sums, squares=squares.draw(labels, source), count=table.count
+                )
+                self._constant_feature = table.scaling
             coefficients, intercepts = self._coefficients(weights, table)
             self._set_line(coefficients[0], intercepts[0])
             self.clipped_ = ClipCounts(table.scaled, beyond, table.count)
@@ -98,6 +110,10 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
 
     def _solve(self, table: Table, labels: FloatArray, common: dict[str, Any]) -> erm.Fit:
         raise NotImplementedError
+
+    def _squared_labels(self, budget: Budget) -> SquaredLabels | None:
+        """What intervals need beside the fit; None without them."""
+        return None
 
     def _squared(
         self, table: Table, labels: FloatArray
@@ -169,6 +185,10 @@ class PrivateLinearRegression(PrivateRegressor):
         "auto" takes sufficient statistics where noise leaves A'A useful, else gradient descent on
         Huber's loss, or objective perturbation of it where delta = 0; ``solver_reason_`` says why.
 
+    intervals : bool
+        Whether :meth:`summary` shall have what it needs: the sum of squared labels is released as well,
+        with a twentieth of the budget, and the solver is sufficient statistics.
+
     Attributes
     ----------
     coef_ : array of shape (n_features,)
@@ -205,6 +225,7 @@ class PrivateLinearRegression(PrivateRegressor):
         noise_precision: str = "lattice",
         verbose: int = 0,
         random_state: Any = None,
+        intervals: bool = False,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -220,6 +241,57 @@ class PrivateLinearRegression(PrivateRegressor):
         self.noise_precision = noise_precision
         self.verbose = verbose
         self.random_state = random_state
+        self.intervals = intervals
+
+    def _squared_labels(self, budget: Budget) -> SquaredLabels | None:
+        if not parameters.CHECKS["fit_intercept"](self.intervals, "intervals"):
+            return None
+        if self.solver not in ("auto", STATISTICS):
+            raise ValueError(
+                f"intervals=True needs solver='auto' or {STATISTICS!r}, got {self.solver!r}"
+            )
+        return SquaredLabels.of(budget, self.noise_precision)
+
+    def summary(self, level: float = 0.95) -> Summary:
+        """Coefficients with standard errors and intervals, sampling error and privacy error apart.
+
+        From what was released only: it spends nothing, and the model's guarantee covers it. Needs
+        ``intervals=True``, and refuses (`NoIntervals`) where noise leaves no interval to trust.
+
+        Parameters
+        ----------
+        level : float
+            Of the intervals.
+        """
+        check_is_fitted(self)
+        moments = getattr(self, "_moments", None)
+        if moments is None:
+            raise ValueError(
+                "a summary needs a model that was fitted with intervals=True, which releases the sum of "
+                "squared labels too; fitting again spends the budget again"
+            )
+        d, columns, t = len(moments.with_labels), self.n_features_in_, self._constant_feature
+        low, high = self._bounds
+        half, middle = 0.5 * high - 0.5 * low, 0.5 * low + 0.5 * high
+        unit = np.eye(d)
+        weights, intercepts = self._units.back(
+            unit[:, :columns], unit[:, columns] * t if t else np.zeros(d)
+        )
+        names = [str(name) for name in self._names()]
+        carry, shift = half * weights.T, np.zeros(columns)
+        if t:
+            carry = np.vstack([carry, half * intercepts])
+            shift = np.append(shift, middle)
+            names.append("intercept")
+        about = (
+            "about the least-squares coefficients of the population that the records are a sample of, after "
+            "clipping, with errors of constant variance"
+        )
+        return summarise(moments, carry, shift, names, level, about, self.guarantee_)
+
+    def _names(self) -> Any:
+        found = getattr(self, "feature_names_in_", None)
+        return [f"x{k}" for k in range(self.n_features_in_)] if found is None else found
 
     def _scaling(self, columns: int) -> float:
         if self.intercept_scaling is None and self.fit_intercept:
@@ -234,6 +306,8 @@ class PrivateLinearRegression(PrivateRegressor):
             fine, words = products_survive(
                 common["budget"], table.public, table.columns, table.unit
             )
+            if self.intervals:
+                fine, words = True, "intervals need sufficient statistics"
             # Without delta every step of a descent would pay in full, and one release is better.
             pure = common["budget"].delta == 0.0 or self.regularizer is not None
             self.solver_ = "objective-perturbation" if pure else "gradient-descent"

@@ -409,3 +409,17 @@ def test_every_option_of_learn_is_a_field_of_what_it_is_told() -> None:
 
     told = [field.name for field in dataclasses.fields(LearnOptions)]
     assert list(inspect.signature(learn).parameters) == told
+
+
+def test_a_promise_that_fades(reticent: Reticent, folder: Path) -> None:
+    words = ["learn", "visits.csv", "-s", "visits.toml", "-e", 1, "--no-diagnostics", "-q"]
+    done = reticent(*words, "-o", "fading", "--fade", "100:1,10000:2")
+    assert done.status == 0, done.err
+    page = (folder / "fading" / "report.html").read_text()
+    assert "ever, less and less" in page
+    assert "for 10,000" in page
+    for fade, what in (("100", "AGE:EPSILON"), ("100:2", "first pair"), ("9:1,5:2", "rising ages")):
+        done = reticent(*words, "-o", "refused", "--fade", fade)
+        assert done.status != 0
+        assert what in done.err
+        assert not (folder / "refused").exists()

@@ -6,8 +6,8 @@ value of the first play, far beyond the range of values, so that it is clipped a
 as much as any record can (docs/algorithms/bandit.md). The attacker knows the direction in which it
 was probed, since that was played.
 
-The one thing a reader would get wrong: a record may also come late. It then enters a later batch, and
-still one only; under replacement the two worlds may even disagree about when it came.
+A record may also come late. It then enters a later batch, and still one only; under replacement the
+two worlds may even disagree about when it came.
 """
 
 from __future__ import annotations

@@ -5,8 +5,7 @@ decision is. For leaders over a running total the coordinates of a box are indep
 go side by side as in :mod:`reticent.audit.pairs_sums`; the other learners are started over, or built anew, for
 each run.
 
-The one thing a reader would get wrong: a learner's outputs are its decisions, all of them together, and
-not only the last.
+A learner's outputs are its decisions, all of them together, and not only the last.
 """
 
 from __future__ import annotations

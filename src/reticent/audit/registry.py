@@ -3,8 +3,8 @@
 A bound found by an attack is only as good as the pair of inputs that was attacked. The pairs here
 attain, or nearly attain, the sensitivity that the algorithm is calibrated for; each says why.
 
-The one thing a reader would get wrong: the record that differs is longer than the algorithm's norm
-wherever that is possible, so that an algorithm that forgets to clip is caught as well.
+The record that differs is longer than the algorithm's norm wherever that is possible, so that an
+algorithm that forgets to clip is caught as well.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reticent.audit.attack import mechanism
+from reticent.audit.bets import sequential
 from reticent.audit.finding import Finding
 from reticent.privacy import Curve, Guarantee
 
@@ -78,6 +79,14 @@ class Pair:
             "name": self.name, "progress": progress,
         }  # fmt: skip
         return mechanism(self.run, self.world_a, self.world_b, **(given | changes))
+
+    def bet(self, runs: int, *, false_alarm: float = 1e-6, progress: bool = False) -> Finding:
+        """Attack the algorithm on this pair by :func:`reticent.audit.sequential`, with at most so many runs."""
+        return sequential(
+            self.run, self.world_a, self.world_b, runs=runs, delta=self.delta,
+            statistic=self.statistic, claim=self.claim, false_alarm=false_alarm, batch=self.batch,
+            name=self.name, progress=progress,
+        )  # fmt: skip
 
 
 Builder = Callable[..., Pair]

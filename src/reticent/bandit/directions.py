@@ -1,7 +1,7 @@
 """Random unit directions of a set's hull, drawn ahead in blocks.
 
-The one thing a reader would get wrong: directions are not noise. A played point shows its direction
-to everyone, and the guarantee counts on that alone: directions are independent of the records.
+Directions are not noise. A played point shows its direction to everyone, and the guarantee counts
+on that alone: directions are independent of the records.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`reticent audit`: attack our own claims, print the table, write a page; exit with 1 if a claim falls.
 
-The one thing a reader would get wrong: success says that no claim was refuted, not that all were proved;
-the proofs are on the pages under docs/algorithms/.
+Success says that no claim was refuted, not that all were proved; the proofs are on the pages under
+docs/algorithms/.
 """
 
 from __future__ import annotations

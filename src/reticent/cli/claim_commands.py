@@ -2,8 +2,8 @@
 
 Each body is imported when it runs, so that ``--help`` is quick.
 
-The one thing a reader would get wrong: `reticent audit` and `reticent doctor` say no with an exit status of 1,
-which is an answer, and not an error.
+`reticent audit` and `reticent doctor` say no with an exit status of 1, which is an answer, and not
+an error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ALGORITHMS = (
     "tree", "window-tree", "correlated", "ftrl", "approximate-leader", "quadratic-leader",
     "perturbed-iterates", "gradient-descent", "objective-perturbation", "frank-wolfe",
 )  # fmt: skip
-"""As in `reticent.cli.explaining`, which is too slow to import for a tab."""
+"""As in `reticent.cli.answers`, which is too slow to import for a tab."""
 
 
 def _complete_algorithm(incomplete: str) -> list[str]:
@@ -91,8 +91,8 @@ def explain(
         return
     if epsilon is None:
         raise Refused("--epsilon is missing: how much privacy may be spent, for example 1")
+    from reticent.cli.answers import Question
     from reticent.cli.explain import explain_settings
-    from reticent.cli.explaining import Question
 
     question = Question(
         str(algorithm), epsilon, delta, neighbours.value, window, horizon, dim, norm, radius, ridge

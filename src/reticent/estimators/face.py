@@ -2,9 +2,8 @@
 
 Public scikit-learn interface only (`BaseEstimator`, `validate_data`, tags).
 
-The one thing a reader would get wrong: the list of classes is part of what is released. Read off
-the labels it is a release that nothing protects, so a face takes ``classes=`` and says so where it
-was not given.
+The list of classes is part of what is released. Read off the labels it is a release that nothing
+protects, so a face takes ``classes=`` and says so where it was not given.
 """
 
 from __future__ import annotations

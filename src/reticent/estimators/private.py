@@ -4,9 +4,9 @@ Rows are clipped to ``feature_norm`` and divided by it, a constant feature is ap
 intercept, weights are clipped to their bound, and one of the solvers of `reticent.erm` does the rest.
 Which solver, and why: docs/estimators.md.
 
-The one thing a reader would get wrong: the noise is calibrated to the norm of features and constant
-together, sqrt(1 + t^2) for a constant t, so an intercept is never free. The default t = p^(-1/4)
-makes ``(1 + t^2)(p + 1/t^2)`` least: the variance of the noise in a prediction, intercept included.
+The noise is calibrated to the norm of features and constant together, sqrt(1 + t^2) for a constant
+t, so an intercept is never free. The default t = p^(-1/4) makes ``(1 + t^2)(p + 1/t^2)`` least: the
+variance of the noise in a prediction, intercept included.
 """
 
 from __future__ import annotations

@@ -4,9 +4,8 @@ Objective perturbation (docs/algorithms/objective-perturbation.md) with the capp
 with a smooth hinge. Several classes are one classifier each against the rest; all of them together
 spend the budget, composed exactly: each has ``mu / sqrt(K)``, or ``epsilon / K`` where delta = 0.
 
-The one thing a reader would get wrong: ``influence`` is not a tuning knob for privacy, which is the
-same for any value. It says how hard a record that the model gets wrong may pull, and the noise is
-proportional to it.
+``influence`` is not a tuning knob for privacy, which is the same for any value. It says how hard a
+record that the model gets wrong may pull, and the noise is proportional to it.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Everything is checked before anything is learnt from it, so a bad record changes nothing. Clipping is
 the loss's own (`reticent.losses`); what is already within its bounds is passed on without a copy.
 
-The one thing a reader would get wrong: a stream of chunks is checked chunk by chunk. Chunks before a
-bad one have been learnt from, the bad one and those after it have not.
+A stream of chunks is checked chunk by chunk. Chunks before a bad one have been learnt from, the bad
+one and those after it have not.
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ class Chunk:
     labels: Any
     gaps: NDArray[np.uint8]
     clipped: int = 0
+    person: Any = None  # whose they are, as they were given
 
     def __len__(self) -> int:
         return int(self.A.shape[0])
@@ -152,16 +153,18 @@ def chunks(loss: Loss, dim: int, stream: Iterator[Any]) -> Iterator[Chunk]:
     """Chunks of a stream, each checked when its turn comes."""
     for number, item in enumerate(stream):
         parts = item if isinstance(item, tuple) else (item,)
-        if not 1 <= len(parts) <= 3:
+        if not 1 <= len(parts) <= 4:
             raise ValueError(
-                f"chunk {number} of the stream must be X, (X, y) or (X, y, present), "
-                f"got {len(parts)} parts"
+                f"chunk {number} of the stream must be X, (X, y), (X, y, present) or "
+                f"(X, y, present, person), got {len(parts)} parts"
             )
-        yield prepare(loss, dim, *parts)
+        chunk = prepare(loss, dim, *parts[:3])
+        chunk.person = parts[3] if len(parts) == 4 else None
+        yield chunk
 
 
 @dataclass
-class Hindsight:
+class RecordsInHindsight:
     """The best fixed decision on kept records, found when asked for. Reads private data."""
 
     set: Any

@@ -3,8 +3,8 @@
 The picture of Dong, Roth and Su, *Gaussian differential privacy*, Section 2: a mechanism keeps its
 promise if no attacker gets below the promised curve; the diagonal is perfect privacy.
 
-The one thing a reader would get wrong: the band is for the whole curve at once, so a measured curve
-that leaves it anywhere refutes the claim; and a curve well above the claim may be a poor attack.
+The band is for the whole curve at once, so a measured curve that leaves it anywhere refutes the
+claim; and a curve well above the claim may be a poor attack.
 """
 
 from __future__ import annotations

@@ -38,15 +38,15 @@ class Total:
             specification.check_options(_OPTIONS)
             options = specification.options
             self._before, self._base = 0, np.zeros(len(encoder.names))
-            self._total = totals.choose(
+            mechanism = totals.describe(
                 options.get("total", "auto"),
                 len(encoder.names),
                 options.get("horizon"),
                 budget=specification.budget,
                 norm=options.get("norm", encoder.largest_norm),
-                seed=specification.seed,
                 noise_precision="lattice",
             )
+            self._total = sums.RunningTotal(mechanism, seed=specification.seed)
         else:
             self._before, self._base = int(state["before"]), np.array(state["base"], np.float64)
             kind: Any = getattr(sums, state["total"]["kind"])

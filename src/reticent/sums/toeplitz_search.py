@@ -3,8 +3,7 @@
 The product of error and sensitivity has a closed form in the filter's parameters (``toeplitz.py``),
 so a search takes a fraction of a second; the usual sizes are shipped in a table.
 
-The one thing a reader would get wrong: a table or a cache cannot break a promise. The guarantee is
-computed from whatever filter is used.
+A table or a cache cannot break a promise. The guarantee is computed from whatever filter is used.
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@
 One type for every solver, as in FrankWolfe.jl's callback states, so that tables and plots need to
 know one thing only.
 
-The one thing a reader would get wrong: ``columns`` and ``settings`` are computed from what was
-released or is public, and the guarantee covers them; ``diagnostics`` and ``facts`` are read off
-private records, and it does not.
+``columns`` and ``settings`` are computed from what was released or is public, and the guarantee
+covers them; ``diagnostics`` and ``facts`` are read off private records, and it does not.
 """
 
 from __future__ import annotations

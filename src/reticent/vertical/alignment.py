@@ -1,7 +1,7 @@
 """Whether all parties have the same rows in the same order, without showing whose they are.
 
-The one thing a reader would get wrong: an unkeyed hash of ids would let anyone try names on it. The
-key belongs to the parties; the coordinator compares what it cannot compute.
+An unkeyed hash of ids would let anyone try names on it. The key belongs to the parties; the
+coordinator compares what it cannot compute.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def hash_ids(ids: Iterable[str | int], rows: int) -> bytes:
         raise ValueError(f"ids must name each of the {rows} rows, got {count}")
     if len(seen) != rows:
         raise ValueError(
-            f"ids must differ from each other, {rows - len(seen)} of them are repeated; one row "
-            "each, or the guarantee for a row is not one for a person"
+            f"ids must differ from each other, {rows - len(seen)} of them are repeated: the rows of one "
+            "person are not protected together here; give one row each (the mean of a person's rows, "
+            "say), or the guarantee for a row is not one for a person"
         )
     return whole.digest()

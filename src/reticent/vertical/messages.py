@@ -7,9 +7,9 @@ length of what follows, and its fields in order, little-endian. Reading one runs
 nothing: every length is bounded before anything is allocated, every number must be finite, and not
 one byte may be left over.
 
-The one thing a reader would get wrong: the bytes are compared, not only the values. A party takes a
-repeated sequence number for a repeated question only if the whole request is the same, so encoding
-must be canonical: one message, one string of bytes.
+The bytes are compared, not only the values. A party takes a repeated sequence number for a repeated
+question only if the whole request is the same, so encoding must be canonical: one message, one
+string of bytes.
 """
 
 from __future__ import annotations

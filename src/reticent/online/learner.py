@@ -4,8 +4,8 @@ This is NOISYOCO of [bandit], section 3, with its three parts visible: a loss of
 user's own gradients), a running total of `reticent.sums`, and a rule of `reticent.online.rules`. Privacy is
 spent by the total alone, when the learner is built; the rule reads released totals only.
 
-The one thing a reader would get wrong: one compiled loop and one Python loop do the same arithmetic in
-the same order, so a part of the user's own changes how fast a learner is, never what it plays.
+One compiled loop and one Python loop do the same arithmetic in the same order, so a part of the
+user's own changes how fast a learner is, never what it plays.
 """
 
 from __future__ import annotations
@@ -22,12 +22,15 @@ from reticent.losses.kernels import LINEAR
 from reticent.online import kernels as k
 from reticent.online import records, totals
 from reticent.online.base import FloatArray, OnlineLearner, check_horizon
+from reticent.online.records import NO_GAPS, Chunk
 from reticent.online.rules import Moment, Problem, Rule
-from reticent.privacy import Budget, Guarantee
+from reticent.privacy import Budget, Guarantee, Participation
 from reticent.sets import ConvexSet
 from reticent.sets.kernels import LOCAL_KINDS
 from reticent.state.lease import Lease
-from reticent.sums import RunningTotal
+from reticent.state.persons import Persons
+from reticent.sums import Mechanism, RunningTotal
+from reticent.sums.running import refuse_ids
 from reticent.trace.play import pages_of
 
 _FLOAT = np.dtype(np.float64)
@@ -45,7 +48,34 @@ class TotalLearner(OnlineLearner):
     """
 
     total: RunningTotal
+    mechanism: Mechanism
     _unfinished = False
+
+    def _start(self, total: Any, seed: int | None) -> None:
+        """Describe the total, make ready whatever may refuse, and only then charge for it and start it."""
+        restored = isinstance(total, Restored)
+        chosen = total.total if restored else self._choose_total(total, seed)
+        self.mechanism = chosen if isinstance(chosen, Mechanism) else chosen.mechanism
+        self._begin()
+        self.total = RunningTotal(chosen, seed=seed) if isinstance(chosen, Mechanism) else chosen
+        if not restored:
+            totals.warn_of(self.total.guarantee)
+
+    def _learn(self, A: FloatArray, labels: FloatArray) -> FloatArray:
+        """Learn from dense rows that the caller has checked and cut to the loss's bounds; nothing is written down."""
+        assert self.total._persons is None, "records of persons go through `run`, which blanks some"
+        with self.total._lock:
+            self._check_room(len(A))
+            self._play(Chunk(A, labels, NO_GAPS), len(A), 1, A[:0])
+            return self._point.copy()
+
+    def _choose_total(self, total: Any, seed: int | None) -> Mechanism | RunningTotal:
+        """What the user asked for as ``total=``, with what the learner needs."""
+        raise NotImplementedError
+
+    def _begin(self) -> None:
+        """Stand where the first record is awaited; the mechanism is known, and nothing is charged yet."""
+        raise NotImplementedError
 
     def retry(self) -> FloatArray:
         """Make the decision of a step that an error ended after its record had been counted.
@@ -119,6 +149,10 @@ class TotalLearner(OnlineLearner):
         return self.total.guarantee
 
     @property
+    def _persons(self) -> Persons | None:
+        return self.total._persons
+
+    @property
     def _lease(self) -> Lease:
         return self.total._lease
 
@@ -153,6 +187,10 @@ class Learner(TotalLearner):
     lipschitz : float, optional
         Gradients of the part that depends on the record are clipped to this norm; by default the
         loss's own constant on the set, which they never exceed.
+    participation : Participation, optional
+        How often a person may contribute (`reticent.privacy.Participation`): all of a person's records are
+        then protected together, records are given with ``person=``, and those beyond are blanked. By
+        default single records are protected.
     total : str, Mechanism, class, callable or RunningTotal
         ``"auto"``, ``"correlated"``, ``"tree"``, ``"window-tree"``, ``"independent"``; or a description of
         `reticent.sums` that fits, or a class of these; or a fresh total that fits, or what makes one.
@@ -175,6 +213,7 @@ class Learner(TotalLearner):
         budget: Budget,
         horizon: int | None = None,
         lipschitz: float | None = None,
+        participation: Participation | None = None,
         total: Any = "auto",
         seed: int | None = None,
         noise_precision: str = "lattice",
@@ -185,13 +224,11 @@ class Learner(TotalLearner):
         self.rule = rule
         self.horizon = check_horizon(horizon)
         self.lipschitz = _lipschitz(lipschitz, loss, set)
+        self.participation = participation
         self.noise_precision = noise_precision
-        self.total = self._make_total(total, seed)
-        self._begin()
+        self._start(total, seed)
 
-    def _make_total(self, total: Any, seed: int | None) -> RunningTotal:
-        if isinstance(total, _Restored):
-            return total.total
+    def _choose_total(self, total: Any, seed: int | None) -> Mechanism | RunningTotal:
         return totals.choose(total, **self._for_total(seed))
 
     def _for_total(self, seed: int | None) -> dict[str, Any]:
@@ -203,12 +240,17 @@ class Learner(TotalLearner):
             "norm": self.lipschitz,
             "seed": seed,
             "noise_precision": self.noise_precision,
-        }
+        } | ({} if self.participation is None else {"participation": self.participation})
 
     def _begin(self) -> None:
         ridge = 0.0 if self.loss is None else self.loss.ridge
         problem = Problem(
-            self.set, self.lipschitz, ridge, _smoothness(self.loss), self.horizon, self.total.error
+            self.set,
+            self.lipschitz,
+            ridge,
+            _smoothness(self.loss),
+            self.horizon,
+            self.mechanism.error,
         )
         self.rule.prepare(problem)
         self._memory = np.zeros((k.MEMORY_ROWS, self.dim))
@@ -255,20 +297,23 @@ class Learner(TotalLearner):
         It returns how many gradients were clipped in its lowest bit, or a negative number if it
         refused, and then nothing was changed.
         """
+        with self.total._lock:
+            return self._once_held(kernel, *what)
+
+    def _once_held(self, kernel: Any, *what: Any) -> tuple[int, FloatArray]:
         total = self.total
-        with total._lock:
-            total._ready()
-            if total._block is not self._tuned_to:
-                self._tune()
-            row = total._row
-            total._advance(1)
-            code = kernel(*what, self._knobs, total._total, total._block, row, self._memory)
-            if code < 0:
-                total._advance(-1)
-            elif code & 1:
-                total.clipped += 1
-                self.clipped += 1
-            return code, self._x.copy()
+        total._ready()
+        if total._block is not self._tuned_to:
+            self._tune()
+        row = total._row
+        total._advance(1)
+        code = kernel(*what, self._knobs, total._total, total._block, row, self._memory)
+        if code < 0:
+            total._advance(-1)
+        elif code & 1:
+            total.clipped += 1
+            self.clipped += 1
+        return code, self._x.copy()
 
     def _plain(self, vector: Any) -> bool:
         """Whether this is a vector that a kernel can take as it is."""
@@ -279,7 +324,7 @@ class Learner(TotalLearner):
             and vector.flags.carray
         )
 
-    def update(self, gradient: ArrayLike | None) -> FloatArray:
+    def update(self, gradient: ArrayLike | None, person: Any = None) -> FloatArray:
         if gradient is None:
             return self.observe(None)
         g: Any = gradient
@@ -290,6 +335,16 @@ class Learner(TotalLearner):
             g = np.require(
                 _checks.vector(array, "gradient", self.dim), requirements=("C", "A", "W")
             )
+        if self._persons is not None:
+            _checks.vector(g, "gradient", self.dim)
+            with self._lock:
+                self._check_room(1)
+                if self._counts(person):
+                    self._take_gradient(g)
+                else:
+                    self._observe_gap()
+                return self.decision
+        refuse_ids(None, person)
         if self._compiled:
             code, decision = self._once(self._update_kernel, g)
             if code < 0:
@@ -300,9 +355,22 @@ class Learner(TotalLearner):
             self._python_step(g)
             return self.decision
 
-    def observe(self, loss: Any) -> FloatArray:
+    def _take_gradient(self, g: FloatArray) -> None:
+        """`update`, for whoever holds the lock already."""
+        if not self._compiled:
+            self._python_step(g)
+        elif self._once_held(self._update_kernel, g)[0] < 0:
+            raise ValueError("gradient must be finite and must not change while it is added")
+
+    def observe(self, loss: Any, person: Any = None) -> FloatArray:
         # Most records come as a pair that needs no change: one compiled call, and done.
-        if type(loss) is tuple and len(loss) == 2 and self._quick:
+        if (
+            type(loss) is tuple
+            and len(loss) == 2
+            and self._quick
+            and person is None
+            and self._persons is None
+        ):
             a, y = loss
             if self._plain(a):
                 label = self._label(y, a)
@@ -310,7 +378,7 @@ class Learner(TotalLearner):
                     code, decision = self._once(self._observe_kernel, a, label, self._loss_params)
                     if code >= 0:
                         return decision if self._flat else decision.reshape(self.set.shape)
-        return super().observe(loss)
+        return super().observe(loss, person)
 
     observe.__doc__ = OnlineLearner.observe.__doc__
 
@@ -375,7 +443,7 @@ class Learner(TotalLearner):
     def _play_compiled(
         self, chunk: records.Chunk, wait: int, every: int, pages: FloatArray, losses: FloatArray
     ) -> None:
-        total, count = self.total, len(chunk)
+        total, count = self.total, len(chunk.A)
         play = k.play(*self._kinds, self._loss_kind)
         done = written = 0
         while done < count:
@@ -393,11 +461,13 @@ class Learner(TotalLearner):
             self._knobs[k.CLIPPED] = 0.0
             total.clipped += clipped
             self.clipped += clipped
-            turned, wait = pages_of(end - done, wait, every)
-            written, done = written + turned, end
+            if len(pages):
+                turned, wait = pages_of(end - done, wait, every)
+                written += turned
+            done = end
 
     def _play(self, chunk: records.Chunk, wait: int, every: int, pages: FloatArray) -> FloatArray:
-        losses = np.empty(len(chunk))
+        losses = np.empty(len(chunk.A))
         if self._compiled and self._loss_kernel is not None:
             self._play_compiled(chunk, wait, every, pages, losses)
             return losses
@@ -446,7 +516,8 @@ class Learner(TotalLearner):
             set=set,
             loss=loss,
             budget=restored.budget,
-            total=_Restored(restored),
+            total=Restored(restored),
+            participation=restored.mechanism.participation,
             **state["arguments"],
             **cls._parts(state, given),
         )
@@ -469,7 +540,7 @@ class Learner(TotalLearner):
         return super()._given() | ({"rule": self.rule} if type(self) is Learner else {})
 
 
-class _Restored:
+class Restored:
     """A total that goes on from a state, on its way into a learner that is built again."""
 
     def __init__(self, total: RunningTotal) -> None:

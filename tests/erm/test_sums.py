@@ -9,7 +9,8 @@ import pytest
 import scipy.sparse as sp
 
 from reticent import losses
-from reticent.erm._sums import UNIT, UNITS, gram, summed_slopes, weighted_rows
+from reticent.erm._sums import UNIT, UNITS, gram, predictors, summed_slopes, weighted_rows
+from reticent.solve.blocks import InMemory
 from reticent.trace import Recorder
 
 
@@ -38,7 +39,8 @@ def test_summed_slopes_within_the_bound(count, weighted):
     A = rng.standard_normal((count, 7)) * 10.0 ** rng.integers(-6, 3, (count, 1))
     y, x, limit = rng.standard_normal(count), rng.standard_normal(7), 1.5
     weights = rng.uniform(0, 2, count) if weighted else None
-    z, total = summed_slopes(A, y, weights, x, *losses.Squared().kernel, limit)
+    block = next(InMemory(A, y, weights).blocks())
+    z, total = predictors(block, x), summed_slopes(block, x, *losses.Squared().kernel, limit)
     exact_x, size = [Fraction(float(v)) for v in x], float(np.linalg.norm(x))
     slopes, unsure = [], []
     for i, row in enumerate(A):

@@ -16,7 +16,7 @@ import numpy as np
 
 from reticent._checks import FloatArray
 from reticent.erm._problem import Problem
-from reticent.erm._sums import UNIT, UNITS
+from reticent.erm._sums import UNIT
 from reticent.sets import WholeSpace
 from reticent.solve.certificate import Doubt, residual
 from reticent.solve.objective import Objective
@@ -46,7 +46,7 @@ def doubt_of(problem: Problem, pull: float, ridge: float) -> Doubt:
     """
     slope, bend = (problem.weight_bound * bound for bound in problem.scalar_bounds)
     norm, count, dim = problem.feature_norm, problem.count, problem.dim
-    fixed = count * norm * (16.0 + UNITS + 2.0) * slope
+    fixed = count * norm * (16.0 + problem.table.units + 2.0) * slope
     return Doubt(
         at_zero=UNIT * (fixed + 8.0 * pull),
         growth=UNIT * (count * norm * bend * (dim + 2) * norm + 8.0 * ridge),

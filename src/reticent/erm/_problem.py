@@ -19,14 +19,24 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from reticent._checks import FloatArray
 from reticent.erm._groups import Groups
-from reticent.erm._sums import UNIT, UNITS, UNLIMITED, summed_slopes, weighted_rows
+from reticent.erm._passes import (
+    Along,
+    Curvature,
+    CurvatureTimes,
+    Scalar,
+    SlopeSquares,
+    SlopeSum,
+    Values,
+    taken,
+)
+from reticent.erm._sums import UNIT, weighted_rows
 from reticent.losses import ClipCounts, GeneralizedLinear, Loss, Quadratic, kernels
 from reticent.noise import Source, door, release
 from reticent.privacy import Budget, Guarantee, Release, curves, with_remarks
+from reticent.solve.blocks import UNLIMITED, InMemory, Meaning, Records, summed
 
 IGNORANCE = 0.25
 """The default radius lets the noise cost at most this share of what the zero decision loses."""
@@ -40,20 +50,22 @@ class Problem:
 
     loss: Loss
     set: Any
-    A: Any
-    y: Any
+    table: Records  # with weights, if records have any
     budget: Budget
     precision: str
     clipped: ClipCounts
     by_entries: bool
     share: float = 1.0  # of the budget: of mu, or of epsilon without delta
-    weights: FloatArray | None = None  # of the records
-    weight_bound: float = 1.0  # what those of one record, or of one person, add up to at most
+    weight_bound: float = 1.0  # what the weights of one record, or of one person, add up to at most
     groups: Groups | None = None  # whose records they are, where persons are protected
 
     @property
     def records(self) -> int:
-        return int(self.A.shape[0])
+        return self.table.shape[0]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.table.shape
 
     @property
     def count(self) -> int:
@@ -66,7 +78,33 @@ class Problem:
 
     @property
     def dim(self) -> int:
-        return int(self.A.shape[1])
+        return self.table.shape[1]
+
+    @property
+    def A(self) -> Any:
+        """All records in memory, clipped, for solvers that do not go by passes."""
+        return self.table.matrix()
+
+    @property
+    def y(self) -> Any:
+        """All labels, for the same."""
+        table = self._in_memory
+        return table.vector() if self.is_linear_model else table.labels
+
+    @property
+    def weights(self) -> FloatArray | None:
+        return getattr(self.table, "weights", None)
+
+    @property
+    def _in_memory(self) -> InMemory:
+        assert isinstance(self.table, InMemory)
+        return self.table
+
+    @functools.cached_property
+    def scalar(self) -> Scalar:
+        """The loss as passes take it."""
+        kind, params = self.loss.kernel  # type: ignore[misc]
+        return Scalar(kind, params, self.slope_bound)
 
     @property
     def is_linear_model(self) -> bool:
@@ -100,7 +138,7 @@ class Problem:
 
     @property
     def row_limit(self) -> float:
-        """What a row is cut to, as measured, where it enters a sum: its true length is `feature_norm` at most."""
+        """What a row of `A` is cut to where it enters a sum, as measured: it is no longer than `feature_norm`."""
         if self.by_entries:
             return UNLIMITED  # the entries were clipped, in memory of our own
         assert isinstance(self.loss, GeneralizedLinear)
@@ -116,7 +154,7 @@ class Problem:
     @property
     def rounding(self) -> float:
         """How far rounding alone can move the sums of two neighbouring data sets apart."""
-        return 2.0 * self.count * self.norm * UNITS * UNIT
+        return 2.0 * self.count * self.norm * self.table.units * UNIT
 
     @property
     def sensitivity(self) -> float:
@@ -139,58 +177,65 @@ class Problem:
     def with_set(self, set: Any) -> Problem:
         return replace(self, set=set)
 
-    def predictors(self, x: FloatArray) -> FloatArray:
-        return np.ascontiguousarray(self.A @ x)
+    # Passes: what is kept of a point is the point itself.
 
-    def slopes(self, z: FloatArray, rows: Any = slice(None)) -> FloatArray:
-        bound = self.slope_bound
-        labels = np.ascontiguousarray(self.y[rows])
-        kind, params = self.loss.kernel  # type: ignore[misc]
-        found = np.clip(kernels.dphi_all(kind)(params, z, labels), -bound, bound)
-        np.nan_to_num(found, copy=False, nan=0.0)
-        return found if self.weights is None else found * self.weights[rows]
+    def predictors(self, x: FloatArray) -> FloatArray:
+        return x
+
+    def total_value(self, z: FloatArray) -> float:
+        """The summed scalar loss, ridge left out."""
+        return float(summed(self.table.map(Values(self.scalar, z)))[0])
+
+    def slope_squares(self, x: FloatArray) -> float:
+        """The summed squares of the clipped slopes at x."""
+        return float(summed(self.table.map(SlopeSquares(self.scalar, x)))[0])
+
+    def slope_along(self, z: FloatArray, dz: FloatArray) -> float:
+        return float(summed(self.table.map(Along(self.scalar, z, dz)))[0])
+
+    def gram(self, z: FloatArray, kind: Any = np.float64) -> FloatArray:
+        """Second derivatives of the summed loss, ridge left out."""
+        return summed(self.table.map(Curvature(self.scalar, z, kind is np.float32)))
+
+    def gram_times(self, z: FloatArray, v: FloatArray) -> FloatArray:
+        return summed(self.table.map(CurvatureTimes(self.scalar, z, v)))
 
     def bends(self, z: FloatArray) -> FloatArray:
         """Second derivatives of the scalar loss of every record."""
         kind, params = self.loss.kernel  # type: ignore[misc]
-        found = kernels.d2phi_all(kind)(params, z, self.y)
+        found = kernels.d2phi_all(kind)(params, np.ascontiguousarray(self.A @ z), self.y)
         return found if self.weights is None else found * self.weights
 
-    def total_value(self, z: FloatArray) -> float:
-        """The summed scalar loss, ridge left out."""
-        kind, params = self.loss.kernel  # type: ignore[misc]
-        if self.weights is None:
-            return self.count * float(kernels.phi_mean(kind)(params, z, self.y))
-        return float(np.sum(kernels.phi_all(kind)(params, z, self.y) * self.weights))
+    def predictors_and_sum(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The point itself, and the sum of all records' clipped gradients."""
+        return x, self.gradient_sum(x)
 
     def thinned(self, every: int) -> Problem:
         """Every so-many-th record; to begin a run with, never to end it."""
-        A = self.A[::every]
-        A = A if sp.issparse(A) else np.ascontiguousarray(A)
-        weights = None if self.weights is None else self.weights[::every].copy()
-        return replace(self, A=A, y=self.y[::every].copy(), weights=weights)
+        return replace(self, table=self.table.thinned(every))
 
-    def with_labels(self, y: FloatArray) -> Problem:
-        return replace(self, y=y)
+    def with_labels(self, y: FloatArray | Meaning) -> Problem:
+        """The same records with other labels, or with labels that stand for something else."""
+        if isinstance(y, Meaning):
+            return replace(self, table=self.table.meaning(y))
+        return replace(self, table=replace(self._in_memory, labels=y))
 
     def gradient_sum(self, x: FloatArray, rows: Any = None) -> FloatArray:
         """The sum of all (or some) records' clipped gradients, without the ridge."""
         if not self.is_linear_model:
             return self._loop(x, rows)
-        if rows is None:
-            return self.predictors_and_sum(x)[1]
-        A = self.A[rows]
-        return weighted_rows(A, self.slopes(np.ascontiguousarray(A @ x), rows), self.row_limit)
-
-    def predictors_and_sum(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Every record's linear predictor, and the sum of their clipped gradients."""
-        if sp.issparse(self.A):
-            z = self.predictors(x)
-            return z, weighted_rows(self.A, self.slopes(z), self.row_limit)
-        kind, params = self.loss.kernel  # type: ignore[misc]
-        return summed_slopes(
-            self.A, self.y, self.weights, x, kind, params, self.slope_bound, self.row_limit
-        )
+        table: Records = self.table
+        if rows is not None:
+            whole = self._in_memory
+            if not len(rows):
+                return np.zeros(self.dim)
+            table = replace(
+                whole,
+                rows=whole.rows[rows],
+                labels=taken(whole.labels, rows),
+                weights=taken(whole.weights, rows),
+            )
+        return summed(table.map(SlopeSum(self.scalar, np.ascontiguousarray(x))))
 
     def _loop(self, x: FloatArray, rows: Any) -> FloatArray:
         # A loss of the user's own: its Lipschitz constant is a claim, so every gradient is clipped.
@@ -210,7 +255,10 @@ class Problem:
 
     def mean_loss(self, x: FloatArray) -> float:
         """A diagnostic: reads the records."""
-        return self.loss.mean_value(x, self.A, self.y)
+        if not self.is_linear_model:
+            return self.loss.mean_value(x, self.A, self.y)
+        total = summed(self.table.map(Values(self.scalar, x, weighted=False)))
+        return float(total[0]) / self.count + 0.5 * self.loss.ridge * float(x @ x)
 
     def shaped(self, x: FloatArray) -> FloatArray:
         shape = getattr(self.set, "shape", (self.dim,))

@@ -19,12 +19,31 @@ import scipy.sparse as sp
 from reticent import _checks
 from reticent._checks import FloatArray
 from reticent.erm._groups import Groups
+from reticent.erm._passes import surveyed
 from reticent.erm._problem import Problem, label_range
-from reticent.losses import ClipCounts, GeneralizedLinear, Loss, records
+from reticent.losses import (
+    CappedLogistic,
+    ClipCounts,
+    GeneralizedLinear,
+    Hinge,
+    Huber,
+    Logistic,
+    Loss,
+    Poisson,
+    Quantile,
+    SmoothHinge,
+    Squared,
+    records,
+)
 from reticent.privacy import Budget, prescribed
 from reticent.sets import WholeSpace
+from reticent.solve.blocks import UNLIMITED, Form, InMemory, Meaning, Records
 
 PRECISIONS = ("lattice", "float")
+_PLAIN = (
+    Logistic, CappedLogistic, Squared, Hinge, SmoothHinge, Huber, Quantile, Poisson,
+)  # fmt: skip
+"""Losses that look at labels alone, not at rows, when they prepare records; a loss of the user's own may not."""
 LEAST_NORM = 2.0**-300
 """Squares of smaller features vanish, and with them the norm that a record is clipped to."""
 
@@ -60,16 +79,25 @@ def read(
     _checks.choice(noise_precision, "noise_precision", PRECISIONS)
     prescribed.check(calibration)
     bound = _checks.number(weight_bound, "weight_bound", low=0.0, open_low=True)
-    A, labels, clipped = (_prepare_entries if by_entries else type(loss).prepare)(loss, X, y)
-    A, labels, clipped = _own(loss, A, labels, clipped, by_entries)
-    dim = int(A.shape[1])
+    if isinstance(X, Records):
+        table, clipped = _checked_records(loss, X, y, by_entries)
+    elif type(loss) in _PLAIN and not by_entries:
+        table, clipped = _as_it_is(loss, X, y)  # type: ignore[arg-type]
+    else:
+        A, labels, clipped = (_prepare_entries if by_entries else type(loss).prepare)(loss, X, y)
+        A, labels, clipped = _own(loss, A, labels, clipped, by_entries)
+        length = UNLIMITED
+        if isinstance(loss, GeneralizedLinear) and not by_entries:
+            length = loss.feature_norm
+        table = InMemory(A, labels, form=Form(length=length), fits=True)
+    dim = table.shape[1]
     if set is not None and int(set.dim) != dim:
         raise ValueError(
             f"the set has dimension {set.dim} but the records have {dim} columns; "
             f"build the set with dim={dim}"
         )
-    factors = None if weights is None else _weights(weights, int(A.shape[0]), bound)
-    persons = Groups.of(groups, int(A.shape[0]), max_records)
+    factors = None if weights is None else _weights(weights, table.shape[0], bound)
+    persons = Groups.of(groups, table.shape[0], max_records)
     if persons is not None:
         if calibration != "exact":
             raise ValueError(
@@ -77,19 +105,63 @@ def read(
             )
         factors = persons.factors if factors is None else factors * persons.factors
         bound *= persons.most
-    return Problem(
+    if factors is not None:
+        if not isinstance(table, InMemory):
+            raise TypeError(
+                "records that do not lie in memory take no weights or groups here; leave them out, or read "
+                "the records into memory"
+            )
+        table = replace(table, weights=factors)
+    problem = Problem(
         loss,
         WholeSpace(dim) if set is None else set,
-        A,
-        labels,
+        table,
         budget,
         noise_precision,
         clipped,
         by_entries,
-        weights=factors,
         weight_bound=bound,
         groups=persons,
     )
+    if problem.is_linear_model and not by_entries and table.form.norm(dim) > problem.feature_norm:
+        raise ValueError(
+            f"the records are cut to length {table.form.norm(dim):.6g}, more than the loss's "
+            f"feature_norm {problem.feature_norm:.6g}; cut them to less, or state a larger norm"
+        )
+    return problem
+
+
+def _as_it_is(loss: GeneralizedLinear, X: Any, y: Any) -> tuple[InMemory, ClipCounts]:
+    """Arrays stay where they are and what they are; labels become numbers that no one else can change."""
+    A = records.as_it_is(X)
+    labels, beyond = loss._prepare_labels(y, A)
+    labels = np.array(labels, dtype=np.float64)
+    table = InMemory(A, labels, form=Form(length=loss.feature_norm))
+    clipped = surveyed(table, "A")
+    fits = not clipped and A.dtype == np.float64 and (sp.issparse(A) or A.flags.c_contiguous)
+    return replace(table, fits=fits), ClipCounts(clipped, beyond, table.shape[0])
+
+
+def _checked_records(
+    loss: Loss, X: Records, y: Any, by_entries: bool
+) -> tuple[Records, ClipCounts]:
+    """Records in blocks are read once from end to end before anything is spent."""
+    if not isinstance(loss, _PLAIN) or by_entries:
+        raise TypeError(
+            f"records in blocks need a loss of labels and linear predictors and clipping by rows, got "
+            f"{loss!r}; read them into memory"
+        )
+    clipped, beyond = surveyed(X) if X.clipped is None else X.clipped, 0
+    if isinstance(y, Meaning):
+        X = X.meaning(y)
+    elif y is not None:
+        if not isinstance(X, InMemory):
+            raise TypeError("records that do not lie in memory hold their labels; leave y out")
+        labels, beyond = loss._prepare_labels(y, X)
+        X = replace(X, labels=np.array(labels, dtype=np.float64))
+    if isinstance(X, InMemory) and (X.labels is None or len(X.labels) != X.shape[0]):
+        raise ValueError(f"y must hold one label for each of the {X.shape[0]} records")
+    return X, ClipCounts(clipped, beyond, X.shape[0])
 
 
 def _own(

@@ -1,14 +1,15 @@
 """Sums over all records in floating point, with a proved bound on their rounding errors.
 
 A sum of n vectors in double precision is off by a little, and by a different little for
-neighbouring data; what a record can move includes that. Blocks of 128 rows are added by BLAS, in
-any order, and the blocks' sums by Neumaier's compensated summation (Higham, *Accuracy and stability
-of numerical algorithms*, sections 3.1 and 4.3), so that with u = 2^-53
+neighbouring data; what a record can move includes that. Within a block of :mod:`reticent.solve.blocks`
+128 rows at a time are added in any order and these parts by Neumaier's compensated summation (Higham,
+*Accuracy and stability of numerical algorithms*, sections 3.1 and 4.3); the sums of blocks are added in
+pairs. So with u = 2^-53
 
     || computed - exact ||  <=  UNITS u  sum_i |w_i| ||a_i||,
 
-coordinate by coordinate and hence in the Euclidean norm: 128 units for a block (products
-included, fused or not), the rest for the compensated sum, and room to spare.
+coordinate by coordinate and hence in the Euclidean norm: 128 units for a part (products included,
+fused or not), 3 for the compensated sum, 25 for at most 2^24 blocks in pairs, and room to spare.
 
 The bound grows with the number of records through the sum of norms on the right, so it is not a
 constant number of units in the last place of the result.
@@ -19,6 +20,7 @@ reads them once and measures what is then added.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,10 +31,10 @@ from reticent._checks import FloatArray
 from reticent._compile import compiled, specialised
 from reticent.losses import kernels
 from reticent.noise import door
+from reticent.solve.blocks import AS_IT_IS, UNLIMITED, Block, Form, InMemory, summed
+from reticent.solve.blocks import UNITS as UNITS
 
-UNITS = 160.0
 UNIT = 2.0**-53
-UNLIMITED = 1e150  # a row of numbers that no one else can change may be as long as it is
 
 _BLOCK = 128
 _NONE = np.empty(0)
@@ -40,16 +42,21 @@ _CHUNK = 2**17  # numbers copied and measured at a time: they stay in the cache
 
 
 @compiled
-def _add(total, lost, value):  # type: ignore[no-untyped-def]
+def _add_one(total, lost, j, value):  # type: ignore[no-untyped-def]
     """Neumaier: what an addition loses is kept apart."""
+    old = total[j]
+    new = old + value
+    if abs(old) >= abs(value):
+        lost[j] += (old - new) + value
+    else:
+        lost[j] += (value - new) + old
+    total[j] = new
+
+
+@compiled
+def _add(total, lost, value):  # type: ignore[no-untyped-def]
     for j in range(total.size):
-        old = total[j]
-        new = old + value[j]
-        if abs(old) >= abs(value[j]):
-            lost[j] += (old - new) + value[j]
-        else:
-            lost[j] += (value[j] - new) + old
-        total[j] = new
+        _add_one(total, lost, j, value[j])
 
 
 @compiled
@@ -60,23 +67,31 @@ def _add_rows(total, lost, rows):  # type: ignore[no-untyped-def]
 
 @specialised
 def _slopes(kind):  # type: ignore[no-untyped-def]
-    """Fill z with the predictors and ``work[0]`` with the sum; ``work`` is five rows and begins with zeros."""
+    """Add the rows of a block by their slopes into ``work[0]``; ``work`` is three rows of zeros."""
 
     @compiled
-    def sum_slopes(A, y, weights, x, params, bound, limit, z, work):  # type: ignore[no-untyped-def]
-        dim = A.shape[1]
+    def sum_slopes(A, y, weights, x, params, bound, form, work):  # type: ignore[no-untyped-def]
+        columns, dim = A.shape[1], x.size
+        scale, length, constant = form
+        most = door.largest_square(length)
         total, lost, part = work[0], work[1], work[2]
-        room = work[3:]
-        row = room[1]
-        for start in range(0, z.size, _BLOCK):
+        row = np.full(dim, constant)
+        room = np.empty((1, columns))
+        for start in range(0, A.shape[0], _BLOCK):
             for j in range(dim):
                 part[j] = 0.0
-            for i in range(start, min(z.size, start + _BLOCK)):
-                z[i], square = door.dot_and_copy_in_any_order(A, i, x, row)
-                if not square <= limit * limit:
-                    door.bounded_row(A, i, 1.0, limit, room, 0)
-                    z[i] = door.dot_and_copy(room, 0, x, row)[0]
-                slope = kernels.dphi(kind)(params, z[i], y[i])
+            for i in range(start, min(A.shape[0], start + _BLOCK)):
+                # scaled here and multiplied elsewhere: the compiler must not square row and scale apart
+                for j in range(columns):
+                    row[j] = A[i, j] * scale
+                z, square = door.dot_and_square_in_any_order(row, x, columns)
+                if not square <= most:
+                    door.cut(A, i, scale, length, room, 0)
+                    row[:columns] = room[0]
+                    z = door.dot_and_square_in_any_order(row, x, columns)[0]
+                if dim > columns:
+                    z += constant * x[columns]
+                slope = kernels.dphi(kind)(params, z, y[i])
                 slope = min(bound, max(-bound, slope)) if slope == slope else 0.0
                 if weights.size:
                     slope *= weights[i]
@@ -90,54 +105,188 @@ def _slopes(kind):  # type: ignore[no-untyped-def]
 
 
 def summed_slopes(
-    A: FloatArray,
-    y: FloatArray,
-    weights: FloatArray | None,
-    x: FloatArray,
-    kind: int,
-    params: FloatArray,
-    bound: float,
-    limit: float = UNLIMITED,
-) -> tuple[FloatArray, FloatArray]:
-    """``A x``, and the sum of the rows by their slopes, clipped to the bound and weighted.
+    block: Block, x: FloatArray, kind: int, params: FloatArray, bound: float
+) -> FloatArray:
+    """The sum of a block's rows by their slopes at x, clipped to the bound and weighted.
 
-    A row is read once, and is measured: beyond the limit it is cut to it.
+    Each row is read once and measured.
     """
-    z, work = np.empty(len(y)), np.zeros((5, A.shape[1]))
-    given = _NONE if weights is None else weights
-    _slopes(kind)(A, y, given, x, params, bound, limit, z, work)
-    return z, work[0]
+    if sp.issparse(block.rows):
+        z = predictors(block, x)
+        found = kernels.dphi_all(kind)(params, z, block.labels)
+        np.nan_to_num(np.clip(found, -bound, bound, out=found), copy=False, nan=0.0)
+        return weighted(block, found * block.weights if block.weights.size else found)
+    work = np.zeros((3, x.size))
+    _slopes(kind)(block.rows, block.labels, block.weights, x, params, bound, _numbers(block), work)
+    return work[0]
+
+
+def _numbers(block: Block) -> tuple[float, float, float]:
+    """A form as a kernel takes it."""
+    form = block.form
+    return 1.0 / form.unit, form.length, form.constant
 
 
 @compiled
-def _sparse(indptr, indices, data, weights, limit, total, lost):  # type: ignore[no-untyped-def]
+def _formed(A, start, form, factors, out):  # type: ignore[no-untyped-def]
+    """Write rows in their form, times their factors; rows whose factor is 0 are left out. How many there were."""
+    columns, dim = A.shape[1], out.shape[1]
+    scale, length, constant = form
+    most = door.largest_square(length)
+    room = np.empty((1, columns))
+    count = 0
+    for i in range(start, min(A.shape[0], start + out.shape[0])):
+        factor = factors[i] if factors.size else 1.0
+        if factor == 0.0:
+            continue
+        if not door.fill(A, i, scale, room, 0) <= most:
+            door.cut(A, i, scale, length, room, 0)
+        for j in range(columns):
+            out[count, j] = factor * room[0, j]
+        for j in range(columns, dim):
+            out[count, j] = factor * constant
+        count += 1
+    return count
+
+
+@compiled
+def _survey(A, form):  # type: ignore[no-untyped-def]
+    scale, length, _ = form
+    most = door.largest_square(length)
+    room = np.empty((1, A.shape[1]))
+    clipped, refused, first = 0, 0, 0
+    for i in range(A.shape[0] - 1, -1, -1):
+        if not door.fill(A, i, scale, room, 0) <= most:
+            code = door.cut(A, i, scale, length, room, 0)
+            if code == door.REFUSED:
+                refused, first = refused + 1, i
+            else:
+                clipped += code
+    return clipped, refused, first
+
+
+@compiled
+def _sparse_survey(indptr, data, form):  # type: ignore[no-untyped-def]
+    scale, length, _ = form
+    clipped, refused, first = 0, 0, 0
+    room = np.empty(np.max(np.diff(indptr)) if indptr.size > 1 else 0)
+    for i in range(indptr.size - 2, -1, -1):
+        start, stop = indptr[i], indptr[i + 1]
+        code = door.bounded(data[start:stop], scale, length, room[: stop - start])
+        if code == door.REFUSED:
+            refused, first = refused + 1, i
+        else:
+            clipped += code
+    return clipped, refused, first
+
+
+def survey(block: Block) -> tuple[int, int, int]:
+    """How many rows of a block are longer than they may be, how many are not finite, and the first of these."""
+    if sp.issparse(block.rows):
+        indptr, _, data = _sparse_parts(block.rows)
+        return _sparse_survey(indptr, data, _numbers(block))  # type: ignore[no-any-return]
+    return _survey(block.rows, _numbers(block))  # type: ignore[no-any-return]
+
+
+@compiled
+def _structure(indptr, indices, columns):  # type: ignore[no-untyped-def]
+    """Whether the indices of every row grow and are below the number of columns."""
+    for i in range(indptr.size - 1):
+        last = -1
+        if not 0 <= indptr[i] <= indptr[i + 1] <= indices.size:
+            return False
+        for k in range(indptr[i], indptr[i + 1]):
+            if not last < indices[k] < columns:
+                return False
+            last = indices[k]
+    return True
+
+
+@compiled
+def _sparse_predictors(indptr, indices, data, x, form, columns, out):  # type: ignore[no-untyped-def]
+    scale, length, constant = form
+    room = np.empty(np.max(np.diff(indptr)) if out.size else 0)
+    for i in range(out.size):
+        start, stop = indptr[i], indptr[i + 1]
+        row = room[: stop - start]
+        door.bounded(data[start:stop], scale, length, row)
+        z = constant * x[columns] if x.size > columns else 0.0
+        for k in range(row.size):
+            z += row[k] * x[indices[start + k]]
+        out[i] = z
+
+
+def _sparse_parts(rows: Any) -> tuple[Any, Any, Any]:
+    """Index arrays that no one else can change, and the entries."""
+    indptr, indices = np.array(rows.indptr), np.array(rows.indices)
+    if not _structure(indptr, indices, rows.shape[1]):
+        raise ValueError(
+            "the column numbers of a row must grow and be below the number of columns: call "
+            "X.sum_duplicates() on the CSR matrix. It was changed while it was read"
+        )
+    return indptr, indices, rows.data
+
+
+def predictors(block: Block, x: FloatArray) -> FloatArray:
+    """<row, x> for every record of a block."""
+    rows = block.rows
+    out = np.empty(rows.shape[0])
+    if sp.issparse(rows):
+        indptr, indices, data = _sparse_parts(rows)
+        _sparse_predictors(indptr, indices, data, x, _numbers(block), rows.shape[1], out)
+        return out
+    for start, part in formed(block, x.size):
+        out[start : start + len(part)] = part @ x
+    return out
+
+
+def formed(
+    block: Block, dim: int, factors: FloatArray = _NONE, kind: Any = np.float64, rows: int = 0
+) -> Iterator[tuple[int, FloatArray]]:
+    """Dense rows in their form, some at a time, times their factors; those with factor 0 are left out.
+
+    Numbers stay in the cache that way; scaling a whole matrix at once would copy it through memory.
+    """
+    rows = rows or _BLOCK * max(1, _CHUNK // (_BLOCK * dim))
+    room = np.empty((min(rows, block.rows.shape[0]), dim), dtype=kind)
+    for start in range(0, block.rows.shape[0], rows):
+        count = _formed(block.rows, start, _numbers(block), factors, room)
+        yield start, room[:count]
+
+
+@compiled
+def _sparse(indptr, indices, data, weights, form, total, lost):  # type: ignore[no-untyped-def]
+    scale, length, constant = form
     room = np.empty(np.max(np.diff(indptr)) if weights.size else 0)
+    last = total.size - 1
     for i in range(weights.size):
         w = weights[i]
         if w == 0.0:
             continue
         start, stop = indptr[i], indptr[i + 1]
         row = room[: stop - start]
-        door.bounded(data[start:stop], 1.0, limit, row)
+        door.bounded(data[start:stop], scale, length, row)
         for k in range(row.size):
-            j = indices[start + k]
-            value = w * row[k]
-            old = total[j]
-            new = old + value
-            if abs(old) >= abs(value):
-                lost[j] += (old - new) + value
-            else:
-                lost[j] += (value - new) + old
-            total[j] = new
+            _add_one(total, lost, indices[start + k], w * row[k])
+        if constant != 0.0:
+            _add_one(total, lost, last, w * constant)
 
 
-def _measured(A: FloatArray, limit: float, rows: int) -> Iterator[tuple[int, FloatArray]]:
-    """Rows, so many at a time, in memory of our own, none of them beyond the limit."""
-    room = np.empty((min(rows, A.shape[0]), A.shape[1]))
-    for start in range(0, A.shape[0], rows):
-        some = A[start : start + rows]
-        door.bounded_rows(some, 1.0, limit, room[: len(some)])
-        yield start, room[: len(some)]
+def weighted(block: Block, weights: FloatArray) -> FloatArray:
+    """The sum of a block's rows in their form by these weights, within the module's bound."""
+    dim = block.form.dim(block.rows.shape[1])
+    total, lost = np.zeros(dim), np.zeros(dim)
+    if sp.issparse(block.rows):
+        indptr, indices, data = _sparse_parts(block.rows)
+        _sparse(indptr, indices, data, weights, _numbers(block), total, lost)
+        return total + lost
+    for start, rows in formed(block, dim):
+        whole = len(rows) - len(rows) % _BLOCK
+        parts = weights[start : start + whole].reshape(-1, 1, _BLOCK)
+        _add_rows(total, lost, np.matmul(parts, rows[:whole].reshape(-1, _BLOCK, dim))[:, 0, :])
+        if whole < len(rows):
+            _add(total, lost, weights[start + whole : start + len(rows)] @ rows[whole:])
+    return total + lost
 
 
 def weighted_rows(A: Any, weights: FloatArray, limit: float = UNLIMITED) -> FloatArray:
@@ -146,38 +295,36 @@ def weighted_rows(A: Any, weights: FloatArray, limit: float = UNLIMITED) -> Floa
     Rows beyond the limit are cut to it. Without one, the matrix is the caller's own and has been
     measured.
     """
-    dim = A.shape[1]
-    total, lost = np.zeros(dim), np.zeros(dim)
-    if sp.issparse(A):
-        _sparse(A.indptr, A.indices, A.data, weights, limit, total, lost)
-        return total + lost
-    stride = _BLOCK * max(1, _CHUNK // (_BLOCK * dim))
-    for start, rows in _measured(A, limit, stride):
-        whole = len(rows) - len(rows) % _BLOCK
-        blocks = rows[:whole].reshape(-1, _BLOCK, dim)
-        parts = weights[start : start + whole].reshape(-1, 1, _BLOCK)
-        _add_rows(total, lost, np.matmul(parts, blocks)[:, 0, :])
-        if whole < len(rows):
-            _add(total, lost, weights[start + whole : start + len(rows)] @ rows[whole:])
+    table = InMemory(A, form=Form(length=limit))
+    return summed(table.map(lambda b: weighted(b, weights[b.start : b.start + b.rows.shape[0]])))
+
+
+def products(block: Block) -> FloatArray:
+    """``A'A`` and then ``A'y`` of a block, of the same reading of a row."""
+    dim = block.form.dim(block.rows.shape[1])
+    total, lost = np.zeros(dim * (dim + 1)), np.zeros(dim * (dim + 1))
+    if sp.issparse(block.rows):
+        A = block.form.applied(block.rows)
+        total[: dim * dim] = _sparse_gram(A).ravel()
+        total[dim * dim :] = weighted(Block(0, A, _NONE, _NONE, AS_IT_IS), block.labels)
+        return total
+    both = np.empty(dim * (dim + 1))
+    for start, rows in formed(block, dim, rows=_BLOCK):
+        both[: dim * dim] = (rows.T @ rows).ravel()
+        both[dim * dim :] = block.labels[start : start + len(rows)] @ rows
+        _add(total, lost, both)
     return total + lost
 
 
 def gram(A: Any, y: FloatArray, limit: float = UNLIMITED) -> tuple[FloatArray, FloatArray]:
-    """``A'A`` and ``A'y``, each entry within ``UNITS`` u times the sum of absolute values.
+    """``A'A`` and ``A'y``; rows beyond the limit are cut to it."""
+    return unfolded(summed(InMemory(A, y, form=Form(length=limit)).map(products)))
 
-    Rows beyond the limit are cut to it, and both are of the same reading of a row.
-    """
-    dim = A.shape[1]
-    if sp.issparse(A):
-        A = A.copy()
-        door.bounded_sparse_rows(A.indptr, A.data.copy(), 1.0, limit, A.data)
-        return _sparse_gram(A), weighted_rows(A, y)
-    total, lost = np.zeros(dim * dim), np.zeros(dim * dim)
-    vector, gone = np.zeros(dim), np.zeros(dim)
-    for start, rows in _measured(A, limit, _BLOCK):
-        _add(total, lost, (rows.T @ rows).ravel())
-        _add(vector, gone, y[start : start + len(rows)] @ rows)
-    return (total + lost).reshape(dim, dim), vector + gone
+
+def unfolded(both: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The matrix and the vector of :func:`products`."""
+    dim = math.isqrt(both.size)
+    return both[: dim * dim].reshape(dim, dim), both[dim * dim :]
 
 
 def _sparse_gram(A: Any) -> FloatArray:
@@ -195,11 +342,4 @@ def _sparse_gram(A: Any) -> FloatArray:
 @compiled
 def _add_at(total, lost, places, values):  # type: ignore[no-untyped-def]
     for k in range(places.size):
-        j = places[k]
-        old = total[j]
-        new = old + values[k]
-        if abs(old) >= abs(values[k]):
-            lost[j] += (old - new) + values[k]
-        else:
-            lost[j] += (values[k] - new) + old
-        total[j] = new
+        _add_one(total, lost, places[k], values[k])

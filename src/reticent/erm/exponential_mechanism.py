@@ -347,7 +347,7 @@ def _check_exact(problem: Problem) -> None:
 
 def _value(problem: Problem, x: FloatArray, ridge: float) -> float:
     kind, params = problem.loss.kernel  # type: ignore[misc]
-    losses = kernels.phi_all(kind)(params, problem.predictors(x), problem.y)
+    losses = kernels.phi_all(kind)(params, np.ascontiguousarray(problem.A @ x), problem.y)
     return math.fsum(losses) + 0.5 * ridge * float(x @ x)
 
 

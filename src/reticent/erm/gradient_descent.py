@@ -174,6 +174,7 @@ def gradient_descent(
         loss, set, X, y, budget=budget, seed=seed, noise_precision=noise_precision,
         calibration=calibration, callback=callback, progress=progress, resume=resume,
         weights=weights, weight_bound=weight_bound, groups=groups, max_records=max_records,
+        by_passes=sampling is None,
     )  # fmt: skip
 
 

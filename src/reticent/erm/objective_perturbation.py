@@ -40,6 +40,7 @@ from reticent.erm.output_perturbation import check_smooth
 from reticent.erm.solver import Plan, Run, solve
 from reticent.losses import records
 from reticent.sets import L2Ball
+from reticent.solve.blocks import Meaning
 from reticent.trace import Callback
 
 
@@ -71,11 +72,13 @@ def objective_perturbation(
         With a projection. None is the whole space for losses of a margin (logistic, smooth hinge),
         else a ball around 0 whose radius follows from the number of records, the dimension and the
         budget; a small ball needs less noise, since gradients are smaller on it.
-    X : array or CSR matrix
-        The records, one row each; they are clipped to the loss's bounds.
+    X : array, CSR matrix or records in blocks
+        The records, one row each; they are clipped to the loss's bounds. Records in blocks are those of
+        `reticent.solve.blocks`.
     y : array, optional
         Their labels. Labels of shape (n, K), for losses of a margin, are K problems on the same
-        records: the budget is for all of them together, and the point has one row for each.
+        records: the budget is for all of them together, and the point has one row for each. Of records
+        in blocks: what their labels stand for, or a list of that for several problems.
     budget : Budget
         ``delta = 0`` is pure differential privacy with Gamma noise, else the noise is Gaussian.
     regularizer : float, optional
@@ -136,20 +139,20 @@ def objective_perturbation(
                 calibration=calibration),
         loss, set, X, columns[0], budget=budget, seed=seed, noise_precision=noise_precision,
         calibration=calibration, callback=callback, progress=progress, weights=weights,
-        weight_bound=weight_bound, groups=groups, max_records=max_records,
+        weight_bound=weight_bound, groups=groups, max_records=max_records, by_passes=True,
     )  # fmt: skip
 
 
 def _plan(problem: Problem, set: Any, columns: list[Any], several: bool,
           regularizer: float | None, calibration: str) -> Plan:  # fmt: skip
-    targets = [problem.y, *(_labels(problem, column) for column in columns[1:])]
     _check_loss(problem)
-    count = len(targets)
+    count = len(columns)
     if several and not (is_margin(problem.loss) and calibration == "exact"):
         raise ValueError(
             f"y of shape (n, {count}) needs a loss of a margin such as losses.Logistic and "
             f"calibration='exact', got {problem.loss!r} and {calibration!r}; fit one column at a time"
         )
+    parts = [problem, *(problem.with_labels(_labels(problem, column)) for column in columns[1:])]
     if set is None and not is_margin(problem.loss):
         problem = problem.with_set(L2Ball(problem.dim, default_radius(problem, NAME)))
     need_lipschitz(problem, NAME)
@@ -170,7 +173,7 @@ def _plan(problem: Problem, set: Any, columns: list[Any], several: bool,
 
     def step(run: Run, k: int) -> None:
         b = run.noisy(np.zeros(problem.dim), setting.scale)
-        found = minimise(problem.with_labels(targets[k - 1]), b, setting.ridge, tolerance)
+        found = minimise(parts[k - 1].with_set(problem.set), b, setting.ridge, tolerance)
         points.append(problem.set.project(problem.shaped(run.noisy(found.point, cover))))
         taken.append(found.steps)
         run.recorder.facts["Newton steps"] = sum(taken)
@@ -195,7 +198,9 @@ def _plan(problem: Problem, set: Any, columns: list[Any], several: bool,
 
 
 def _columns(y: Any) -> tuple[list[Any], bool]:
-    if y is not None and np.ndim(y) == 2:
+    if isinstance(y, list) and y and all(isinstance(one, Meaning) for one in y):
+        return list(y), True
+    if y is not None and not isinstance(y, Meaning) and np.ndim(y) == 2:
         array = np.asarray(y)
         if array.shape[1] == 0:
             raise ValueError("y must have at least one column, got shape (n, 0)")
@@ -203,7 +208,9 @@ def _columns(y: Any) -> tuple[list[Any], bool]:
     return [y], False
 
 
-def _labels(problem: Problem, column: Any) -> FloatArray:
+def _labels(problem: Problem, column: Any) -> FloatArray | Meaning:
+    if isinstance(column, Meaning):
+        return column
     return records.signs(records.labels(column, problem.records))
 
 

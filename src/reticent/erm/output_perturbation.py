@@ -100,7 +100,7 @@ def output_perturbation(
     return solve(
         NAME, partial(_plan, set=set, regularizer=regularizer), loss, set, X, y, budget=budget,
         seed=seed, noise_precision=noise_precision, calibration=calibration, callback=callback,
-        progress=progress,
+        progress=progress, by_passes=True,
     )  # fmt: skip
 
 

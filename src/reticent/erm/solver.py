@@ -22,6 +22,7 @@ from reticent.erm.fit import Fit
 from reticent.noise import Source
 from reticent.noise.release import noisy
 from reticent.privacy import Guarantee, Release, charge
+from reticent.solve.blocks import InMemory, Records
 from reticent.trace import Callback, Recorder
 
 _rehearsing: ContextVar[bool] = ContextVar("rehearsing", default=False)
@@ -168,6 +169,7 @@ def solve(
     callback: Callback | None = None,
     progress: bool = False,
     resume: Any = None,
+    by_passes: bool = False,
     **reading: Any,
 ) -> Fit:
     """Read the records, plan, promise, charge, and only then run.
@@ -203,11 +205,18 @@ def solve(
         Whether to show a progress line.
     resume : Fit or dict, optional
         A run of the same plan that was stopped: it was charged when it began.
+    by_passes : bool
+        Whether the solver goes by passes over the records, so that they need not lie in memory.
 
     Returns
     -------
     Fit
     """
+    if isinstance(X, Records) and not (by_passes or isinstance(X, InMemory)):
+        raise TypeError(
+            f"{solver} needs all records in memory at once; use a solver that goes by passes: objective "
+            "perturbation, output perturbation, gradient descent without sampling, or sufficient statistics"
+        )
     problem = read(
         loss, set, X, y, budget, noise_precision=noise_precision, calibration=calibration, **reading
     )

@@ -24,8 +24,9 @@ import scipy.sparse as sp
 
 from reticent import _checks
 from reticent._checks import FloatArray
+from reticent.erm._passes import Products
 from reticent.erm._problem import Problem, label_range
-from reticent.erm._sums import UNIT, UNITS, gram
+from reticent.erm._sums import UNIT, unfolded
 from reticent.erm.fit import Fit
 from reticent.erm.solver import Plan, Run, solve
 from reticent.losses import Huber, Squared
@@ -34,6 +35,7 @@ from reticent.privacy import Gaussian, Release, prescribed
 from reticent.sets import L2Ball, WholeSpace
 from reticent.solve.accelerated import accelerated, settled
 from reticent.solve.ball import in_eigenbasis
+from reticent.solve.blocks import Form, InMemory, summed
 from reticent.solve.region import Region
 from reticent.trace import Callback
 
@@ -146,7 +148,7 @@ def sufficient_statistics(
         ),
         loss, set, X, y, budget=budget, seed=seed, noise_precision=noise_precision,
         calibration=calibration, callback=callback, progress=progress, weights=weights,
-        weight_bound=weight_bound, groups=groups, max_records=max_records,
+        weight_bound=weight_bound, groups=groups, max_records=max_records, by_passes=True,
     )  # fmt: skip
 
 
@@ -185,13 +187,15 @@ def _rooted(problem: Problem) -> Problem:
         A = problem.A.copy()
         door.bounded_sparse_rows(A.indptr, problem.A.data, 1.0, problem.row_limit, A.data)
         A = sp.csr_array(sp.diags_array(roots) @ A)
+        A.sort_indices()  # a product leaves them as they come
     else:
         A = np.empty(problem.A.shape)
         door.bounded_rows(problem.A, 1.0, problem.row_limit, A)
         A *= roots[:, None]
     F, Y = _bounds(problem)
     loss = replace(problem.loss, feature_norm=size * F, label_bounds=(-size * Y, size * Y))  # type: ignore[type-var]
-    return replace(problem, A=A, y=problem.y * roots, loss=loss, weights=None, weight_bound=1.0)
+    table = InMemory(A, problem.y * roots, form=Form(length=size * F))
+    return replace(problem, table=table, loss=loss, weight_bound=1.0)
 
 
 # One release of both.
@@ -242,7 +246,7 @@ def _joint(problem: Problem, given: float | None) -> Plan:
     matrix, vector = _weights(problem)
     moved = joint_sensitivity(F, Y, matrix, vector, problem.budget.neighbours == "replace")
     moved *= 1.0 + 2.0**-48
-    moved += 2.0 * (UNITS + 4.0) * UNIT * n * (F * F / matrix + F * Y / vector)
+    moved += 2.0 * (problem.table.units + 4.0) * UNIT * n * (F * F / matrix + F * Y / vector)
     size = p * (p + 1) // 2 + p
     most = n * max(F * F / matrix, F * Y / vector) * 2.0
     scale = problem.noise_scale(moved, problem.level, size, most)
@@ -252,7 +256,7 @@ def _joint(problem: Problem, given: float | None) -> Plan:
     )  # fmt: skip
 
     def step(run: Run, t: int) -> bool:
-        V, u = gram(problem.A, problem.y, problem.row_limit)
+        V, u = unfolded(summed(problem.table.map(Products())))
         seen = run.noisy(np.concatenate([_fold(V) / matrix, u / vector]), scale)
         V, u = _unfold(seen[:-p], p) * matrix, seen[-p:] * vector
         spread = scale * (math.sqrt(size + 1.0) if problem.noise == "gamma" else 1.0)
@@ -340,7 +344,7 @@ def _boosted(problem: Problem, rounds: int, given: float | None) -> Plan:
     p, n, bound = problem.dim, problem.count, problem.weight_bound
     pure = problem.noise == "gamma"
     rooted = _rooted(problem)
-    slack = 2.0 * (UNITS + 4.0) * UNIT * n
+    slack = 2.0 * (problem.table.units + 4.0) * UNIT * n
 
     def level(share: float) -> float:
         return problem.level * (share if pure else math.sqrt(share))
@@ -379,7 +383,7 @@ def _boosted(problem: Problem, rounds: int, given: float | None) -> Plan:
         x = points[-1]
         numbers = {}
         if t == 1:
-            V = gram(rooted.A, rooted.y, rooted.row_limit)[0]
+            V = unfolded(summed(rooted.table.map(Products())))[0]
             V = _unfold(run.noisy(_fold(V), scales[0]), p)
             values, vectors = np.linalg.eigh(V)
             numbers["largest eigenvalue"] = float(values[-1])
@@ -420,11 +424,8 @@ def _clip(
     run: Run, problem: Problem, x: FloatArray, Y: float, scale: float, spread: float
 ) -> float:
     """Twice the root mean square of the residuals, as far as it can be told from noise."""
-    with np.errstate(over="ignore"):
-        squares = np.minimum(np.square(problem.y - problem.predictors(x)), Y * Y)
-    if problem.weights is not None:
-        squares = squares * problem.weights
-    seen = float(run.noisy(np.array([math.fsum(squares)]), scale)[0])
+    squares = replace(problem, loss=_huber(problem, Y)).slope_squares(x)
+    seen = float(run.noisy(np.array([squares]), scale)[0])
     mean = max(seen, spread) / problem.count
     return min(Y, _times(problem) * math.sqrt(mean))
 
@@ -451,7 +452,7 @@ def _adassp(problem: Problem, given: float | None, calibration: str) -> Plan:
     F, Y = _bounds(problem)
     p, n = problem.dim, problem.count
     replace = problem.budget.neighbours == "replace"
-    slack = 2.0 * (UNITS + 4.0) * UNIT * n
+    slack = 2.0 * (problem.table.units + 4.0) * UNIT * n
     # an eigenvalue in floating point is off by a few p units of the largest, which is n F^2
     moved = [
         F * F * (1.0 + slack + 64.0 * p * UNIT * n),
@@ -481,7 +482,7 @@ def _adassp(problem: Problem, given: float | None, calibration: str) -> Plan:
         caveats = formula.doubts(problem.budget.neighbours, _truth(problem, releases))
 
     def step(run: Run, t: int) -> bool:
-        V, u = gram(problem.A, problem.y, problem.row_limit)
+        V, u = unfolded(summed(problem.table.map(Products())))
         rows, columns = np.triu_indices(p)
         smallest = scipy.linalg.eigvalsh(V, subset_by_index=[0, 0])
         seen = [

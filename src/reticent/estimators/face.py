@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,14 +24,19 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from reticent.estimators import parameters
 from reticent.estimators.charged import Charged
 from reticent.estimators.units import Units
-from reticent.losses.records import clip_labels
+from reticent.losses.records import as_it_is, clip_labels
 from reticent.privacy import Guarantee
+from reticent.solve.blocks import Lazy, block_size, ends
 
 FloatArray = NDArray[np.float64]
 
 LEAK = "the list of classes was read off the labels, which nothing protects; give classes="
 # An appended intercept may round a row to just above the norm that was stated.
 ROOM = 1.0 + 2.0**-30
+PRECISIONS = [np.float64, np.float32]
+"""Of features that can be read as they are."""
+_LABELS = 2**16
+"""Labels that are looked at at a time."""
 
 
 class Face(Charged):
@@ -39,6 +46,8 @@ class Face(Charged):
     coef_: FloatArray
     intercept_: Any
     n_features_in_: int
+    _precisions: ClassVar[list[Any]] = [np.float64]
+    """Of features that are left as they are; others become the first of these."""
 
     def _seed(self) -> int | None:
         state = self.random_state  # type: ignore[attr-defined]
@@ -50,9 +59,11 @@ class Face(Charged):
 
     def _features(self, X: Any, y: Any, *, reset: bool, numeric: bool) -> tuple[Any, Any]:
         X, y = validate_data(
-            self, X, y, reset=reset, accept_sparse="csr", dtype=np.float64, y_numeric=numeric
+            self, X, y, reset=reset, accept_sparse="csr", dtype=self._precisions, y_numeric=numeric
         )
-        return (sp.csr_array(X) if sp.issparse(X) else np.ascontiguousarray(X)), y
+        X = as_it_is(X)
+        blocks = np.float32 in self._precisions
+        return (X if blocks or sp.issparse(X) else np.ascontiguousarray(X)), y
 
     def _clip(self, X: Any) -> Any:
         """As learnt: a feature vector beyond the norm is shortened when predicting too."""
@@ -60,9 +71,26 @@ class Face(Charged):
 
     def _predictors(self, X: Any) -> FloatArray:
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
-        X = self._clip(sp.csr_array(X) if sp.issparse(X) else X)
-        return np.asarray(X @ np.atleast_2d(self.coef_).T + self.intercept_)
+        W = np.atleast_2d(self.coef_).T
+        return np.concatenate(
+            [self._clip(rows) @ W + self.intercept_ for rows in self._in_blocks(X)]
+        )
+
+    def _in_blocks(self, X: Any) -> Iterator[Any]:
+        """Rows in double precision, some at a time."""
+        X = lazily(X)[0]
+        if isinstance(X, Lazy):
+            if X.shape[1] != self.n_features_in_:
+                raise ValueError(
+                    f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
+                    f"{self.n_features_in_} features as input"
+                )
+            yield from map(_doubles, X.blocks())
+            return
+        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=PRECISIONS)
+        for start, stop in ends(*block_size(X)):
+            rows = X[start:stop]
+            yield sp.csr_array(rows, dtype=np.float64) if sp.issparse(rows) else _doubles(rows)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")
@@ -72,6 +100,82 @@ class Face(Charged):
         tags.input_tags.sparse = True
         tags.non_deterministic = self.random_state is None  # type: ignore[attr-defined]
         return tags
+
+
+def lazily(X: Any, y: Any = None) -> tuple[Any, Any]:
+    """Arrays of a cluster or a device as what a fit reads in blocks; anything else as it is."""
+    library = type(X).__module__.split(".")[0]
+    if library in _AT_HAND or isinstance(X, Lazy):
+        return X, y
+    from reticent.tables.elsewhere import adapted
+
+    return adapted(X, y)
+
+
+_AT_HAND = ("builtins", "numpy", "scipy", "pandas", "polars", "pyarrow")
+"""Libraries whose tables lie in this process's memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class KnownClasses:
+    """A check of labels that can be sent to where they lie: each is one of the classes.
+
+    Parameters
+    ----------
+    classes : array
+        Sorted.
+    """
+
+    classes: Any
+    by_value: ClassVar[bool] = True
+    """Whether it is enough to look at each value once."""
+
+    def __call__(self, y: Any, start: int) -> float:
+        self.places(y, start)
+        return 0.0
+
+    def places(self, y: Any, start: int) -> NDArray[np.int64]:
+        """The place of each label in the list of classes."""
+        try:
+            number = np.searchsorted(self.classes, y)
+        except TypeError:
+            raise ValueError(
+                f"y holds labels that cannot be compared with the classes {self.classes.tolist()}; "
+                "give labels of one type. Nothing was learnt from these records"
+            ) from None
+        number[number == len(self.classes)] = 0
+        wrong = np.flatnonzero(self.classes[number] != y)
+        if wrong.size:
+            raise ValueError(
+                f"y[{start + wrong[0]}], a {type(y[wrong[0]]).__name__}, is not one of the classes "
+                f"{self.classes.tolist()}; nothing was learnt from these records"
+            )
+        return np.asarray(number)
+
+
+@dataclass(frozen=True)
+class FiniteLabels:
+    """The same for numbers: each is finite; returns how many are beyond the bounds.
+
+    Parameters
+    ----------
+    low : float
+        The lower bound.
+    high : float
+        The upper bound.
+    """
+
+    low: float
+    high: float
+    by_value: ClassVar[bool] = False
+
+    def __call__(self, y: Any, start: int) -> float:
+        if y.dtype.kind not in "iufb" or not np.isfinite(y).all():
+            raise ValueError(
+                f"the labels must be finite numbers, and not all of the {len(y)} from number {start} on are; "
+                "nothing was learnt"
+            )
+        return float(np.count_nonzero(y < self.low) + np.count_nonzero(y > self.high))
 
 
 class Classes:
@@ -85,34 +189,26 @@ class Classes:
             with warnings.catch_warnings():
                 # It may warn of how many classes there are, which is theirs to know.
                 warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
-                check_classification_targets(y)
+                check_classification_targets(_distinct(y))
         return X, y
 
     def _set_classes(self, labels: Any) -> None:
-        self.classes_ = np.unique(np.asarray(labels))
+        self.classes_ = _distinct(labels)
         if len(self.classes_) < 2:
             raise ValueError(
                 f"y holds one class only, {self.classes_.tolist()}; a classifier needs at least two "
                 "classes: give classes="
             )
 
-    def _numbers(self, y: Any) -> NDArray[np.int64]:
-        """The place of each label in the list of classes."""
-        try:
-            number = np.searchsorted(self.classes_, y)
-        except TypeError:
-            raise ValueError(
-                f"y holds labels that cannot be compared with the classes {self.classes_.tolist()}; "
-                "give labels of one type. Nothing was learnt from these records"
-            ) from None
-        number[number == len(self.classes_)] = 0
-        wrong = np.flatnonzero(self.classes_[number] != y)
-        if wrong.size:
-            raise ValueError(
-                f"y[{wrong[0]}], a {type(y[wrong[0]]).__name__}, is not one of the classes "
-                f"{self.classes_.tolist()}; nothing was learnt from these records"
-            )
-        return np.asarray(number)
+    def _numbers(self, y: Any) -> NDArray[Any]:
+        """The place of each label in the list of classes, in as few bytes as it takes."""
+        found = np.empty(len(y), dtype=np.min_scalar_type(len(self.classes_)))
+        for start, stop in ends(len(y), _LABELS):
+            found[start:stop] = self._places(y[start:stop], start)
+        return found
+
+    def _places(self, y: Any, start: int) -> NDArray[np.int64]:
+        return KnownClasses(self.classes_).places(y, start)
 
     def _pick(self, z: FloatArray) -> Any:
         """The class of the largest predictor, or by its sign where there is one only."""
@@ -165,6 +261,20 @@ class Bounded:
         # A few hundred records at epsilon = 1 do not make a good model, nor should they.
         tags.regressor_tags.poor_score = True
         return tags
+
+
+def _distinct(labels: Any) -> Any:
+    """All values there are, sorted; some labels at a time, which stay in the cache."""
+    y = np.asarray(labels)
+    if y.ndim != 1 or len(y) <= _LABELS:
+        return np.unique(y)
+    return np.unique(
+        np.concatenate([np.unique(y[start:stop]) for start, stop in ends(len(y), _LABELS)])
+    )
+
+
+def _doubles(rows: Any) -> FloatArray:
+    return np.ascontiguousarray(rows, dtype=np.float64)
 
 
 def shares(p: FloatArray) -> FloatArray:

@@ -23,18 +23,20 @@ from sklearn.utils.validation import check_is_fitted
 from reticent import _checks
 from reticent.erm import Fit
 from reticent.erm._groups import Groups
+from reticent.erm._passes import surveyed
 from reticent.erm.solver import is_rehearsal
 from reticent.estimators import parameters
 from reticent.estimators.beside import Rehearsed, reserve
 from reticent.estimators.bounds import Search
-from reticent.estimators.face import ROOM, Face, FloatArray, with_details
+from reticent.estimators.face import PRECISIONS, ROOM, Face, FloatArray, with_details
 from reticent.estimators.units import Units
 from reticent.losses import ClipCounts
-from reticent.losses.records import row_norms, unit_rows
+from reticent.losses.records import row_norms
 from reticent.noise import Source
 from reticent.privacy import Budget, Guarantee, Release, charge, uncharged, with_remarks
+from reticent.solve.blocks import Form, InMemory, LabelCheck, Lazy
 
-PRECISIONS = ("lattice", "float")
+NOISE_PRECISIONS = ("lattice", "float")
 DIAGNOSTICS = ("clipped_",)
 
 
@@ -91,6 +93,12 @@ class PrivateEstimator(Face):
     solver_: str
     solver_reason_: str
 
+    @property
+    def _precisions(self) -> list[Any]:  # type: ignore[override]
+        # counting how large features are is done in double precision
+        private = parameters.PRIVATE in (self.feature_norm, getattr(self, "label_bounds", None))  # type: ignore[attr-defined]
+        return PRECISIONS[:1] if private else PRECISIONS
+
     def _budget(self) -> Budget:
         """What the parameters ask for; all parameters are checked on the way."""
         values = parameters.checked(
@@ -99,7 +107,7 @@ class PrivateEstimator(Face):
         parameters.OR_PRIVATE["feature_norm"](self.feature_norm, "feature_norm")  # type: ignore[attr-defined]
         parameters.warn_of_defaults(vars(self))
         parameters.CHECKS["fit_intercept"](self.fit_intercept, "fit_intercept")  # type: ignore[attr-defined]
-        _checks.choice(self.noise_precision, "noise_precision", PRECISIONS)  # type: ignore[attr-defined]
+        _checks.choice(self.noise_precision, "noise_precision", NOISE_PRECISIONS)  # type: ignore[attr-defined]
         return Budget(values["epsilon"], values["delta"], values["neighbours"])
 
     def _common(self) -> dict[str, Any]:
@@ -123,8 +131,39 @@ class PrivateEstimator(Face):
         """Rows scaled to norm 1 with a constant beside them; ``factors`` are within [0, most]."""
         t = self._constant(X.shape[1])
         weights, bound = self._weights(sample_weight, X.shape[0], factors, most)
-        rows, scaled = with_constant(self._units.scaled(X), self._units.norm, t)
+        form = Form(self._units.norm, 1.0, t)
+        rows = InMemory(self._units.scaled(X), form=form)
+        scaled = surveyed(rows)
+        rows = replace(rows, clipped=scaled)
         return Table(rows, self._row_norm(t), t, weights, bound, scaled)
+
+    def _lazy_table(self, X: Lazy, y: Any, sample_weight: Any, groups: Any) -> Table:
+        """The same of records that do not lie in memory, with their labels."""
+        weighted = (sample_weight, getattr(self, "class_weight", None), groups)
+        if any(given is not None for given in weighted):
+            raise ValueError(
+                "a table that does not lie in memory takes no sample_weight, class_weight or groups; leave "
+                "them out, or read it into memory"
+            )
+        asked = (self.feature_norm, getattr(self, "label_bounds", None))  # type: ignore[attr-defined]
+        if any(isinstance(one, str) for one in asked):
+            raise ValueError(
+                "private bounds are not found for a table that does not lie in memory; state feature_norm "
+                "and label_bounds"
+            )
+        self.n_features_in_ = X.shape[1]
+        self.__dict__.pop("feature_names_in_", None)
+        if X.names is not None:
+            self.feature_names_in_ = np.array(X.names, dtype=object)
+        self._set_units(None, None, None, Source(0))
+        t = self._constant(X.shape[1])
+        rows = X.records(y, Form(self._units.norm, 1.0, t), self._check_of_labels())
+        assert rows.clipped is not None
+        return Table(rows, self._row_norm(t), t, None, 1.0, rows.clipped)
+
+    def _check_of_labels(self) -> LabelCheck:
+        """What labels must be, as something that can be sent to where they lie."""
+        raise NotImplementedError
 
     def _constant(self, columns: int) -> float:
         """The constant feature beside so many others; 0 for none."""
@@ -271,22 +310,6 @@ class PrivateEstimator(Face):
         for name in DIAGNOSTICS:
             state.pop(name, None)
         return state
-
-
-def with_constant(A: Any, norm: float, constant: float, length: float = 1.0) -> tuple[Any, int]:
-    """Rows divided by a norm and then no longer than a length, and how many were longer.
-
-    A constant feature comes after them unless it is 0.
-    """
-    if not constant:
-        return unit_rows(A, norm, length)
-    if sp.issparse(A):
-        made, clipped = unit_rows(A, norm, length)
-        column = np.full((A.shape[0], 1), constant)
-        return sp.csr_array(sp.hstack([made, column], format="csr")), clipped
-    rows = np.empty((A.shape[0], A.shape[1] + 1))
-    rows[:, -1] = constant
-    return rows, unit_rows(A, norm, length, out=rows[:, :-1])[1]
 
 
 def class_factors(value: Any, classes: Any, numbers: Any) -> tuple[FloatArray | None, float]:

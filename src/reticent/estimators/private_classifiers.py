@@ -24,10 +24,11 @@ from reticent.erm._groups import Groups
 from reticent.estimators import parameters
 from reticent.estimators.bounds import SHARE, counted
 from reticent.estimators.class_counts import ClassCounts
-from reticent.estimators.face import LEAK, Classes, FloatArray, shares
+from reticent.estimators.face import LEAK, ROOM, Classes, FloatArray, KnownClasses, lazily, shares
 from reticent.estimators.private import PrivateEstimator, Table, class_factors
 from reticent.losses import CappedLogistic, ClipCounts, Logistic, SmoothHinge
 from reticent.privacy import Budget, Guarantee, PrivacyLeakWarning, remarked, with_remarks
+from reticent.solve.blocks import Form, InMemory, IsClass, Lazy
 
 OBJECTIVE = "objective-perturbation"
 _OTHERS: dict[str, Callable[..., erm.Fit]] = {
@@ -49,8 +50,10 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
 
         Parameters
         ----------
-        X, y
-            Records (an array, a data frame or a sparse matrix) and their labels.
+        X : array, data frame, sparse matrix or table of `reticent.tables.open`
+            The records. Single precision, memory maps and files are read as they are.
+        y : array, or labels of `reticent.tables.open`
+            Their labels.
         sample_weight : array, optional
             Clipped to [0, ``weight_bound``].
         groups : array, optional
@@ -58,14 +61,22 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
             are then protected together, and the number of persons is public.
         """
         with self._all_or_nothing():
-            X, y = self._checked(X, y, reset=True)
             declared = parameters.CHECKS["classes"](self.classes, "classes")  # type: ignore[attr-defined]
-            self._set_classes(y if declared is None else declared)
-            numbers = self._numbers(y)
+            X, y = lazily(X, y)
+            lazy = isinstance(X, Lazy)
+            if not lazy:
+                X, y = self._checked(X, y, reset=True)
+            read = y.distinct() if lazy and declared is None else y
+            self._set_classes(read if declared is None else declared)
             if declared is None:
                 warnings.warn(LEAK, PrivacyLeakWarning, stacklevel=2)
             with remarked(*((LEAK,) if declared is None else ())):
-                fit, table, whole = self._fit_beside(X, numbers, sample_weight, groups)
+                if lazy:
+                    common, whole = self._common(), None
+                    table = self._lazy_table(X, y, sample_weight, groups)
+                    fit = self._solve(table, None, common)
+                else:
+                    fit, table, whole = self._fit_beside(X, self._numbers(y), sample_weight, groups)
             weights = self._publish(fit, table, whole)
             self.coef_, self.intercept_ = self._coefficients(weights, table)
             self.clipped_ = ClipCounts(table.scaled, 0, table.count)
@@ -115,12 +126,14 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
                 f"{noise} linear term for each classifier, whose noise does not grow with the number "
                 "of steps"
             )
+        rows, names = table.rows, self.classes_
+        if numbers is not None:
+            rows, names = _labelled(rows, numbers, table.norm), np.arange(count)
         if self.solver_ == OBJECTIVE:
-            Y: Any = 2.0 * numbers - 1.0
-            if count > 2:
-                Y = np.where(numbers[:, None] == np.arange(count), 1.0, -1.0)
+            all_classes = [IsClass(name) for name in names]
             return erm.objective_perturbation(
-                self._loss(table.norm, plain=False), None, table.rows, Y,
+                self._loss(table.norm, plain=False), None, rows,
+                all_classes if count > 2 else all_classes[1],
                 regularizer=self.regularizer, **table.weighting, **common,  # type: ignore[attr-defined]
             )  # fmt: skip
         weighted = not (table.weights is None and table.groups is None)
@@ -133,7 +146,17 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         if asked == "gradient-descent":
             common |= table.weighting
         loss = self._loss(table.norm, plain=True)
-        return _OTHERS[asked](loss, None, table.rows, 2.0 * numbers - 1.0, **common)
+        return _OTHERS[asked](loss, None, rows, IsClass(names[1]), **common)
+
+    def _check_of_labels(self) -> KnownClasses:
+        return KnownClasses(self.classes_)
+
+
+def _labelled(rows: Any, numbers: Any, norm: float) -> InMemory:
+    """Records with the numbers of their classes; rows that only stand for some may be an array."""
+    if not isinstance(rows, InMemory):
+        rows = InMemory(rows, form=Form(length=norm / ROOM))
+    return replace(rows, labels=numbers)
 
 
 class PrivateLogisticRegression(PrivateClassifier):

@@ -24,13 +24,14 @@ from reticent import _checks, erm
 from reticent.erm._groups import Groups
 from reticent.estimators import parameters
 from reticent.estimators.bounds import SHARE, Search, counted
-from reticent.estimators.face import Bounded, FloatArray
-from reticent.estimators.private import NothingFound, PrivateEstimator, Table, with_constant
+from reticent.estimators.face import Bounded, FiniteLabels, FloatArray, lazily
+from reticent.estimators.private import NothingFound, PrivateEstimator, Table
 from reticent.estimators.summary import Moments, SquaredLabels, Summary, summarise
 from reticent.estimators.units import clip_entries
 from reticent.losses import ClipCounts, Huber, Squared
-from reticent.privacy import Budget
+from reticent.privacy import Budget, Guarantee
 from reticent.sets import L1Ball
+from reticent.solve.blocks import Form, InMemory, Lazy, Within
 
 STATISTICS = "sufficient-statistics"
 BOOSTED, OBJECTIVE = "boosted-statistics", "objective-perturbation"
@@ -52,8 +53,10 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
 
         Parameters
         ----------
-        X, y
-            Records (an array, a data frame or a sparse matrix) and their labels.
+        X : array, data frame, sparse matrix or table of `reticent.tables.open`
+            The records. Single precision, memory maps and files are read as they are.
+        y : array, or labels of `reticent.tables.open`
+            Their labels.
         sample_weight : array, optional
             Clipped to [0, ``weight_bound``].
         groups : array, optional
@@ -61,6 +64,9 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
             are then protected together, and the number of persons is public.
         """
         with self._all_or_nothing():
+            X, y = lazily(X, y)
+            if isinstance(X, Lazy):
+                return self._fit_lazy(X, y, sample_weight, groups)
             X, y = self._features(X, y, reset=True, numeric=True)
             y = np.asarray(column_or_1d(y, warn=True), dtype=np.float64)
             common = self._common()
@@ -99,28 +105,40 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
             labels, beyond = self._to_unit(y, found)
             table = replace(self._table(X, sample_weight, None, 1.0), groups=persons)
             fit = self._paid(whole, lambda: self._solve(table, labels, common))
-            weights = self._publish(fit, table, whole)
+            self._finish(fit, table, beyond, whole)
             if squares is not None:
-                known_sums = fit.released
-                self._moments = Moments(
-                    **known_sums, squares=squares.draw(labels, source), count=table.count
-                )
+                total = squares.draw(labels, source)
+                self._moments = Moments(**fit.released, squares=total, count=table.count)
                 self._constant_feature = table.scaling
-            coefficients, intercepts = self._coefficients(weights, table)
-            self._set_line(coefficients[0], intercepts[0])
-            self.clipped_ = ClipCounts(table.scaled, beyond, table.count)
             return self
 
-    def _solve(self, table: Table, labels: FloatArray, common: dict[str, Any]) -> erm.Fit:
+    def _fit_lazy(self, X: Lazy, y: Any, sample_weight: Any, groups: Any) -> Self:
+        common = self._common()
+        if self._squared_labels(common["budget"]) is not None:
+            raise ValueError("intervals=True needs a table in memory; read it into an array first")
+        self._to_unit([])
+        table = self._lazy_table(X, y, sample_weight, groups)
+        fit = self._solve(table, Within(*self._bounds), common)
+        self._finish(fit, table, int(table.rows.beyond), None)
+        return self
+
+    def _finish(self, fit: erm.Fit, table: Table, beyond: int, whole: Guarantee | None) -> None:
+        weights = self._publish(fit, table, whole)
+        coefficients, intercepts = self._coefficients(weights, table)
+        self._set_line(coefficients[0], intercepts[0])
+        self.clipped_ = ClipCounts(table.scaled, beyond, table.count)
+
+    def _check_of_labels(self) -> FiniteLabels:
+        return FiniteLabels(*self._bounds)
+
+    def _solve(self, table: Table, labels: Any, common: dict[str, Any]) -> erm.Fit:
         raise NotImplementedError
 
     def _squared_labels(self, budget: Budget) -> SquaredLabels | None:
         """What intervals need beside the fit; None without them."""
         return None
 
-    def _squared(
-        self, table: Table, labels: FloatArray
-    ) -> tuple[Squared, Any, FloatArray, dict[str, Any]]:
+    def _squared(self, table: Table, labels: Any) -> tuple[Squared, Any, Any, dict[str, Any]]:
         """The loss, the records and how they count.
 
         Weights go into records and labels as their square roots, unless persons are protected.
@@ -132,7 +150,7 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
         if table.weights is None:
             return loss, table.rows, labels, {}
         roots = np.sqrt(table.weights)
-        rows = table.rows
+        rows = table.rows.matrix() if isinstance(table.rows, InMemory) else table.rows
         rows = sp.csr_array(sp.diags_array(roots) @ rows) if sp.issparse(rows) else (
             rows * roots[:, None]
         )  # fmt: skip
@@ -316,7 +334,7 @@ class PrivateLinearRegression(PrivateRegressor):
         fine, words = products_survive(budget, table.public, table.columns, table.unit)
         return (STATISTICS if fine else OBJECTIVE), words
 
-    def _solve(self, table: Table, labels: FloatArray, common: dict[str, Any]) -> erm.Fit:
+    def _solve(self, table: Table, labels: Any, common: dict[str, Any]) -> erm.Fit:
         asked = _checks.choice(self.solver, "solver", LINEAR_SOLVERS)
         self.solver_, self.solver_reason_ = asked, "asked for"
         if asked == "auto":
@@ -430,8 +448,15 @@ class PrivateLasso(PrivateRegressor):
                          if sp.issparse(X) else beyond.any(axis=1).sum())  # fmt: skip
         weights, bound = self._weights(sample_weight, X.shape[0], factors, most)
         # entries are within [-1, 1] then, so that no row is as long as this
-        rows, _ = with_constant(clip_entries(X, norm), norm, constant, 2.0 * math.sqrt(X.shape[1]))
+        form = Form(norm, 2.0 * math.sqrt(X.shape[1]), constant)
+        rows = form.applied(clip_entries(X, norm))
         return Table(rows, self._row_norm(constant), constant, weights, bound, scaled)
+
+    def _lazy_table(self, X: Lazy, y: Any, sample_weight: Any, groups: Any) -> Table:
+        raise TypeError(
+            "PrivateLasso needs its table in memory: its clipping by entries does not go by passes over files. "
+            "Read it into memory, or use PrivateLinearRegression"
+        )
 
     def _constant(self, columns: int) -> float:
         return 1.0 if self.fit_intercept else 0.0
@@ -450,7 +475,7 @@ class PrivateLasso(PrivateRegressor):
         first, *rest = super()._facts(table)
         return (first.replace("features clipped to norm", "each feature clipped to"), *rest)
 
-    def _solve(self, table: Table, labels: FloatArray, common: dict[str, Any]) -> erm.Fit:
+    def _solve(self, table: Table, labels: Any, common: dict[str, Any]) -> erm.Fit:
         asked = _checks.choice(self.solver, "solver", LASSO_SOLVERS)
         given = self.radius
         radius = None if given is None else parameters.CHECKS["radius"](given, "radius")

@@ -45,6 +45,7 @@ from reticent.sums.running import refuse_ids
 FloatArray = NDArray[np.float64]
 
 _ROWS = 4096  # of a sparse matrix that are made dense at a time
+_NUMBERS = 2**22  # but no more numbers than these
 
 
 class StackedLogistic(Loss):
@@ -361,7 +362,9 @@ class Stream:
             )
 
     def _dense(self, X: Any) -> Iterator[tuple[int, FloatArray]]:
-        size = _ROWS if sp.issparse(X) else max(1, X.shape[0])
+        size = max(1, X.shape[0])
+        if sp.issparse(X):
+            size = max(1, min(_ROWS, _NUMBERS // X.shape[1]))
         for start in range(0, X.shape[0], size):
             rows = X[start : start + size]
             yield start, rows.toarray() if sp.issparse(X) else rows

@@ -54,6 +54,36 @@ def features(A: Any, name: str = "A") -> Any:
     return rows
 
 
+def as_it_is(A: Any, name: str = "A") -> Any:
+    """A matrix of records without a copy if it can be: single or double precision, or canonical CSR.
+
+    Whether it is finite is for whoever reads the rows to see.
+    """
+    rows: Any = sp.csr_array(A) if sp.issparse(A) else np.asarray(A)
+    if rows.dtype.kind not in "iuf":
+        raise TypeError(
+            f"{name} must hold real numbers, got an array of dtype {rows.dtype}; "
+            "convert it with .astype(float) if that is what is meant"
+        )
+    if rows.ndim != 2:
+        raise ValueError(
+            f"{name} must have one row for each record, shape (n, dim); got shape {rows.shape}"
+        )
+    if rows.shape[0] == 0 or rows.shape[1] == 0:
+        raise ValueError(
+            f"{name} must have at least one row and one column, got shape {rows.shape}"
+        )
+    if rows.dtype not in (np.float32, np.float64) or not rows.dtype.isnative:
+        rows = rows.astype(np.float64)
+    if sp.issparse(rows):
+        # built anew: what a matrix says of itself may have been set by hand
+        rows = sp.csr_array((rows.data, rows.indices, rows.indptr), shape=rows.shape)
+        if not rows.has_canonical_format:
+            rows = rows.copy()
+            rows.sum_duplicates()
+    return rows
+
+
 def row_norms(A: Any) -> FloatArray:
     """The Euclidean norm of every row; infinite where it is beyond the largest double."""
     with np.errstate(over="ignore", under="ignore"):
@@ -131,6 +161,7 @@ def clip_labels(y: FloatArray, low: float, high: float) -> tuple[FloatArray, int
 
 __all__ = [
     "ClipCounts",
+    "as_it_is",
     "clip_labels",
     "clip_rows",
     "features",

@@ -150,13 +150,12 @@ def dot_and_copy(rows, r, x, out):  # type: ignore[no-untyped-def]
 
 
 @compiled(fastmath={"reassoc", "contract"})
-def dot_and_copy_in_any_order(rows, r, x, out):  # type: ignore[no-untyped-def]
-    """`dot_and_copy` for sums whose error bounds hold for any order of the additions, fused or not."""
+def dot_and_square_in_any_order(row, x, columns):  # type: ignore[no-untyped-def]
+    """<row, x> over the first columns and their sum of squares, for bounds that hold for any order of additions."""
     product = 0.0
     square = 0.0
-    for i in range(x.size):
-        w = rows[r, i]
-        out[i] = w
+    for i in range(columns):
+        w = row[i]
         product += w * x[i]
         square += w * w
     return product, square
@@ -347,7 +346,7 @@ __all__ = [
     "count_beyond",
     "cut",
     "dot_and_copy",
-    "dot_and_copy_in_any_order",
+    "dot_and_square_in_any_order",
     "fill",
     "finite",
     "largest_square",

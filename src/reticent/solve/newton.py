@@ -1,10 +1,11 @@
 """Newton's method in the whole space, and proximal Newton on a set.
 
-In the whole space a pass over the records for a gradient costs less than one for second derivatives, so a
-Hessian is kept for as long as it serves, and what each step tells of it is learnt by BFGS updates (Nocedal
-and Wright, *Numerical optimization*, section 7.2). On a set each step minimises the second-order model
-over it and moves towards that point by a line search (Lee, Sun and Saunders, *Proximal Newton-type
-methods*).
+In the whole space a pass over the records for a gradient costs less than one for second derivatives, so these are
+taken from a part of the records where there are many (Byrd, Chin, Neveitt and Nocedal, *On the use of stochastic
+Hessian information in optimization methods for machine learning*), kept for as long as they serve, and what each step
+tells of them is learnt by BFGS updates (Nocedal and Wright, *Numerical optimization*, section 7.2). On a set each step
+minimises the second-order model over it and moves towards that point by a line search (Lee, Sun and Saunders,
+*Proximal Newton-type methods*).
 
 Nothing here needs to be exact but the gradient: where the search begins, single precision and old second
 derivatives change how long it takes, and a certificate decides when it ends.
@@ -27,6 +28,12 @@ from reticent.solve.search import Enough, Search, Way, follow
 
 _FEW = 2048
 """A run over more than four times so many records begins with about so many."""
+_GROWTH = 16
+"""And goes on with so many times as many, as long as that is a small part."""
+_PART, _PART_PER_COLUMN, _PART_SHARE = 2**15, 64, 32
+"""Second derivatives are taken from at least so many records, so many per column, and such a part of all."""
+_FINER = 8
+"""Where they do not serve, from so many times as many."""
 _THIN_ABOVE, _THIN_TO = 60_000, 15_000
 """The same on a set, where a step over the part costs more than its records' share."""
 _KEEP = 0.2
@@ -45,8 +52,8 @@ Model = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 class _Curvature:
     """A factor of the Hessian at some point, and what the steps since have told of it."""
 
-    def __init__(self, objective: Objective, z: FloatArray) -> None:
-        self.factor = _factor(objective, z)
+    def __init__(self, factor: FloatArray) -> None:
+        self.factor = factor
         self.pairs: list[tuple[FloatArray, FloatArray, float]] = []
 
     def solve(self, g: FloatArray) -> FloatArray:
@@ -67,14 +74,48 @@ class _Curvature:
             self.pairs.append((s, y, 1.0 / product))
 
 
+class _Part:
+    """Where second derivatives come from: a part of the records, or all."""
+
+    def __init__(self, objective: Objective) -> None:
+        self.objective = objective
+        wanted = max(_PART, _PART_PER_COLUMN * objective.dim, objective.count // _PART_SHARE)
+        self.every = max(1, objective.count // wanted) if objective.thins else 1
+        self._thinned: Objective | None = None
+
+    @property
+    def is_all(self) -> bool:
+        return self.every == 1
+
+    def refine(self) -> None:
+        before = self._thinned
+        self.every, self._thinned = max(1, self.every // _FINER), None
+        if before is not None and not self.is_all:
+            self._thinned = self.objective.thinned(self.every)
+            if self._thinned.count == before.count:  # no more are at hand
+                self.every, self._thinned = 1, None
+
+    def curvature(self, x: FloatArray, z: FloatArray) -> _Curvature:
+        if self.is_all:
+            return _Curvature(_factor(self.objective, z))
+        if self._thinned is None:
+            self._thinned = self.objective.thinned(self.every)
+        part = self._thinned
+        share = 1.0 if part.is_mean else part.count / self.objective.count
+        return _Curvature(_factor(part, part.predictors(x)) / math.sqrt(share))
+
+
 def newton(objective: Objective, x: FloatArray) -> Way:
     """Points on the way to the minimiser in the whole space, from x on and for ever."""
     z, g = objective.predictors_and_gradient(x)
-    curvature, fresh = None, False
+    part, curvature, fresh = _Part(objective), None, False
     for step in itertools.count():
         yield x, z, g
+        if step > _TRUST:
+            while not part.is_all:
+                part.refine()
         if curvature is None:
-            curvature, fresh = _Curvature(objective, z), True
+            curvature, fresh = part.curvature(x, z), True
         d = -curvature.solve(g)
         left = -float(g @ d)
         new = x + d
@@ -90,6 +131,9 @@ def newton(objective: Objective, x: FloatArray) -> Way:
             x, z, g, fresh = new, new_z, new_g, False
         elif rest <= 0.5 * left:
             x, z, g, curvature = new, new_z, new_g, None
+        elif fresh and not part.is_all:
+            part.refine()
+            curvature = None
         elif fresh:
             # the model was as good as it gets, and the step too long for it
             x = x + along(objective, x, z, d, objective.predictors(d)) * d
@@ -105,16 +149,16 @@ def thinned_start(objective: Objective, record_norm: float) -> FloatArray:
     A step over all records costs as much as a whole run over a few of them, and begins far better.
     ``record_norm`` bounds the gradient of one record.
     """
-    x = np.zeros(objective.dim)
-    every = objective.count // max(_FEW, 32 * objective.dim)
-    if every < 4:
-        return x
-    part = objective.thinned(every)
-    # the part's own minimiser is off by about ten times this gradient
-    enough = 0.1 * math.sqrt(part.count) * record_norm
-    for step, (point, _, g) in enumerate(newton(part, x)):
-        if step == 12 or float(np.linalg.norm(g)) <= enough:
-            return point
+    x, few = np.zeros(objective.dim), max(_FEW, 32 * objective.dim)
+    while objective.count // few >= 4:
+        part = objective.thinned(objective.count // few)
+        # the part's own minimiser is off by about ten times this gradient
+        enough = 0.1 * math.sqrt(part.count) * record_norm
+        for step, (point, _, g) in enumerate(newton(part, x)):
+            if step == 12 or float(np.linalg.norm(g)) <= enough:
+                x = point
+                break
+        few *= _GROWTH
     return x
 
 

@@ -2,8 +2,8 @@
 
     f(x) = sum_i w_i phi_i(<a_i, x>) + (1/2) x'Rx + <b, x>
 
-The predictors z = Ax are kept by the solvers, so that a line search costs a pass over n numbers rather
-than over the data.
+What solvers keep of a point x is whatever the terms make of it, linearly: the predictors z = Ax, so that a
+line search costs a pass over n numbers rather than over the data; or x itself, where n numbers are too many.
 """
 
 from __future__ import annotations
@@ -25,20 +25,41 @@ _BLOCK = 4096
 class Terms(Protocol):
     """Losses of linear predictors, one per record, as a sum or as a mean.
 
-    Slopes and second derivatives are per record, weights included; in a mean each is divided by the
-    number of records.
+    Slopes and second derivatives include the weights of records; in a mean each is divided by the
+    number of records. ``z`` is what ``predictors`` returned, or a linear combination of such.
     """
 
     @property
-    def A(self) -> Any:
-        """The records, one row each: dense or CSR."""
+    def shape(self) -> tuple[int, int]:
+        """The number of records and of columns."""
 
-    def predictors(self, x: FloatArray) -> FloatArray: ...
-    def total_value(self, z: FloatArray) -> float: ...
-    def slopes(self, z: FloatArray) -> FloatArray: ...
-    def bends(self, z: FloatArray) -> FloatArray: ...
-    def predictors_and_sum(self, x: FloatArray) -> tuple[FloatArray, FloatArray]: ...
-    def thinned(self, every: int) -> Any: ...
+    @property
+    def A(self) -> Any:
+        """The records, one row each: dense or CSR. Only methods for few records ask for it."""
+
+    def bends(self, z: FloatArray) -> FloatArray:
+        """Second derivatives of every record's loss in its predictor; as for ``A``."""
+
+    def predictors(self, x: FloatArray) -> FloatArray:
+        """What is kept of a point: linear in it."""
+
+    def total_value(self, z: FloatArray) -> float:
+        """The losses, added up."""
+
+    def slope_along(self, z: FloatArray, dz: FloatArray) -> float:
+        """The derivative of their sum in a direction."""
+
+    def gram(self, z: FloatArray, kind: Any) -> FloatArray:
+        """The second derivatives of their sum; products may be in the precision ``kind``."""
+
+    def gram_times(self, z: FloatArray, v: FloatArray) -> FloatArray:
+        """The same times a vector."""
+
+    def predictors_and_sum(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """What is kept of a point, and the gradient there."""
+
+    def thinned(self, every: int) -> Any:
+        """The terms of every so-many-th record."""
 
 
 @dataclass
@@ -55,11 +76,27 @@ class MeanTerms:
     per_record: ClassVar[tuple[str, ...]] = ()
     """The attributes, beside A, that hold one entry per record."""
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        return int(self.A.shape[0]), int(self.A.shape[1])
+
     def predictors(self, x: FloatArray) -> FloatArray:
         return np.ascontiguousarray(self.A @ x)
 
     def slopes(self, z: FloatArray) -> FloatArray:
         raise NotImplementedError
+
+    def bends(self, z: FloatArray) -> FloatArray:
+        raise NotImplementedError
+
+    def slope_along(self, z: FloatArray, dz: FloatArray) -> float:
+        return float(self.slopes(z) @ dz)
+
+    def gram(self, z: FloatArray, kind: Any = np.float64) -> FloatArray:
+        return weighted_gram(self.A, self.bends(z), kind)
+
+    def gram_times(self, z: FloatArray, v: FloatArray) -> FloatArray:
+        return np.asarray(self.A.T @ (self.bends(z) * (self.A @ v)))
 
     def predictors_and_sum(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         z = self.predictors(x)
@@ -107,11 +144,11 @@ class Objective:
 
     @property
     def count(self) -> int:
-        return int(self.terms.A.shape[0])
+        return self.terms.shape[0]
 
     @property
     def dim(self) -> int:
-        return int(self.terms.A.shape[1])
+        return self.terms.shape[1]
 
     @property
     def least_curvature(self) -> float:
@@ -132,7 +169,7 @@ class Objective:
 
     def slope(self, x: FloatArray, z: FloatArray, d: FloatArray, dz: FloatArray) -> float:
         """The derivative at x in the direction d, whose predictors are dz."""
-        found = self.terms.slopes(z) @ dz + self._bilinear(x, d)
+        found = self.terms.slope_along(z, dz) + self._bilinear(x, d)
         return float(found if self.linear is None else found + self.linear @ d)
 
     def _bilinear(self, x: FloatArray, d: FloatArray) -> float:
@@ -144,7 +181,7 @@ class Objective:
         """Second derivatives; their part from the records may be summed in single precision."""
         if self._constant is not None:
             return self._constant.copy()
-        H = weighted_gram(self.terms.A, self.terms.bends(z), kind)
+        H = self.terms.gram(z, kind)
         if np.ndim(self.ridge) == 0:
             H[np.diag_indices_from(H)] += self.ridge
         else:
@@ -160,6 +197,7 @@ class Objective:
         if not self.is_mean:
             share = part.count / self.count
             part.ridge = share * self.ridge
+            part.smoothness = share * self.smoothness
             part.linear = None if self.linear is None else share * self.linear
         return part
 

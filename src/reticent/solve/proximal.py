@@ -92,10 +92,10 @@ class _Wide:
 
 
 def _conjugate(objective: Objective, z: FloatArray, g: FloatArray) -> FloatArray:
-    A, weights, dim = objective.terms.A, objective.terms.bends(z), objective.dim
+    dim = objective.dim
 
     def times(v: FloatArray) -> FloatArray:
-        return A.T @ (weights * (A @ v)) + objective.least_curvature * v
+        return objective.terms.gram_times(z, v) + objective.least_curvature * v
 
     operator = scipy.sparse.linalg.LinearOperator((dim, dim), matvec=times)
     found, _ = scipy.sparse.linalg.cg(operator, -g, rtol=1e-10, maxiter=2000)

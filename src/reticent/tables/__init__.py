@@ -17,6 +17,7 @@ from reticent.tables.sources import (
     open_source,
     read,
 )
+from reticent.tables.stored import StoredLabels, StoredRows, open
 
 __all__ = [
     "Column",
@@ -25,10 +26,13 @@ __all__ = [
     "Model",
     "Schema",
     "Source",
+    "StoredLabels",
+    "StoredRows",
     "TableError",
     "batches",
     "count_records",
     "draft",
+    "open",
     "open_records",
     "open_source",
     "read",

@@ -1,0 +1,451 @@
+"""Records in blocks: what every pass over a table reads, whether it lies in memory, in files or elsewhere.
+
+A *pass* is a function of one block of records that returns a small array; the arrays of all blocks are added in
+pairs, in the order of the blocks. Block boundaries depend on the size of the table alone, so a result is the same
+to the bit whichever thread, process or machine computed a block.
+
+Rows stay as they came (single precision, a memory map, a sparse matrix). How a row becomes the features of a loss is
+a :class:`Form`, applied where a pass reads the row, in memory of the library's own; so is what a label stands for.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
+
+import numpy as np
+import scipy.sparse as sp
+from threadpoolctl import ThreadpoolController
+
+from reticent._checks import FloatArray
+from reticent.noise import door
+
+UNLIMITED = 1e150
+"""A row of numbers that no one else can change may be as long as it is."""
+UNITS = 160.0
+"""A sum of rows is off by at most so many units of rounding, 2^-53, of the sum of their lengths."""
+MOST_BLOCKS = 2**24
+"""The bound on rounding errors leaves room for adding so many blocks in pairs."""
+_ROWS = 128  # a block has a multiple of so many rows
+_NUMBERS = 2**21  # numbers in a block, about
+_MOST_ROWS = 2**16
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a row becomes the features of a loss.
+
+    Parameters
+    ----------
+    unit : float
+        The row is divided by this.
+    length : float
+        If it is then longer than this (Euclidean norm), it is scaled down to it.
+    constant : float
+        A constant feature after the others, for an intercept; 0 for none.
+
+    Examples
+    --------
+    >>> Form(unit=2.0, length=1.0, constant=0.5).applied(
+    ...     np.array([[3.0, 4.0], [1.0, 0.0]])
+    ... ).tolist()
+    [[0.6, 0.8, 0.5], [0.5, 0.0, 0.5]]
+    """
+
+    unit: float = 1.0
+    length: float = UNLIMITED
+    constant: float = 0.0
+
+    def dim(self, columns: int) -> int:
+        """How many features a row of so many columns has."""
+        return columns + (self.constant != 0.0)
+
+    def norm(self, dim: int) -> float:
+        """A bound on the true length of every row of this form."""
+        return math.hypot(self.length * (1.0 + door.margin(dim)), self.constant)
+
+    def applied(self, rows: Any) -> Any:
+        """All rows in this form, in new memory: a float64 array, or a CSR array if they are sparse."""
+        if sp.issparse(rows):
+            made = sp.csr_array(rows, dtype=np.float64, copy=True)
+            data = np.array(made.data)
+            door.bounded_sparse_rows(made.indptr, data, 1.0 / self.unit, self.length, made.data)
+            if not self.constant:
+                return made
+            column = np.full((made.shape[0], 1), self.constant)
+            return sp.csr_array(sp.hstack([made, column], format="csr"))
+        out = np.empty((rows.shape[0], self.dim(rows.shape[1])))
+        out[:, rows.shape[1] :] = self.constant
+        door.bounded_rows(rows, 1.0 / self.unit, self.length, out[:, : rows.shape[1]])
+        return out
+
+
+AS_IT_IS = Form()
+
+
+@dataclass(frozen=True)
+class AsGiven:
+    """Labels that are numbers already."""
+
+    def read(self, labels: Any) -> FloatArray:
+        return np.asarray(labels, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class IsClass:
+    """1 for one class and -1 for all others.
+
+    Parameters
+    ----------
+    name : object
+        The label of that class.
+
+    Examples
+    --------
+    >>> IsClass("yes").read(np.array(["no", "yes"])).tolist()
+    [-1.0, 1.0]
+    """
+
+    name: Any
+
+    def read(self, labels: Any) -> FloatArray:
+        return np.where(np.asarray(labels) == self.name, 1.0, -1.0)
+
+
+@dataclass(frozen=True)
+class Within:
+    """Numbers clipped to bounds, which become -1 and 1.
+
+    Parameters
+    ----------
+    low : float
+        Smaller labels count as this.
+    high : float
+        Larger labels count as this.
+
+    Examples
+    --------
+    >>> Within(0.0, 10.0).read(np.array([2.5, 99.0])).tolist()
+    [-0.5, 1.0]
+    """
+
+    low: float
+    high: float
+
+    def read(self, labels: Any) -> FloatArray:
+        y = np.clip(np.asarray(labels, dtype=np.float64), self.low, self.high)
+        return np.clip((y - self.low) / (self.high - self.low) * 2.0 - 1.0, -1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class AsFound:
+    """Labels as they came, numbers or not, for a look at them."""
+
+    def read(self, labels: Any) -> Any:
+        return labels
+
+
+Meaning = AsGiven | AsFound | IsClass | Within
+"""What labels stand for."""
+
+
+class Block(NamedTuple):
+    """Some records in a row.
+
+    Attributes
+    ----------
+    start : int
+        The number of the first.
+    rows : array or CSR matrix
+        As they came; ``form`` says what becomes of them.
+    labels : array
+        One number per record; empty where there are none.
+    weights : array
+        One per record; empty if all are 1.
+    form : Form
+        How a row becomes the features of a loss.
+    """
+
+    start: int
+    rows: Any
+    labels: FloatArray
+    weights: FloatArray
+    form: Form
+
+
+Pass = Callable[[Block], FloatArray]
+"""A function of one block; one that can be pickled may run in another process."""
+
+
+@runtime_checkable
+class Records(Protocol):
+    """Records in blocks.
+
+    Attributes
+    ----------
+    shape : (int, int)
+        How many records there are, and how many features each has, a constant one included.
+    form : Form
+        How a row becomes the features of a loss.
+    clipped : int or None
+        How many rows are longer than their form allows, if somebody has looked: then all rows are
+        known to be finite, too.
+    units : float
+        What whoever computes the sums of rows may lose, in units of rounding: `UNITS` for the kernels of
+        :mod:`reticent.erm._sums`; more where a device adds in another order.
+    """
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+
+    @property
+    def form(self) -> Form: ...
+
+    @property
+    def clipped(self) -> int | None: ...
+
+    @property
+    def units(self) -> float: ...
+
+    def map(self, work: Pass) -> Iterator[FloatArray]:
+        """The result for every block, in the order of the blocks."""
+
+    def thinned(self, every: int) -> Records:
+        """Every so-many-th record, or about as many, close at hand: to begin a run with, never to end it."""
+
+    def meaning(self, labels: Meaning) -> Self:
+        """The same records, whose labels stand for something else."""
+
+    def matrix(self) -> Any:
+        """All rows in their form, in memory; refused where they do not lie in memory."""
+
+
+class LabelCheck(Protocol):
+    """Looks at labels where they lie: ``check(labels, number of the first)``; it can be pickled.
+
+    It raises for labels that cannot be used; what it returns is added up.
+    """
+
+    by_value: ClassVar[bool]
+    """Whether it is enough to look at each value once."""
+
+    def __call__(self, y: Any, start: int) -> float: ...
+
+
+@runtime_checkable
+class Lazy(Protocol):
+    """The features of a table that an estimator can fit though they do not lie in memory.
+
+    Attributes
+    ----------
+    shape : (int, int)
+        How many records and how many features.
+    names : tuple of str or None
+        Of the features.
+    """
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+
+    @property
+    def names(self) -> tuple[str, ...] | None: ...
+
+    def blocks(self) -> Iterator[Any]:
+        """The rows, some at a time."""
+
+    def records(self, labels: Any, form: Form, check: LabelCheck) -> Records:
+        """Records for a solver: one pass reads and checks all of them.
+
+        What the checks return is added up in an attribute ``beyond``.
+        """
+
+
+_NONE = np.empty(0)
+
+
+@dataclass(frozen=True, eq=False)
+class InMemory:
+    """Records in arrays or memory maps, which are read as they are.
+
+    Parameters
+    ----------
+    rows : array or CSR matrix
+        One row for each record.
+    labels : array, optional
+        One for each record.
+    weights : array, optional
+        One for each record.
+    form : Form
+        How a row becomes the features of a loss.
+    labels_are : AsGiven, IsClass or Within
+        What the labels stand for.
+    fits : bool
+        Whether all rows are known to be what their form would make of them.
+    clipped : int, optional
+        How many rows are longer than their form allows, if somebody has looked.
+
+    Examples
+    --------
+    >>> table = InMemory(np.ones((3, 2), np.float32), np.array([0, 1, 1]), labels_are=IsClass(1))
+    >>> [block.labels.tolist() for block in table.blocks()]
+    [[-1.0, 1.0, 1.0]]
+    """
+
+    rows: Any
+    labels: Any = None
+    weights: FloatArray | None = None
+    form: Form = AS_IT_IS
+    labels_are: Meaning = AsGiven()
+    fits: bool = False
+    clipped: int | None = None
+    units: ClassVar[float] = UNITS
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return int(self.rows.shape[0]), self.form.dim(int(self.rows.shape[1]))
+
+    def blocks(self) -> Iterator[Block]:
+        return (self._block(*ends) for ends in self._ends())
+
+    def map(self, work: Pass) -> Iterator[FloatArray]:
+        _check_whole(self.rows)
+        return in_order(self._ends(), lambda ends: work(self._block(*ends)))
+
+    def thinned(self, every: int) -> InMemory:
+        rows = self.rows[::every]
+        return replace(
+            self,
+            rows=rows if sp.issparse(rows) else np.ascontiguousarray(rows),
+            labels=None if self.labels is None else np.array(self.labels[::every]),
+            weights=None if self.weights is None else self.weights[::every].copy(),
+        )
+
+    def meaning(self, labels: Meaning) -> InMemory:
+        return replace(self, labels_are=labels)
+
+    def matrix(self) -> Any:
+        return self._matrix
+
+    @cached_property
+    def _matrix(self) -> Any:
+        return self.rows if self.fits or self.form == AS_IT_IS else self.form.applied(self.rows)
+
+    def vector(self) -> FloatArray:
+        """All labels, as what they stand for."""
+        return _NONE if self.labels is None else self.labels_are.read(self.labels)
+
+    def _ends(self) -> list[tuple[int, int]]:
+        return ends(*block_size(self.rows))
+
+    def _block(self, start: int, stop: int) -> Block:
+        rows = self.rows[start:stop]
+        if not sp.issparse(rows) and not rows.flags.c_contiguous:
+            rows = np.ascontiguousarray(rows)
+        labels = _NONE if self.labels is None else self.labels_are.read(self.labels[start:stop])
+        weights = _NONE if self.weights is None else self.weights[start:stop]
+        return Block(start, rows, np.ascontiguousarray(labels), weights, self.form)
+
+
+def _check_whole(rows: Any) -> None:
+    """Refuse a memory map whose file has become too short: reading it would end the process."""
+    while isinstance(rows, np.ndarray) and not isinstance(rows, np.memmap):
+        rows = rows.base
+    if isinstance(rows, np.memmap) and rows.filename is not None:
+        needed = int(rows.offset) + rows.nbytes
+        there = os.path.getsize(rows.filename) if os.path.exists(rows.filename) else 0
+        if there < needed:
+            raise ValueError(
+                f"{rows.filename} was cut short: its memory map needs {needed} bytes, and it has {there}. "
+                "Nothing is released; restore the file"
+            )
+
+
+def rows_per_block(columns: int) -> int:
+    """How many rows of so many columns make a block."""
+    rows = min(_MOST_ROWS, _NUMBERS // max(1, columns))
+    return _ROWS * max(1, rows // _ROWS)
+
+
+def block_size(rows: Any) -> tuple[int, int]:
+    """The number of records, and of records in a block."""
+    count, columns = int(rows.shape[0]), int(rows.shape[1])
+    if not sp.issparse(rows):
+        return count, rows_per_block(columns)
+    # A block's sum has an entry for every column, so that it should hold several times as many numbers.
+    wanted = max(_NUMBERS, 4 * columns)
+    each = max(1.0, rows.nnz / max(1, count))
+    return count, _ROWS * max(1, math.ceil(wanted / each / _ROWS))
+
+
+def ends(count: int, size: int) -> list[tuple[int, int]]:
+    """Where blocks of a size begin and end."""
+    if math.ceil(count / size) > MOST_BLOCKS:
+        raise ValueError(f"{count} records in blocks of {size} are more than {MOST_BLOCKS} blocks")
+    return [(start, min(count, start + size)) for start in range(0, count, size)]
+
+
+def threads() -> int:
+    """How many threads passes use: RETICENT_THREADS, or as many as this process may run on."""
+    given = os.environ.get("RETICENT_THREADS")
+    if given is None:
+        return (
+            len(os.sched_getaffinity(0))
+            if hasattr(os, "sched_getaffinity")
+            else os.cpu_count() or 1
+        )
+    if not given.isdigit() or int(given) < 1:
+        raise ValueError(f"RETICENT_THREADS must be a whole number of at least 1, got {given!r}")
+    return int(given)
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def in_order(items: Iterable[Any], work: Callable[[Any], Any]) -> Iterator[Any]:
+    """``work(item)`` for all items, several at a time, in their order.
+
+    BLAS has one thread meanwhile: it would compete with these for the same cores.
+    """
+    listed = list(items)
+    if len(listed) == 1:
+        yield work(listed[0])
+        return
+    with _blas().limit(limits=1, user_api="blas"):
+        many = min(threads(), len(listed))
+        if many == 1:
+            yield from map(work, listed)
+            return
+        with ThreadPoolExecutor(many) as pool:
+            yield from pool.map(work, listed)
+
+
+def summed(parts: Iterable[FloatArray]) -> FloatArray:
+    """The sum of the blocks' results, added in pairs in their order.
+
+    Each enters at most ``log2(number of blocks) + 1`` additions.
+
+    Examples
+    --------
+    >>> summed(np.array([float(k)]) for k in range(5)).tolist()
+    [10.0]
+    """
+    waiting: list[tuple[int, FloatArray]] = []
+    for part in parts:
+        level, total = 0, part
+        while waiting and waiting[-1][0] == level:
+            total = waiting.pop()[1] + total
+            level += 1
+        waiting.append((level, total))
+    if not waiting:
+        raise ValueError("there are no blocks to add")
+    total = waiting.pop()[1]
+    while waiting:
+        total = waiting.pop()[1] + total
+    return total

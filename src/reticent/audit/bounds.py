@@ -16,10 +16,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import betaincinv, ndtri
 
-FloatArray = NDArray[np.float64]
+from reticent._checks import FloatArray
 
 _THRESHOLDS = 400
 _CAUTION = 0.01

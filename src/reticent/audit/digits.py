@@ -18,13 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent._checks import integer, number
+from reticent._checks import FloatArray, integer, number
 from reticent.audit.attack import mechanism
 from reticent.audit.finding import Finding, as_curve
 from reticent.audit.statistics import Score, Statistic
 from reticent.privacy import Curve, Guarantee
-
-FloatArray = NDArray[np.float64]
 
 _NO_BIT = 1100.0  # above the place of any bit of a double
 

@@ -12,11 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reticent._checks import FloatArray
 from reticent.privacy import Curve, Guarantee, Pure, gaussian
-
-FloatArray = NDArray[np.float64]
 
 POWER = 0.5
 """A line that reaches less of its claim says so in place of 'holds'."""

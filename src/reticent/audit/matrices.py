@@ -18,13 +18,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.optimize import linprog
 
+from reticent._checks import FloatArray
 from reticent.sums import Mechanism
-
-FloatArray = NDArray[np.float64]
 
 _LARGE = 2.0**18
 """Unit draws are this much larger than real ones, so that the lattice hides nothing."""

@@ -17,16 +17,15 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reticent import bandit, sets
+from reticent._checks import FloatArray
 from reticent.audit import matrices
 from reticent.audit.pairs_sums import BOTH, again
 from reticent.audit.registry import Pair, register
 from reticent.audit.statistics import Fisher, GaussianRatio, Statistic
 from reticent.privacy import Budget
 
-FloatArray = NDArray[np.float64]
 World = tuple[float | None, int]
 """The value of the first play (None: the null record), and after how many plays it is told."""
 

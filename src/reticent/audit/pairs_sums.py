@@ -19,16 +19,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reticent import sums
+from reticent._checks import FloatArray
 from reticent.audit import matrices
 from reticent.audit.registry import Pair, register
 from reticent.audit.statistics import Classifier, Fisher, GaussianRatio, SphericalRatio, Statistic
 from reticent.privacy import Budget
 from reticent.state.lease import Lease
-
-FloatArray = NDArray[np.float64]
 
 _OVERLONG = 3.0
 _GAMMA_DIM = 2

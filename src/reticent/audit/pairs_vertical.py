@@ -14,15 +14,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reticent._checks import FloatArray
 from reticent.audit.registry import Pair, register
 from reticent.privacy import Budget, Entry, Guarantee, Ledger
 from reticent.vertical import Party, Plan, messages
 from reticent.vertical.messages import AskLabels, Choice, Fetch, Sketch, Step
 from reticent.vertical.plan import Terms, promise
-
-FloatArray = NDArray[np.float64]
 
 _OVERLONG = 3.0
 _KEY = bytes(16)

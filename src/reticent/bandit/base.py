@@ -19,9 +19,9 @@ from abc import abstractmethod
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reticent import _checks
+from reticent._checks import FloatArray
 from reticent.bandit import kernels, plan, playing, totals
 from reticent.bandit.centring import Centring
 from reticent.bandit.mirror import KNOWN, Mirror
@@ -33,8 +33,6 @@ from reticent.state import parts
 from reticent.state.files import check_kind
 from reticent.state.lease import Lease, claim
 from reticent.trace import Play
-
-FloatArray = NDArray[np.float64]
 
 STATE_VERSION = 3
 

@@ -9,13 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reticent._checks import FloatArray
 from reticent.bandit import kernels
 from reticent.bandit.geometry import Geometry
 from reticent.noise.source import Source
-
-FloatArray = NDArray[np.float64]
 
 _NUMBERS = 32768
 

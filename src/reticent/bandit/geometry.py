@@ -14,11 +14,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reticent._checks import FloatArray
 from reticent.sets import ConvexSet, VerticesUnavailable
-
-FloatArray = NDArray[np.float64]
 
 FEW = 256
 

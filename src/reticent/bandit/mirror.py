@@ -16,12 +16,10 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reticent._checks import FloatArray
 from reticent.bandit.geometry import Geometry
 from reticent.sets import ConvexSet, Simplex
-
-FloatArray = NDArray[np.float64]
 
 
 class Mirror(ABC):

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reticent import _checks
+from reticent._checks import FloatArray
 from reticent.bandit import kernels
 from reticent.bandit.responses import Projection
 from reticent.losses import Linear, Loss, Quadratic, best_fixed
@@ -28,7 +28,6 @@ from reticent.trace.play import pages_of
 if TYPE_CHECKING:
     from reticent.bandit.base import Bandit
 
-FloatArray = NDArray[np.float64]
 
 _CHUNK = 65536
 

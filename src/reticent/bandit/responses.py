@@ -14,15 +14,13 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reticent import _checks
+from reticent._checks import FloatArray
 from reticent.bandit import kernels
 from reticent.bandit.geometry import Geometry
 from reticent.bandit.mirror import Euclidean, Mirror
 from reticent.sets import ConvexSet
-
-FloatArray = NDArray[np.float64]
 
 
 class Response(ABC):

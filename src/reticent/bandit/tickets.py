@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from reticent._checks import FloatArray
 
 
 class Ticket(np.ndarray[Any, np.dtype[np.float64]]):

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._checks import FloatArray
 from reticent.tables import Encoded, Model
-
-FloatArray = NDArray[np.float64]
 
 _KEPT = 2048
 

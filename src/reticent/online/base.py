@@ -16,9 +16,10 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from reticent import _checks
+from reticent._checks import FloatArray
 from reticent.losses import GeneralizedLinear, Linear, Loss, Quadratic
 from reticent.losses.glm import _Classification, _Regression
 from reticent.online import records
@@ -30,8 +31,6 @@ from reticent.state.lease import Lease
 from reticent.state.persons import Digests, Persons
 from reticent.sums.running import refuse_ids
 from reticent.trace import Diary, Play, Progress
-
-FloatArray = NDArray[np.float64]
 
 STATE_VERSION = 3
 _ROWS = 16384  # records that are written down at a time

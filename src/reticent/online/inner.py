@@ -17,14 +17,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from reticent.losses import GeneralizedLinear
 from reticent.online import iterate_kernels as k
 from reticent.sets import ConvexSet
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

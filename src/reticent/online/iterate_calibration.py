@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from reticent import _checks
+from reticent._checks import FloatArray
 from reticent.losses import GeneralizedLinear
 from reticent.online import iterate_kernels as k
 from reticent.online import schedules
-from reticent.online.inner import FloatArray, balanced_addition, drift
+from reticent.online.inner import balanced_addition, drift
 from reticent.privacy import Budget, Guarantee, Participation, Release, curves, prescribed
 from reticent.sets import ConvexSet
 

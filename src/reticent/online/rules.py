@@ -22,12 +22,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reticent._checks import FloatArray
 from reticent.online import kernels
 from reticent.sets import ConvexSet
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -20,13 +20,12 @@ from numpy.typing import NDArray
 from scipy.special import expi
 
 from reticent import _checks
+from reticent._checks import FloatArray
 from reticent.noise import lattice
 from reticent.noise.source import Source
 from reticent.online import iterate_kernels as k
 from reticent.privacy import Budget, Participation, prescribed
 from reticent.privacy.prescribed import Prescription
-
-FloatArray = NDArray[np.float64]
 
 SCHEDULES = ("optimal", "proportional", "horizon-free")
 _BLOCK = 32768  # numbers of noise drawn at a time

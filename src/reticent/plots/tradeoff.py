@@ -13,12 +13,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from reticent._checks import FloatArray
 from reticent.plots.style import COLOURS, axes
-
-FloatArray = NDArray[np.float64]
-
 
 FINE = np.concatenate([np.linspace(0.0, 4.0, 161), np.geomspace(4.1, 60.0, 60)])
 COARSE = np.concatenate([np.linspace(0.0, 2.0, 21), np.geomspace(2.2, 40.0, 16)])

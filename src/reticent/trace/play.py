@@ -17,10 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent import _html
-from reticent._checks import integer
+from reticent._checks import FloatArray, integer
 from reticent.privacy import Guarantee
-
-FloatArray = NDArray[np.float64]
 
 NOT_PRIVATE = "diagnostic: read off the records, not covered by the guarantee"
 

@@ -22,6 +22,7 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._checks import FloatArray
 from reticent.vertical._codec import MalformedMessage, Reader, read, write
 
 VERSION = 1
@@ -31,7 +32,6 @@ MAX_BYTES = 64 * 2**20
 _MARK = b"TV"
 _HEAD = struct.Struct("<2sBBI")
 
-FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.uint32]
 
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from reticent._checks import FloatArray
+
 Records = tuple[FloatArray, FloatArray]
 
 FILES = {

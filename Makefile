@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := accounting,cli,federated,graphs,report,river,service,tables
 
-.PHONY: setup run test lint docs bench bench-full audit wheel clean
+.PHONY: setup run test lint docs bench bench-full audit audit-museum wheel clean
 
 setup: .venv/ready
 
@@ -40,6 +40,10 @@ bench-full: setup
 
 audit: setup
 	$(BIN)/reticent audit --full
+
+# Plant every bug of tests/museum in turn; each must be caught.
+audit-museum: setup
+	cd tests && ../$(BIN)/python -m museum
 
 # Build the wheel, then use it as a stranger would: in a fresh environment, away from the checkout.
 wheel: setup

@@ -1,7 +1,7 @@
 """Real tables for comparisons of accuracy: features between declared bounds, labels, at most 20,000 records.
 
 Files come from the folder that RETICENT_DATA names, else ``../shared/data`` beside the checkout; others are bundled
-with scikit-learn and River. Bounds of numeric columns are the smallest and largest value, rounded outward to one digit.
+with scikit-learn and River. Bounds of numeric columns are the smallest and largest value, rounded outward.
 They stand in for what an owner would know of the columns (ages up to 100, percentages) and are taken as public, the
 same for every entrant; words become columns of zeros and ones.
 """
@@ -9,7 +9,6 @@ same for every entrant; words become columns of zeros and ones.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -44,17 +43,11 @@ class RealTable:
 
 
 def outward(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Bounds rounded outward to one digit, and never equal."""
-    low, high = np.min(values, axis=0).astype(float), np.max(values, axis=0).astype(float)
-
-    def rounded(x: float, up: bool) -> float:
-        if x == 0.0:
-            return 0.0
-        unit = 10.0 ** math.floor(math.log10(abs(x)))
-        return (math.ceil if up else math.floor)(x / unit - (1e-9 if up else -1e-9)) * unit
-
-    lows = np.array([rounded(x, False) for x in np.atleast_1d(low)])
-    highs = np.array([rounded(x, True) for x in np.atleast_1d(high)])
+    """Bounds rounded outward to the leading digit of their difference, and never equal."""
+    low, high = np.atleast_1d(np.min(values, axis=0)), np.atleast_1d(np.max(values, axis=0))
+    span = np.where(high > low, high - low, 1.0).astype(float)
+    unit = 10.0 ** np.floor(np.log10(span))
+    lows, highs = np.floor(low / unit + 1e-9) * unit, np.ceil(high / unit - 1e-9) * unit
     return lows, np.where(highs > lows, highs, lows + 1.0)
 
 

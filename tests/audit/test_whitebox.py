@@ -40,12 +40,14 @@ LOOSE = {
     "ftrl, resampled": "products of two visits' columns are taken at their longest",
     "sufficient_statistics, adassp": "no record moves the smallest eigenvalue and A'A at once",
     "PrivateLinearRegression, adassp": "no record moves the smallest eigenvalue and A'A at once",
+    "sufficient_statistics, boosted, replace": "in one dimension no record moves A'A and A'y at once",
     "PrivateLasso, sufficient-statistics": "the grid of angles misses the worst one",
-    "PrivateScaler, replace": "no pair of records moves sums and squares by their bounds at once",
     "PrivateLogisticRegression, gradient-descent": "the slope is at its bound in the first step only",
     "SmoothHinge, ridge 6": "slope and curvature are largest at one point only",
     "PrivateLinearRegression, objective-perturbation, replace": "two-sided slopes are accounted in two stages",
     "Logistic, two dimensions": "slope and curvature are largest at different points",
+    "choices": "the worst two-point choices of several are not all alike",
+    "Ledger, mixed": "a dozen releases do not use the budget up",
 }
 
 
@@ -214,6 +216,19 @@ def contributions_not_clipped(monkeypatch):
     monkeypatch.setattr(door, "limit_for", lambda norm, dim: 1e100)
 
 
+def surplus_records_counted(monkeypatch):
+    def everyone(self, digests, step):
+        return np.ones(len(digests), bool)
+
+    monkeypatch.setattr(module("state.persons").Persons, "admit", everyone)
+
+
+def persons_charged_as_records(monkeypatch):
+    monkeypatch.setattr(
+        module("sums.mechanism").Mechanism, "pattern", module("privacy.participation").ONE_RECORD
+    )
+
+
 def weights_not_clipped(monkeypatch):
     monkeypatch.setattr(
         module("erm._reading"), "_weights", lambda value, count, bound: np.minimum(value, 10.0)
@@ -297,6 +312,10 @@ PLANTED = [
     (total_noise_halved, "bandit", "ProjectionFreeBandit, correlated, zero-out"),
     (total_noise_halved, "estimators", "OnlineLogisticRegression, zero-out"),
     (contributions_not_clipped, "totals", "Tree, plain, laplace, zero-out, lattice"),
+    (surplus_records_counted, "totals", "Correlated of persons, zero-out"),
+    (surplus_records_counted, "totals", "Tree, plain, gamma of persons, replace"),
+    (persons_charged_as_records, "totals", "Correlated of persons, replace"),
+    (persons_charged_as_records, "totals", "Tree, Honaker of persons, zero-out"),
     (weights_not_clipped, "erm", "gradient_descent, weights, zero-out"),
     (labels_not_clipped, "erm", "sufficient_statistics, joint, zero-out, gaussian"),
     (scaler_noise, "estimators", "PrivateScaler, zero-out, gaussian"),
@@ -465,13 +484,54 @@ def test_the_plane_agrees_with_the_line():
     there = here.copy()
     there[:, :, 0] -= 0.8 + 0.3 * np.tanh(here[:, :, 0])
     fine = np.linspace(-6.0, 6.0, 121)
-    plane = densities.log_ratio_in_the_plane(grid, fine, here, there).reshape(121, 121)
+    match = densities.carried_in_the_plane(grid, fine, here, there)
+    plane = densities.log_ratio_in_the_plane(fine, match).reshape(121, 121)
     line = densities.log_ratio(
         grid, grid, grid + 0.8 - 0.3 * np.tanh(grid), densities.normal_log_density
     )
     middle = np.abs(grid) < 4.0
     at = plane[:, 60]
     np.testing.assert_allclose(np.interp(grid, fine, at)[middle], line[middle], atol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("family", "setting"),
+    [
+        ("totals", "Correlated, zero-out, lattice"),
+        ("erm", "gradient_descent, 3 steps, zero-out, gamma, lattice"),
+        ("erm", "sufficient_statistics, adassp, zero-out"),
+        ("erm", "gradient_descent, Poisson sampling, zero-out"),
+        ("vertical", "Party, choices and values, zero-out"),
+        ("selection", "laplace, zero-out"),
+        ("objective-perturbation", "SmoothHinge, ridge 6, zero-out, gaussian"),
+        ("objective-perturbation", "Logistic, two dimensions, zero-out, gaussian"),
+        ("estimators", "PrivateLogisticRegression, gradient-descent, zero-out"),
+    ],
+)
+def test_the_least_fault_that_a_line_says_it_notices(family, setting, monkeypatch):
+    """Scales that reach the hooks divided by a little more are refuted, by a little less are not."""
+    (case,) = (c for c in whitebox_cases.cases(f"white-box-{family}") if c.setting == setting)
+    honest = case.check()
+    assert honest.holds
+    note, choose = hooks._Recorder.draw, hooks._select
+    for factor, expected in ((1.01 * honest.fault, False), (0.99 * honest.fault, True)):
+
+        def draw(self, kind, scales, *rest, r=factor):
+            note(self, kind, np.asarray(scales) / r, *rest)
+
+        def select_(recorder, honestly, r=factor):
+            made = choose(recorder, honestly)
+
+            def call(*arguments):
+                index = made(*arguments)
+                recorder.tape.choices[-1].scale /= r
+                return index
+
+            return call
+
+        monkeypatch.setattr(hooks._Recorder, "draw", draw)
+        monkeypatch.setattr(hooks, "_select", select_)
+        assert case.check().holds is expected, (factor, str(case.check()))
 
 
 def test_a_line_without_power_says_so():

@@ -29,7 +29,7 @@ def report():
 def test_no_claim_falls(report):
     assert report.holds, str(report)
     assert report.false_alarm == 1e-6
-    assert {line.name for line in report.lines} == {*audit.names(), "last bits", "one run"}
+    assert {line.name for line in report.lines} == {*audit.names(), "last bits", "few runs"}
 
 
 def test_both_relations_and_windows_are_there(report):
@@ -79,6 +79,7 @@ def test_the_report_as_text_and_as_data(report):
     text = str(report)
     assert "all claims hold" in text
     assert text.splitlines()[0].split() == list(report.columns)
+    assert any("no power" in row for row in text.splitlines())
     data = json.loads(json.dumps(report.to_dict()))
     assert data["holds"] is True
     assert len(data["rows"]) == len(data["lines"]) == len(report.lines)

@@ -438,3 +438,17 @@ def test_a_large_table_stays_in_its_files(
     assert found[0]["records"] == found[1]["records"] == 300
     weights = [np.ravel(model["coefficients"]) for model in found]
     np.testing.assert_allclose(weights[0], weights[1], rtol=1e-5)
+
+
+def test_a_promise_that_fades(reticent: Reticent, folder: Path) -> None:
+    words = ["learn", "visits.csv", "-s", "visits.toml", "-e", 1, "--no-diagnostics", "-q"]
+    done = reticent(*words, "-o", "fading", "--fade", "100:1,10000:2")
+    assert done.status == 0, done.err
+    page = (folder / "fading" / "report.html").read_text()
+    assert "ever, less and less" in page
+    assert "for 10,000" in page
+    for fade, what in (("100", "AGE:EPSILON"), ("100:2", "first pair"), ("9:1,5:2", "rising ages")):
+        done = reticent(*words, "-o", "refused", "--fade", fade)
+        assert done.status != 0
+        assert what in done.err
+        assert not (folder / "refused").exists()

@@ -172,3 +172,106 @@ def test_bad_input_spends_nothing(changes, message):
     with reticent.Ledger(BUDGET) as ledger, pytest.raises((TypeError, ValueError), match=message):
         erm.sufficient_statistics(**arguments)
     assert ledger.entries == ()
+
+
+# Boosted.
+
+
+def test_boosted_equals_its_reference():
+    """Written anew: one noisy matrix, rounds of clipped residuals, the mean of the last half."""
+    A, y = records(count=2000, regression=True)
+    y = np.clip(0.6 * y, -1, 1)
+    fit = erm.sufficient_statistics(
+        LOSS, None, A, y, budget=BUDGET, method="boosted", rounds=4, regularizer=5.0, seed=2
+    )
+    matrix, size, pull = (r.sensitivity / r.curve.mu for r in fit.guarantee.releases)
+    source = Source(2)
+    E = np.zeros((4, 4))
+    E[np.triu_indices(4)] = noisy(np.zeros(10), matrix, source)
+    E = (E + E.T) / np.where(np.eye(4) > 0, 2.0, math.sqrt(2.0))
+    values, vectors = np.linalg.eigh(A.T @ A + E)
+    inverse = vectors @ np.diag(1 / np.maximum(values + 5.0, math.sqrt(8) * matrix)) @ vectors.T
+    x, clip, points = np.zeros(4), 1.0, []
+    for t in range(4):
+        if t == 1:
+            squares = np.minimum((y - A @ x) ** 2, 1.0).sum() + noisy(np.zeros(1), size, source)[0]
+            times = math.sqrt(2 * math.log(2000 * BUDGET.mu / 2)) - 1
+            clip = min(1.0, max(2.0, times) * math.sqrt(max(squares, size) / 2000))
+        v = A.T @ np.clip(y - A @ x, -clip, clip) + clip * noisy(np.zeros(4), pull, source) * -1
+        x = x + inverse @ v
+        points.append(x)
+    np.testing.assert_allclose(fit.point, np.mean(points[2:], axis=0), atol=1e-5)
+    assert fit.trace.settings["regularizer"] == 5.0
+
+
+@pytest.mark.parametrize("neighbours", ["zero-out", "replace"])
+def test_boosted_spends_the_budget_and_sensitivities_are_met(neighbours):
+    A, y = records(count=300, regression=True)
+    budget = reticent.Budget(1.0, 1e-6, neighbours)
+    fit = erm.sufficient_statistics(LOSS, None, A, y, budget=budget, method="boosted", seed=0)
+    matrix, size, pull = fit.guarantee.releases
+    mu = math.sqrt(matrix.curve.mu**2 + size.curve.mu**2 + 8 * pull.curve.mu**2)
+    assert pull.count == 8
+    assert gaussian_epsilon(1e-6, mu) == pytest.approx(1.0, rel=1e-6)
+    # two records at random, at the bounds: none moves anything by more than was accounted for
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        a, b = rng.standard_normal((2, 4))
+        a, b = a / np.linalg.norm(a), b / np.linalg.norm(b)
+        r, q = rng.choice([-1.0, 1.0], 2)
+        if neighbours == "zero-out":
+            b, q = 0.0 * b, 0.0
+        assert np.linalg.norm(np.outer(a, a) - np.outer(b, b)) <= matrix.sensitivity
+        assert np.linalg.norm(r * a - q * b) <= pull.sensitivity
+    limits = (1.0, 1.0) if neighbours == "zero-out" else (math.sqrt(2), 2.0)
+    assert (matrix.sensitivity, pull.sensitivity) == pytest.approx(limits, rel=1e-4)
+    assert size.sensitivity == pytest.approx(1.0, rel=1e-4)
+
+
+def test_boosted_without_noise_is_least_squares_and_weights_are_records():
+    rng = np.random.default_rng(3)
+    A = rng.uniform(-1, 1, (3000, 3)) / math.sqrt(3)
+    y = np.clip(A @ [0.5, -0.4, 0.2] + rng.uniform(-0.2, 0.2, 3000), -1, 1)
+    free = {"budget": reticent.Budget(1e7, 1e-6), "method": "boosted", "seed": 0}
+    fit = erm.sufficient_statistics(LOSS, None, A, y, **free)
+    np.testing.assert_allclose(fit.point, np.linalg.lstsq(A, y)[0], atol=1e-4)
+    w = rng.random(3000)
+    fit = erm.sufficient_statistics(LOSS, None, A, y, weights=w, **free)
+    roots = np.sqrt(w)
+    want = np.linalg.lstsq(A * roots[:, None], y * roots)[0]
+    np.testing.assert_allclose(fit.point, want, atol=1e-4)
+    sparse = erm.sufficient_statistics(LOSS, None, sp.csr_array(A), y, weights=w, **free)
+    np.testing.assert_allclose(sparse.point, fit.point, atol=1e-6)
+
+
+def test_boosted_is_better_than_one_release_where_residuals_are_small():
+    """Means of 10 seeds; the difference is 20 standard errors."""
+    rng = np.random.default_rng(4)
+    A = rng.uniform(-1, 1, (4000, 8)) / math.sqrt(8)
+    y = A @ rng.standard_normal(8) * 0.5 + 0.02 * rng.standard_normal(4000)
+    errors = {}
+    for method in ("joint", "boosted"):
+        fits = [
+            erm.sufficient_statistics(LOSS, None, A, y, budget=BUDGET, method=method, seed=seed)
+            for seed in range(10)
+        ]
+        errors[method] = np.mean([np.mean((y - A @ fit.point) ** 2) for fit in fits])
+    assert errors["boosted"] < 0.8 * errors["joint"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"rounds": 1}, "rounds"),
+        ({"set": sets.L2Ball(4)}, "no set"),
+        ({"loss": losses.Squared(ridge=0.1)}, "no ridge"),
+        ({"calibration": "published"}, "adassp"),
+    ],
+)
+def test_boosted_refuses_what_it_cannot_do(changes, message):
+    A, y = records(count=50, regression=True)
+    given = {"loss": LOSS, "set": None, "X": A, "y": y, "budget": BUDGET, "method": "boosted"}
+    with reticent.Ledger(reticent.Budget(1.0, 1e-6)) as ledger:
+        with pytest.raises(ValueError, match=message):
+            erm.sufficient_statistics(**(given | changes))
+        assert ledger.entries == ()

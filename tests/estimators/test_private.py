@@ -101,18 +101,25 @@ def test_linear_regression_without_noise_is_least_squares(regression):
     want = np.linalg.lstsq(A, y * np.sqrt(w))[0]
     np.testing.assert_allclose(model.coef_, want[:3], atol=1e-2)
     assert model.intercept_ == pytest.approx(want[3], abs=1e-2)
-    assert model.solver_ == "sufficient-statistics"
+    assert model.solver_ == "boosted-statistics"
 
 
-def test_auto_goes_by_what_noise_leaves_of_the_products():
+def test_auto_goes_by_public_numbers():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300, 200))
     y = np.clip(X[:, 0], -1, 1)
     model = PrivateLinearRegression(random_state=0).fit(X, y)
-    assert model.solver_ == "gradient-descent"
-    assert "not small beside" in model.solver_reason_
+    assert model.solver_ == "boosted-statistics"
+    assert "delta > 0" in model.solver_reason_
     pure = PrivateLinearRegression(delta=0.0, random_state=0).fit(X, y)
     assert pure.solver_ == "objective-perturbation"
+    assert "not small beside" in pure.solver_reason_
+    wide = PrivateLinearRegression(random_state=0).fit(sp.csr_array((40, 2500)), np.zeros(40))
+    assert wide.solver_ == "objective-perturbation"
+    many = PrivateLinearRegression(8.0, 0.0, random_state=0).fit(
+        rng.uniform(-1, 1, (20_000, 2)), np.zeros(20_000)
+    )
+    assert many.solver_ == "sufficient-statistics"
     few = PrivateLasso(random_state=0).fit(rng.uniform(-1, 1, (20_000, 2)), np.zeros(20_000))
     assert few.solver_ == "sufficient-statistics"
 

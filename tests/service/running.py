@@ -33,10 +33,10 @@ def records(first: int, count: int) -> list[dict[str, Any]]:
 class Service:
     """A `reticent serve` on a folder."""
 
-    def __init__(self, folder: Path, *options: str, wait: bool = True) -> None:
+    def __init__(self, folder: Path, *options: str, wait: bool = True, token: str = "") -> None:
         self.folder = folder
         self._options = options
-        self.token = ""
+        self.token = token
         self.start(wait)
 
     def start(self, wait: bool = True) -> None:

@@ -63,6 +63,6 @@ def test_no_state_lies_in_the_folder_in_the_clear(tmp_path: Path) -> None:
     for path in (tmp_path / "data").iterdir():
         assert path.stat().st_mode & 0o077 == 0
         data = path.read_bytes()
-        assert b"reticent-state" not in data
+        assert b"unfinished" not in data  # as every state of a learner says
         assert service.token.encode() not in data
     assert b"steps" not in sealed

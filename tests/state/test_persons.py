@@ -147,7 +147,7 @@ def test_a_stream_has_ids_of_one_kind():
 
 
 def test_more_persons_than_declared():
-    table = Persons(Participation(2, 3), max_persons=3)
+    table = Persons(Participation(2, 3, max_persons=3))
     table.admit(table.digests([1, 2, 1]), 1)
     before = table.state()
     with pytest.raises(
@@ -156,7 +156,7 @@ def test_more_persons_than_declared():
         table.admit(table.digests([1, 3, 4, 4]), 4)
     assert table.state()["entries"].tolist() == before["entries"].tolist()
     table.admit(table.digests([1, 3, 3, 3, 1]), 4)
-    windowed = Persons(Participation(2), window=5, max_persons=2)
+    windowed = Persons(Participation(2, max_persons=2), window=5)
     for step in range(1, 2000, 3):  # those who are away are forgotten
         windowed.admit(windowed.digests([step, step]), step)
 

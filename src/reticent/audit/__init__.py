@@ -2,7 +2,8 @@
 
 from reticent.audit import statistics
 from reticent.audit.attack import mechanism
-from reticent.audit.canaries import expected_bound, one_run
+from reticent.audit.bets import sequential
+from reticent.audit.canaries import expected_bound, few_runs, one_run
 from reticent.audit.digits import grid, last_bit, numbers
 from reticent.audit.finding import Finding
 from reticent.audit.recompute import Agreement, Recomputed, guarantee
@@ -26,6 +27,7 @@ __all__ = [
     "Report",
     "SphericalRatio",
     "expected_bound",
+    "few_runs",
     "grid",
     "guarantee",
     "last_bit",
@@ -35,6 +37,7 @@ __all__ = [
     "one_run",
     "register",
     "run_all",
+    "sequential",
     "statistics",
     "unregister",
     "white_box",

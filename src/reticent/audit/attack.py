@@ -103,10 +103,10 @@ def mechanism(
     batch = None if batch is None else integer(batch, "batch", low=1)
     curve = as_curve(claim)
     chosen_on = min(max(4, round(share * runs)), runs - 1)
-    watch = _Watch()
+    watch = Watch()
     with Progress(name, 2 * runs, progress) as bar:
         ahead = [
-            np.concatenate(list(_outputs(run, world, chosen_on, batch, watch, side, bar)))
+            np.concatenate(list(outputs_of(run, world, chosen_on, batch, watch, side, bar)))
             for side, world in (("a", world_a), ("b", world_b))
         ]
         wanted = _wanted(curve, delta)
@@ -116,7 +116,7 @@ def mechanism(
             np.concatenate(
                 [
                     score(rows)
-                    for rows in _outputs(run, world, runs - chosen_on, batch, watch, side, bar)
+                    for rows in outputs_of(run, world, runs - chosen_on, batch, watch, side, bar)
                 ]
             )
             for side, world in (("a", world_a), ("b", world_b))
@@ -142,7 +142,7 @@ def mechanism(
         false_alarm=alarm,
         repeated=watch.repeated,
         how=how,
-        roc=_roc(scores, alarm),
+        roc=roc_of(scores, alarm),
     )
 
 
@@ -192,7 +192,7 @@ def _choose(
     return result
 
 
-class _Watch:
+class Watch:
     """Notices outputs of different calls that are the same, or differ by a constant only."""
 
     def __init__(self) -> None:
@@ -213,12 +213,12 @@ class _Watch:
         self._seen.add(print_)
 
 
-def _outputs(
+def outputs_of(
     run: Callable[..., Any],
     world: Any,
     count: int,
     batch: int | None,
-    watch: _Watch,
+    watch: Watch,
     side: str,
     bar: Progress,
 ) -> Iterator[NDArray[Any]]:
@@ -248,7 +248,7 @@ def _outputs(
         yield rows
 
 
-def _roc(scores: list[NDArray[np.float64]], alarm: float) -> Roc:
+def roc_of(scores: list[NDArray[np.float64]], alarm: float) -> Roc:
     """Shares of false alarms and misses at many thresholds, with a band for all of them at once."""
     a, b = np.sort(scores[0]), np.sort(scores[1])
     if a.mean() > b.mean():

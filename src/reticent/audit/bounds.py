@@ -122,12 +122,12 @@ def best_event(
     to conclude.
     """
     a, b = np.sort(a), np.sort(b)
-    cuts = _cuts(a, b)
+    points = cuts(a, b)
     counts, sizes = {}, {"a": len(a), "b": len(b)}
     for name, scores in (("a", a), ("b", b)):
-        counts[name, False] = np.searchsorted(scores, cuts, side="left")
-        counts[name, True] = len(scores) - np.searchsorted(scores, cuts, side="right")
-    best, chosen = -math.inf, Event(float(cuts[0]), True, "b")
+        counts[name, False] = np.searchsorted(scores, points, side="left")
+        counts[name, True] = len(scores) - np.searchsorted(scores, points, side="right")
+    best, chosen = -math.inf, Event(float(points[0]), True, "b")
     for first, second in (("a", "b"), ("b", "a")):
         for above in (True, False):
             low = smallest(counts[first, above], sizes[first], _CAUTION)
@@ -137,11 +137,11 @@ def best_event(
             bounds = mu_of(p, q) if delta is None else epsilon_of(p, q, delta)
             k = int(np.argmax(bounds))
             if bounds[k] > best:
-                best, chosen = float(bounds[k]), Event(float(cuts[k]), above, first)
+                best, chosen = float(bounds[k]), Event(float(points[k]), above, first)
     return best, chosen
 
 
-def _cuts(a: FloatArray, b: FloatArray) -> FloatArray:
+def cuts(a: FloatArray, b: FloatArray) -> FloatArray:
     """Thresholds between the scores: evenly spread shares, and far into both tails."""
     pooled = np.unique(np.concatenate([a, b]))
     if len(pooled) == 1:

@@ -7,25 +7,29 @@ are right at least v times with probability at most
 
     P[W >= v] + 2 m delta max_i (1/i) P[v - i <= W < v],      W ~ Binomial(r, e^epsilon / (1 + e^epsilon)).
 
-The one thing a reader would get wrong: the canaries must be the only thing that is random about the
-data, and whoever scores them must not see which were in.
+Where the claim is a whole trade-off curve, a bound on all m guesses that uses all of it spends no delta on each canary
+(after Mahloujifar, Melis and Chaudhuri, *Auditing f-differential privacy in one run*, 2024): see
+:func:`trade_off_p_value`, and docs/audit.md for the proof of the form that is used here.
+
+The canaries must be the only thing that is random about the data, and whoever scores them must not see which were in.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, ndtr, ndtri
 from scipy.stats import binom
 
 from reticent._checks import integer, number
 from reticent.audit.finding import Finding, as_curve
 from reticent.noise import Source
-from reticent.privacy import Curve, Guarantee
+from reticent.privacy import Curve, Gaussian, Guarantee
 
 
 def p_value(right: int, guesses: int, canaries: int, epsilon: float, delta: float) -> float:
@@ -43,6 +47,82 @@ def p_value(right: int, guesses: int, canaries: int, epsilon: float, delta: floa
     below = binom.pmf(np.arange(right - 1, -1, -1), guesses, chance)
     steepest = float((np.cumsum(below) / np.arange(1, right + 1)).max())
     return min(1.0, tail + 2.0 * canaries * delta * steepest)
+
+
+Inverse = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+"""The least probability of an event in one world that has probability p in the other; of several claims at once."""
+
+
+def trade_off_p_value(right: int, canaries: int, inverse: Inverse) -> NDArray[np.float64]:
+    """How likely at least ``right`` right guesses about all canaries are, at most, under whole trade-off curves.
+
+    Parameters
+    ----------
+    right : int
+        So many of the guesses were right.
+    canaries : int
+        For so many of them, all that there are.
+    inverse : callable
+        ``inverse(p)``: the least probabilities of events in one world that have the probabilities p in the other,
+        one for each of the curves that are looked at.
+
+    Returns
+    -------
+    array
+        One for each curve.
+
+    Examples
+    --------
+    >>> bool(
+    ...     trade_off_p_value(10, 10, lambda p: p) < 0.0011
+    ... )  # ten coin tosses, where the worlds do not differ
+    True
+    """
+    m = canaries
+    high = np.zeros(np.shape(inverse(np.zeros(1))))
+    low = high - 40.0
+
+    def is_possible(logarithm: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Whether at least ``right`` may be right with probability e^logarithm: all probabilities add up to 1."""
+        tail = np.exp(logarithm)
+        correct, wrong = tail * right / m, tail * (m - right) / m
+        for c in range(right - 1, -1, -1):
+            more = np.maximum(inverse(np.minimum(correct, 1.0)) - wrong, 0.0)
+            correct, wrong = correct + c / (m - c) * more, wrong + more
+        return correct + wrong <= 1.0
+
+    sure = is_possible(high) if right else np.ones(high.shape, dtype=bool)
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        possible = is_possible(middle)
+        low, high = np.where(possible, middle, low), np.where(possible, high, middle)
+    return np.where(sure, 1.0, np.exp(high))
+
+
+def _inverse(curve: Curve, shares: NDArray[np.float64]) -> Inverse:
+    """The least probability of an event that has probability p in the other world, under shares of a claim."""
+    if curve.gdp is not None:
+        mu = shares * curve.gdp
+        return lambda p: np.asarray(ndtr(ndtri(p) - mu))
+    epsilons = _profile(curve)
+    kept = np.isfinite(epsilons)
+    levels, scaled = _LEVELS[kept], shares[:, None] * epsilons[kept]
+    # P <= e^epsilon Q + delta, for the event and for its complement
+    slopes = np.hstack([np.exp(-scaled), np.exp(scaled)])
+    constants = np.hstack([-np.exp(-scaled) * levels, 1.0 - levels - np.exp(scaled)])
+
+    def inverse(p: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.maximum(np.max(constants + slopes * p[:, None], axis=1), 0.0)
+
+    return inverse
+
+
+@functools.lru_cache(maxsize=8)
+def _profile(curve: Curve) -> NDArray[np.float64]:
+    return np.array([curve.epsilon(delta) for delta in _LEVELS])
+
+
+_LEVELS = np.concatenate([[0.0], np.geomspace(1e-6, 0.5, 24)])
 
 
 def epsilon_bound(right: int, guesses: int, canaries: int, delta: float, alarm: float) -> float:
@@ -129,14 +209,7 @@ def one_run(
     tries = [integer(r, "guesses", low=2, high=m) for r in tries]
     if not tries:
         raise ValueError("guesses must name at least one number of guesses, got an empty list")
-    words = Source(seed).words((m + 63) // 64)
-    included = np.unpackbits(words.view(np.uint8))[:m].astype(bool)
-    scores = np.asarray(score(train(included.copy())), dtype=np.float64).reshape(-1)
-    if scores.shape != (m,) or np.isnan(scores).any():
-        raise ValueError(
-            f"score must return one number for each of the {m} canaries, got shape {scores.shape}"
-            + (" with NaN" if np.isnan(scores).any() else "")
-        )
+    included, scores = _tossed(train, score, m, seed)
     order = np.argsort(scores, kind="stable")
     best, how = 0.0, "no number of guesses refutes anything"
     if all(p_value(r, r, m, 0.0, delta) > alarm / len(tries) for r in tries):
@@ -145,8 +218,7 @@ def one_run(
             "refute nothing; ask at a smaller delta, or for fewer guesses"
         )
     for r in tries:
-        out, in_ = order[: r // 2], order[m - (r - r // 2) :]
-        right = int(np.count_nonzero(~included[out]) + np.count_nonzero(included[in_]))
+        right = _right(included, order, r)
         bound = epsilon_bound(right, r, m, delta, alarm / len(tries))
         if bound > best:
             best, how = bound, f"{right} of {r} guesses about {m} canaries were right"
@@ -160,6 +232,148 @@ def one_run(
         false_alarm=alarm,
         how=how,
     )
+
+
+class _Doubt:
+    """Capital from bets that many guesses are right, run after run, against shares of a claim.
+
+    Under a share of the claim at least v guesses are right with probability t at most. A bet that pays q/t if they are
+    and (1 - q)/(1 - t) if not, with q > t, wins nothing on average; v is chosen by earlier runs.
+    """
+
+    _OFTEN = 0.9  # how often v guesses are hoped to be right
+    _BELOW = 1.3  # standard deviations below the mean so far
+
+    def __init__(self, claim: Curve, canaries: int) -> None:
+        self._claim, self._canaries = claim, canaries
+        self._capital = np.zeros(len(_FEWER))
+        self._best = np.zeros(len(_FEWER))
+        self._counts: list[int] = []
+        self._limits: dict[int, NDArray[np.float64]] = {}
+
+    def _limit(self, threshold: int) -> NDArray[np.float64]:
+        if threshold not in self._limits:
+            inverse = _inverse(self._claim, _FEWER)
+            self._limits[threshold] = trade_off_p_value(threshold, self._canaries, inverse)
+        return self._limits[threshold]
+
+    def look(self, right: int) -> None:
+        """One more run, in which so many guesses were right."""
+        if self._counts:
+            m, mean = self._canaries, float(np.mean(self._counts))
+            deviation = math.sqrt(mean * (m - mean) / m)
+            # few thresholds, for each costs some time
+            threshold = int(mean - self._BELOW * deviation) // 4 * 4
+            limit = self._limit(threshold)
+            bets = limit < self._OFTEN
+            with np.errstate(divide="ignore"):
+                won = np.log(self._OFTEN / limit)
+                lost = np.log((1.0 - self._OFTEN) / (1.0 - limit))
+            self._capital += np.where(bets, won if right >= threshold else lost, 0.0)
+            self._best = np.maximum(self._best, self._capital)
+        self._counts.append(right)
+
+    def share(self, alarm: float) -> float:
+        refuted = np.logical_and.accumulate(self._best >= -math.log(alarm))
+        return float(_FEWER[refuted][-1]) if refuted[0] else 0.0
+
+
+_FEWER = np.round(np.concatenate([np.arange(0.1, 1.0, 0.05), [1.0, 1.1, 1.25, 1.5, 2.0]]), 4)
+
+
+def few_runs(
+    train: Callable[[NDArray[np.bool_]], Any],
+    score: Callable[[Any], Any],
+    canaries: int,
+    *,
+    claim: Guarantee | Curve | float,
+    runs: int = 200,
+    delta: float = 1e-6,
+    false_alarm: float = 1e-6,
+    name: str = "training runs",
+) -> Finding:
+    """Some runs with many canaries each, tested against a whole trade-off curve.
+
+    At a false-alarm probability of a millionth one run says little about Gaussian noise, whatever the number of
+    canaries: once in a million runs a private mechanism may give much away. Evidence from independent runs multiplies.
+
+    Parameters
+    ----------
+    train : callable
+        ``train(included)`` runs the learner or solver on the canaries that are included, as for :func:`one_run`.
+    score : callable
+        ``score(output)`` returns one number for each canary: the higher, the likelier it was in.
+    canaries : int
+        How many there are in each run.
+    claim : Guarantee, Curve or float
+        What is tested.
+    runs : int
+        At most so many; it stops when the claim is refuted.
+    delta : float
+        Where the bound on epsilon is reported.
+    false_alarm : float
+        The probability that a true claim is ever refuted is at most this.
+    name : str
+        For what is printed.
+
+    Returns
+    -------
+    Finding
+
+    Examples
+    --------
+    >>> from reticent.privacy import Gaussian
+    >>> rng = np.random.default_rng(0)
+    >>> def train(included):
+    ...     return included + rng.normal(scale=0.5, size=included.size)
+    >>> few_runs(train, lambda output: output, 500, claim=Gaussian(2.0)).holds
+    True
+    >>> few_runs(train, lambda output: output, 500, claim=Gaussian(0.8)).holds
+    False
+    """
+    m, runs = integer(canaries, "canaries", low=2), integer(runs, "runs", low=2)
+    delta = number(delta, "delta", low=0.0, high=1.0, open_high=True)
+    alarm = number(false_alarm, "false_alarm", low=0.0, high=1.0, open_low=True, open_high=True)
+    curve = as_curve(claim)
+    if curve is None:
+        raise ValueError("claim must be given: guesses are held against a claim, got None")
+    doubt, done = _Doubt(curve, m), 0
+    while done < runs and doubt.share(alarm) < 1.0:
+        included, scores = _tossed(train, score, m, None)
+        order = np.argsort(scores, kind="stable")
+        doubt.look(_right(included, order, m))
+        done += 1
+    share = doubt.share(alarm)
+    mu = None if curve.gdp is None else share * curve.gdp
+    epsilon = 0.0
+    if share > 0.0:
+        bound = Gaussian(mu).epsilon(delta) if mu is not None else share * curve.epsilon(delta)
+        epsilon = math.nextafter(bound, math.inf)
+    mean = float(np.mean(doubt._counts))
+    how = f"{mean:.1f} of {m} guesses were right on average of {done} runs"
+    return Finding(name, epsilon, delta, mu, curve, done, alarm, how=how)
+
+
+def _tossed(
+    train: Callable[[NDArray[np.bool_]], Any], score: Callable[[Any], Any], m: int, seed: int | None
+) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """Which canaries were in, and the scores of all of them."""
+    words = Source(seed).words((m + 63) // 64)
+    included = np.unpackbits(words.view(np.uint8))[:m].astype(bool)
+    scores = np.asarray(score(train(included.copy())), dtype=np.float64).reshape(-1)
+    if scores.shape != (m,) or np.isnan(scores).any():
+        raise ValueError(
+            f"score must return one number for each of the {m} canaries, got shape {scores.shape}"
+            + (" with NaN" if np.isnan(scores).any() else "")
+        )
+    return included, scores
+
+
+def _right(included: NDArray[np.bool_], order: NDArray[np.int64], guesses: int) -> int:
+    """How many are right of so many guesses, the surest, half of them as in and half as out."""
+    m = len(included)
+    out, in_ = order[: guesses // 2], order[m - (guesses - guesses // 2) :]
+    return int(np.count_nonzero(~included[out]) + np.count_nonzero(included[in_]))
 
 
 def expected_bound(

@@ -120,10 +120,13 @@ def log_ratio(
     return log_density(grid) - log_density(noise) - slope
 
 
-def log_ratio_in_the_plane(
+def carried_in_the_plane(
     grid: FloatArray, fine: FloatArray, here: FloatArray, there: FloatArray, steps: int = 40
 ) -> FloatArray:
-    """The same for Gaussian noise in the plane, at ``fine x fine``; points of ``grid x grid`` have shape (m, m, 2)."""
+    """:func:`carried` in the plane, at ``fine x fine``: both coordinates of the noise, and the slope's logarithm.
+
+    Points of ``grid x grid`` have shape (m, m, 2).
+    """
     mine = [RectBivariateSpline(grid, grid, here[:, :, k]) for k in range(2)]
     other = [RectBivariateSpline(grid, grid, there[:, :, k]) for k in range(2)]
     first, second = (axis.ravel() for axis in np.meshgrid(fine, fine, indexing="ij"))
@@ -135,12 +138,28 @@ def log_ratio_in_the_plane(
         u, v = u - move[:, 0], v - move[:, 1]
         if float(np.abs(move).max()) < 1e-12:
             break
+    slope = np.log(np.abs(np.linalg.det(_jacobian(mine, first, second))))
+    slope = slope - np.log(np.abs(np.linalg.det(_jacobian(other, u, v))))
     inside = (np.abs(u) <= grid[-1]) & (np.abs(v) <= grid[-1])
+    return np.where(inside, np.stack([u, v, slope]), np.nan)
+
+
+def log_ratio_in_the_plane(
+    fine: FloatArray, match: FloatArray, divided_by: float = 1.0
+) -> FloatArray:
+    """:func:`log_ratio` for Gaussian noise in the plane, from :func:`carried_in_the_plane`."""
+    first, second = (axis.ravel() for axis in np.meshgrid(fine, fine, indexing="ij"))
+    u, v, slope = match
+    if divided_by != 1.0:
+        inside = np.isfinite(match[0])
+        parts = [
+            RectBivariateSpline(fine, fine, np.where(inside, part, other).reshape(2 * fine.shape))
+            for part, other in zip(match, (first, second, np.zeros(first.size)), strict=True)
+        ]
+        u, v, slope = (part.ev(first / divided_by, second / divided_by) for part in parts)
     log_p = normal_log_density(first) + normal_log_density(second)
-    log_p = log_p - np.log(np.abs(np.linalg.det(_jacobian(mine, first, second))))
-    log_q = normal_log_density(u) + normal_log_density(v)
-    log_q = log_q - np.log(np.abs(np.linalg.det(_jacobian(other, u, v))))
-    return np.where(inside, log_p - log_q, np.nan)
+    log_q = normal_log_density(divided_by * u) + normal_log_density(divided_by * v)
+    return np.asarray(log_p - log_q - slope)
 
 
 def _jacobian(parts: list[RectBivariateSpline], u: FloatArray, v: FloatArray) -> FloatArray:

@@ -13,15 +13,14 @@ import numpy as np
 from scipy import sparse
 
 from reticent import erm, losses, online, sets, sums
-from reticent.audit.canaries import one_run
+from reticent.audit.canaries import few_runs
 from reticent.audit.digits import numbers
 from reticent.audit.finding import Finding
 from reticent.audit.pairs_sums import side_by_side
-from reticent.privacy import Budget
+from reticent.estimators import PrivateLogisticRegression
+from reticent.privacy import Budget, Guarantee
 
 Attack = tuple[str, str, Callable[[float], Finding]]
-
-_DELTA = 1e-13  # far below the false-alarm probability over the number of canaries
 
 
 def last_bits() -> Iterator[Attack]:
@@ -41,47 +40,59 @@ def last_bits() -> Iterator[Attack]:
         yield "last bits", f"Independent, {noise}", attack
 
 
-def one_runs() -> Iterator[Attack]:
-    """One run of a solver and of a learner, with a canary in each coordinate."""
+def many_canaries() -> Iterator[Attack]:
+    """A few runs of a solver, a learner and an estimator, with a canary in each coordinate."""
     budget = Budget(8.0, 1e-6)
 
     def descent(included: Any) -> erm.Fit:
         m = len(included)
-        rows = sparse.csr_matrix(sparse.diags(included.astype(float)))
-        rows.eliminate_zeros()
         return erm.gradient_descent(
-            losses.Linear(), sets.LinfBall(m, 1e9), rows, budget=budget, steps=1, step_size=float(m)
-        )
-
-    def attack_descent(alarm: float) -> Finding:
-        claim = descent(np.ones(2, dtype=bool)).guarantee
-        return one_run(
-            descent,
-            lambda fit: -np.ravel(fit.point),
-            5000,
-            delta=_DELTA,
-            claim=claim,
-            false_alarm=alarm,
-        )
-
-    yield "one run", "erm.gradient_descent, 5000 canaries", attack_descent
-
-    def leader(count: int) -> online.Learner:
-        return online.FollowTheRegularizedLeader(
-            sets.LinfBall(count, 1e9), budget=budget, horizon=count, lipschitz=1.0, regularizer=1.0
-        )
+            losses.Linear(), sets.LinfBall(m, 1e9), _diagonal(included), budget=budget, steps=1,
+            step_size=float(m),
+        )  # fmt: skip
 
     def stream(included: Any) -> Any:
         learner = leader(len(included))
         return np.array([learner.update(row) for row in np.diag(included.astype(float))])
 
-    def score(decisions: Any) -> Any:
+    def leader(count: int) -> online.Learner:
+        return online.FollowTheRegularizedLeader(
+            sets.LinfBall(count, 1e9), budget=budget, horizon=count, lipschitz=1.0, regularizer=1.0,
+            total="independent",
+        )  # fmt: skip
+
+    def steps(decisions: Any) -> Any:
         # the decision is minus the noisy total; what the canary's own step added to it
-        steps = np.diff(np.vstack([np.zeros(decisions.shape[1]), decisions]), axis=0)
-        return -np.diagonal(steps)
+        moves = np.diff(np.vstack([np.zeros(decisions.shape[1]), decisions]), axis=0)
+        return -np.diagonal(moves)
 
-    def attack_leader(alarm: float) -> Finding:
-        claim = leader(8).guarantee
-        return one_run(stream, score, 512, delta=_DELTA, claim=claim, false_alarm=alarm)
+    def classifier(included: Any) -> PrivateLogisticRegression:
+        model = PrivateLogisticRegression(
+            epsilon=8.0, delta=1e-6, classes=[-1, 1], fit_intercept=False, regularizer=100.0
+        )
+        return model.fit(_diagonal(included), np.ones(len(included)))
 
-    yield "one run", "online.FollowTheRegularizedLeader, 512 canaries", attack_leader
+    two = np.ones(2, dtype=bool)
+    runs: list[tuple[str, int, Any, Any, Guarantee]] = [
+        ("erm.gradient_descent", 1000, descent, lambda fit: -np.ravel(fit.point),
+         descent(two).guarantee),
+        ("online.FollowTheRegularizedLeader", 256, stream, steps, leader(8).guarantee),
+        ("PrivateLogisticRegression", 200, classifier, lambda model: np.ravel(model.coef_),
+         classifier(two).guarantee_),
+    ]  # fmt: skip
+    for name, count, train, score, claim in runs:
+
+        def attack(
+            alarm: float, count: int = count, train: Any = train, score: Any = score,
+            claim: Guarantee = claim, name: str = name,
+        ) -> Finding:  # fmt: skip
+            return few_runs(train, score, count, claim=claim, false_alarm=alarm, name=name)
+
+        yield "few runs", f"{name}, {count} canaries", attack
+
+
+def _diagonal(included: Any) -> Any:
+    """A canary in each coordinate; one that is out is the null record."""
+    rows = sparse.csr_matrix(sparse.diags(included.astype(float)))
+    rows.eliminate_zeros()
+    return rows

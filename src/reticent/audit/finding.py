@@ -18,6 +18,9 @@ from reticent.privacy import Curve, Guarantee, Pure, gaussian
 
 FloatArray = NDArray[np.float64]
 
+POWER = 0.5
+"""A line that reaches less of its claim says so in place of 'holds'."""
+
 
 def as_curve(claim: Guarantee | Curve | float | None) -> Curve | None:
     """The claim as a privacy curve; a bare number is a pure epsilon."""
@@ -100,6 +103,23 @@ class Finding:
         if claimed is None or claimed == 0.0 or math.isinf(claimed):
             return None
         return self.epsilon / claimed
+
+    @property
+    def fault(self) -> float:
+        """About the least fault that would be noticed: noise divided by this; infinite where nothing would be.
+
+        The bound on epsilon, or on mu where the claim is Gaussian, grows at least in proportion as noise shrinks.
+        """
+        promised = None if self.claim is None else self.claim.gdp
+        share = self.gdp / promised if self.gdp and promised else self.tightness
+        return 1.0 / share if share else math.inf
+
+    @property
+    def verdict(self) -> str:
+        """``"holds"``, ``"REFUTED"``, or ``"no power"`` where less than half of the claim was reached."""
+        if not self.holds:
+            return "REFUTED"
+        return "holds" if self.tightness is None or self.tightness >= POWER else "no power"
 
     def __str__(self) -> str:
         bound = f"epsilon >= {self.epsilon:.4g} at delta = {self.delta:g}"

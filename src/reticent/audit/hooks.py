@@ -7,7 +7,8 @@ and the running totals), whose results are noted in the order in which they left
 
 Sources made while the hook is in place are keyed by a counter. Two runs then share all randomness that is not
 prescribed: Poisson samples, the order of records, a bandit's directions. A sampler still consumes its words when its
-values are prescribed, so that this stays true.
+values are prescribed, so that this stays true. What is drawn twice from the same place of the same stream (a block that
+a restored total draws again, or noise that is reused) is one draw, and has one value.
 """
 
 from __future__ import annotations
@@ -81,17 +82,31 @@ class _Recorder:
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(_FIRST))
     depth: int = 0
     reached: dict[str, Any] = field(default_factory=dict)
+    places: dict[bytes, tuple[int, FloatArray]] = field(default_factory=dict)
 
     def draw(
-        self, kind: str, scales: Any, out: NDArray[Any], whole: bool, shape: tuple[int, int]
+        self,
+        kind: str,
+        scales: Any,
+        out: NDArray[Any],
+        whole: bool,
+        shape: tuple[int, int],
+        place: bytes,
     ) -> None:
-        """Note a draw, and overwrite it where that is prescribed."""
+        """Note a draw, and overwrite it where that is prescribed; ``place`` is where in its stream it was made."""
         rows = out.reshape(shape)
+        honest = rows.astype(np.float64).ravel()
+        earlier = self.places.setdefault(place, (len(self.tape.draws), honest))
         sizes = np.broadcast_to(np.asarray(scales, dtype=np.float64), shape[:1]).copy()
         made = Draw(kind, sizes, rows.astype(np.float64), whole)
         if self.script is not None:
             wanted = np.asarray(self.script(len(self.tape.draws), made), dtype=np.float64)
-            wanted = wanted.reshape(shape)
+            wanted = wanted.reshape(shape).copy()
+            if earlier[0] < len(self.tape.draws):  # the same noise once more
+                first = self.tape.draws[earlier[0]].values.ravel()
+                common = min(honest.size, first.size)
+                same = np.flatnonzero(honest[:common] == earlier[1][:common])
+                wanted.reshape(-1)[same] = first[same]
             rows[...] = np.rint(wanted) if whole else wanted
             made.values = rows.astype(np.float64)
         self.tape.draws.append(made)
@@ -117,6 +132,7 @@ def listening(
     *,
     words: Callable[[int], NDArray[np.uint64]] | None = None,
     normals: bool = False,
+    numbered: bool = True,
 ) -> Iterator[Tape]:
     """Record everything that is drawn in the block.
 
@@ -131,11 +147,15 @@ def listening(
         Poisson sample.
     normals : bool
         Whether ``Source.normals`` is noise, and not public randomness as in a bandit's directions.
+    numbered : bool
+        Whether sources without a seed are keyed by a counter, and not by themselves.
     """
     tape = Tape()
     recorder = _Recorder(tape, script, indices)
     with contextlib.ExitStack() as stack:
         for target, name, made in _patches(recorder, words, normals):
+            if target is Source and name == "__init__" and not numbered:
+                continue
             stack.callback(_put, target, name, _get(target, name))
             _put(target, name, made)
         yield tape
@@ -220,14 +240,22 @@ def _numbered(recorder: _Recorder) -> Any:
     return made
 
 
+def _place(source: Source) -> bytes:
+    """Where in which stream the next draw is made."""
+    source._ready()
+    state = source._coarse.state["s"]
+    return b"".join(np.asarray(state[name]).tobytes() for name in sorted(state))
+
+
 def _sampler(recorder: _Recorder, kind: str, honest: Any) -> Any:
     def draw(source: Source, scales: FloatArray, out: NDArray[np.int64]) -> None:
         recorder.reached.clear()
+        place = _place(source)
         with recorder.inside() as outermost:
             honest(source, scales, out)
         if outermost:
             made = recorder.reached.get("scales", scales)
-            recorder.draw(kind, made, out, True, out.shape)  # type: ignore[arg-type]
+            recorder.draw(kind, made, out, True, out.shape, place)  # type: ignore[arg-type]
 
     return draw
 
@@ -236,18 +264,20 @@ def _float_draws(recorder: _Recorder, honest: Any) -> Any:
     def draw(
         noise: str, source: Source, scales: FloatArray, fresh: FloatArray, *, varied: bool
     ) -> None:
+        place = _place(source)
         with recorder.inside():
             honest(noise, source, scales, fresh, varied=varied)
-        recorder.draw(noise, scales, fresh, False, fresh.shape)  # type: ignore[arg-type]
+        recorder.draw(noise, scales, fresh, False, fresh.shape, place)  # type: ignore[arg-type]
 
     return draw
 
 
 def _float_noise(recorder: _Recorder, honest: Any) -> Any:
     def draw(noise: str, source: Source, dim: int) -> FloatArray:
+        place = _place(source)
         with recorder.inside():
             out = np.array(honest(noise, source, dim), dtype=np.float64)
-        recorder.draw(noise, 1.0, out, False, (1, dim))
+        recorder.draw(noise, 1.0, out, False, (1, dim), place)
         return out
 
     return draw
@@ -255,11 +285,12 @@ def _float_noise(recorder: _Recorder, honest: Any) -> Any:
 
 def _normals(recorder: _Recorder, honest: Any) -> Any:
     def draw(self: Source, out: FloatArray) -> None:
+        place = _place(self)
         with recorder.inside() as outermost:
             honest(self, out)
         if outermost and out.size:
             rows = out.reshape(-1, out.shape[-1]) if out.ndim > 1 else out.reshape(1, -1)
-            recorder.draw("gaussian", 1.0, out, False, rows.shape)
+            recorder.draw("gaussian", 1.0, out, False, rows.shape, place)
 
     return draw
 

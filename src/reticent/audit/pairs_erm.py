@@ -5,8 +5,8 @@ linear or generalised linear, so that each coordinate of the result depends on i
 noise only. World a has all the records blanked (or turned round), world b has all of them; each
 coordinate by itself is a pair of neighbours. No internals are touched: these are fits as any user runs them.
 
-The one thing a reader would get wrong: this needs noise with independent coordinates, Gaussian that is. Gamma
-noise and choices are run in one dimension, or two, one fit a run.
+This needs noise with independent coordinates, Gaussian that is. Solvers with other noise, and those that choose, would
+have to be run once for each output, too slowly for an attack to have power; white-box lines cover them.
 """
 
 from __future__ import annotations
@@ -63,45 +63,6 @@ def canary_pair(
     )
 
 
-def single_pair(
-    name: str,
-    fit: Callable[..., erm.Fit],
-    *,
-    epsilon: float = 4.0,
-    delta: float = 0.0,
-    neighbours: str = "zero-out",
-    dim: int = 1,
-    cost: float = 2000.0,
-) -> Pair:
-    """The worst case of a solver that is run once a fit: ``fit(X, y, budget)`` on two records."""
-    budget = Budget(epsilon, delta, neighbours)
-    X = np.zeros((2, dim))
-    X[0] = 0.1
-    worlds = []
-    for value in (0.0 if neighbours == "zero-out" else -_OVERLONG, _OVERLONG):
-        mine = X.copy()
-        mine[1, 0] = value
-        worlds.append(mine)
-    y = np.ones(2)
-    example = fit(worlds[1], y, budget)
-
-    def run(world: FloatArray) -> FloatArray:
-        return np.ravel(fit(world, y, budget).point)
-
-    return Pair(
-        name,
-        run,
-        worlds[0],
-        worlds[1],
-        claim=example.guarantee,
-        delta=delta,
-        why="a record as long as allowed, or blanked, or turned round",
-        subject=example,
-        selection=0.3,
-        cost=cost,
-    )
-
-
 def _descent(X: Any, y: Any, budget: Budget) -> erm.Fit:
     count, dim = X.shape
     return erm.gradient_descent(
@@ -111,8 +72,9 @@ def _descent(X: Any, y: Any, budget: Budget) -> erm.Fit:
 
 
 def _perturbed_objective(X: Any, y: Any, budget: Budget) -> erm.Fit:
+    # a large ridge and a sharp bend show all of the noise at large deltas, at which the claim is tested too
     return erm.objective_perturbation(
-        losses.Logistic(), sets.WholeSpace(X.shape[1]), X, y, budget=budget, regularizer=3.0
+        losses.SmoothHinge(0.1), sets.WholeSpace(X.shape[1]), X, y, budget=budget, regularizer=300.0
     )
 
 
@@ -122,36 +84,9 @@ def _perturbed_output(X: Any, y: Any, budget: Budget) -> erm.Fit:
     )
 
 
-def _conditional_gradient(X: Any, y: Any, budget: Budget) -> erm.Fit:
-    return erm.frank_wolfe(losses.Linear(), sets.L1Ball(X.shape[1]), X, budget=budget, steps=2)
-
-
 def _averaged_iterate(X: Any, y: Any, budget: Budget) -> erm.Fit:
     return erm.averaged_iterate(
         losses.Linear(), sets.LinfBall(X.shape[1], 1e3), X, budget=budget, regularizer=1.0
-    )
-
-
-def _leader(X: Any, y: Any, budget: Budget) -> erm.Fit:
-    return erm.ftrl(
-        losses.Linear(), sets.LinfBall(X.shape[1], _FAR), X, budget=budget, regularizer=1.0,
-        order="given", average="last",
-    )  # fmt: skip
-
-
-def _exponential(X: Any, y: Any, budget: Budget) -> erm.Fit:
-    return erm.exponential_mechanism(losses.Linear(), sets.Box([-1.0], [1.0]), X, budget=budget)
-
-
-def _least_squares(X: Any, y: Any, budget: Budget) -> erm.Fit:
-    return erm.sufficient_statistics(
-        losses.Squared(), sets.L2Ball(X.shape[1], 10.0), X, y, budget=budget
-    )
-
-
-def _localised(X: Any, y: Any, budget: Budget) -> erm.Fit:
-    return erm.localisation(
-        losses.Logistic(ridge=1.0), sets.L2Ball(X.shape[1], 10.0), X, y, budget=budget, steps=2
     )
 
 
@@ -162,7 +97,6 @@ def _add(name: str, make: Callable[..., Pair], fit: Callable[..., erm.Fit], **op
 
 
 _add("erm-gradient-descent", canary_pair, _descent, width=10_000, cost=4.0)
-_add("erm-gradient-descent-pure", single_pair, _descent)
 _add(
     "erm-objective-perturbation",
     canary_pair,
@@ -171,11 +105,5 @@ _add(
     width=1000,
     cost=800.0,
 )
-_add("erm-objective-perturbation-pure", single_pair, _perturbed_objective)
 _add("erm-output-perturbation", canary_pair, _perturbed_output, epsilon=4.0, width=100, cost=60.0)
-_add("erm-frank-wolfe", single_pair, _conditional_gradient, dim=2)
 _add("erm-averaged-iterate", canary_pair, _averaged_iterate, width=1000, cost=30.0)
-_add("erm-ftrl", canary_pair, _leader, epsilon=4.0, width=200, cost=300.0)
-_add("erm-exponential-mechanism", single_pair, _exponential, cost=4000.0)
-_add("erm-sufficient-statistics", single_pair, _least_squares, epsilon=8.0, delta=1e-6, cost=8000.0)
-_add("erm-localisation", single_pair, _localised, epsilon=8.0, delta=1e-6, cost=8000.0)

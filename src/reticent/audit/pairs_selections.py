@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent.audit.registry import Pair, register
-from reticent.noise import Source, exponential_mechanism, report_noisy_max, select
+from reticent.noise import Source, exponential_mechanism, report_noisy_max
 from reticent.privacy import Budget
 
 _CHOOSERS = {
@@ -65,7 +65,9 @@ def selection_pair(
     source = Source()
 
     def run(world: NDArray[np.float64], size: int) -> NDArray[np.int64]:
-        return np.array([select(world, scale, source, noise) for _ in range(size)])
+        return np.array(
+            [_CHOOSERS[noise](world, **given, source=source).index for _ in range(size)]
+        )
 
     return Pair(
         name,
@@ -78,7 +80,7 @@ def selection_pair(
         why="a candidate that is seldom chosen gains while all others lose",
         subject=choice,
         selection=0.2,
-        cost=12.0,
+        cost=60.0,
     )
 
 

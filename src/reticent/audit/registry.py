@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reticent.audit.attack import mechanism
+from reticent.audit.bets import sequential
 from reticent.audit.finding import Finding
 from reticent.privacy import Curve, Guarantee
 
@@ -78,6 +79,14 @@ class Pair:
             "name": self.name, "progress": progress,
         }  # fmt: skip
         return mechanism(self.run, self.world_a, self.world_b, **(given | changes))
+
+    def bet(self, runs: int, *, false_alarm: float = 1e-6, progress: bool = False) -> Finding:
+        """Attack the algorithm on this pair by :func:`reticent.audit.sequential`, with at most so many runs."""
+        return sequential(
+            self.run, self.world_a, self.world_b, runs=runs, delta=self.delta,
+            statistic=self.statistic, claim=self.claim, false_alarm=false_alarm, batch=self.batch,
+            name=self.name, progress=progress,
+        )  # fmt: skip
 
 
 Builder = Callable[..., Pair]

@@ -6,6 +6,7 @@ attack gets its share, so a single claim in it that falls, falls with that certa
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from reticent.audit.recompute import guarantee as recompute
 from reticent.audit.whitebox import Exact
 from reticent.trace import Progress
 
-COLUMNS = ("algorithm", "setting", "claimed", "found", "share", "recomputed", "verdict")
+COLUMNS = ("algorithm", "setting", "claimed", "found", "share", "notices", "recomputed", "verdict")
 
 _FEWEST = 500
 _QUICK = 50_000
@@ -45,19 +46,19 @@ class Line:
 
     @property
     def verdict(self) -> str:
-        if isinstance(self.finding, Exact):
-            return self.finding.verdict
-        if not self.finding.holds:
-            return "REFUTED"
-        return "holds" if self.holds else "RECOMPUTED OTHERWISE"
+        """``"holds"``, ``"REFUTED"``, ``"RECOMPUTED OTHERWISE"``, or ``"no power"`` below half of the claim."""
+        if self.finding.holds and not self.holds:
+            return "RECOMPUTED OTHERWISE"
+        return self.finding.verdict
 
     def cells(self) -> tuple[str, ...]:
         """One text a column."""
         found, again = self.finding, None if self.agreement is None else self.agreement.epsilon
         claimed = "" if found.claimed is None else f"{found.claimed:.4g}"
         share = "" if found.tightness is None else f"{found.tightness:.2f}"
+        notices = "" if math.isinf(found.fault) else f"noise / {max(found.fault, 1.001):.3g}"
         return (
-            self.name, self.setting, claimed, f"{found.epsilon:.4g}", share,
+            self.name, self.setting, claimed, f"{found.epsilon:.4g}", share, notices,
             "" if again is None else f"{again:.4g}", self.verdict,
         )  # fmt: skip
 
@@ -174,7 +175,7 @@ def run_all(
     ]
     attacked = [name for name in wanted if name not in families]
     plan = [(name, changes) for name in attacked for changes in registry.variants(name)]
-    more = [*extras.last_bits(), *extras.one_runs()] if names is None else []
+    more = [*extras.last_bits(), *extras.many_canaries()] if names is None else []
     each = alarm / max(1, len(plan) + len(more))
     lines = []
     with Progress("audit", len(exact) + len(plan) + len(more), progress) as bar:
@@ -204,7 +205,7 @@ def _attack(
     if runs is None:
         most, time_left = (_QUICK, _QUICK_MICROSECONDS) if quick else (_FULL, _FULL_MICROSECONDS)
         runs = max(_FEWEST, min(most, int(time_left / pair.cost)))
-    found = pair.attack(runs, false_alarm=alarm)
+    found = pair.bet(runs, false_alarm=alarm)
     again = None if pair.subject is None else recompute(pair.subject, delta=pair.delta)
     setting = ", ".join(f"{key}={value}" for key, value in changes.items())
     return Line(name, setting, found, again, time.perf_counter() - began)

@@ -10,7 +10,8 @@ such that the very same things leave. Then what an observer can tell is how much
 Every release is linear in its own draws and depends on the past through what left before, which is the same in both
 worlds; so z' is found by Newton's method, with the response to each draw measured. What cannot be matched by any z'
 leaves without noise: epsilon is infinite. Scales are recorded at the sampler (:mod:`reticent.audit.hooks`), so neither
-calibration nor clipping is taken on trust, and there are no false alarms.
+calibration nor clipping is taken on trust, and there are no false alarms. Where the noise is whole lattice steps, the
+match has to be exact, to the last bit of every output: a remainder however small would show which world it is.
 
 The pair of neighbours still has to be a bad one. :func:`search` tries many, and the share of the claim that the
 worst of them reaches is the power of the line: a fault that spends less than the rest would go unnoticed.
@@ -25,11 +26,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import block_diag
+from scipy.linalg import block_diag, qr
 from scipy.optimize import linprog
 
 from reticent.audit import densities
-from reticent.audit.finding import as_curve
+from reticent.audit.finding import POWER, as_curve
 from reticent.audit.hooks import Choice, Draw, Tape, listening
 from reticent.noise import Source
 from reticent.privacy import BoundedRange, Curve, Gaussian, Guarantee, Pure, compose
@@ -38,8 +39,6 @@ FloatArray = NDArray[np.float64]
 
 TOLERANCE = 1e-9
 """A claim is refuted where the computed value exceeds it by more than this share."""
-POWER = 0.5
-"""A line that reaches less of its claim says so in place of 'holds'."""
 
 _STEP = 2.0**-8  # by how many scales a draw is moved to measure its response
 _ITERATIONS = 60
@@ -70,6 +69,8 @@ class Exact:
         How many pairs were tried.
     refused
         How many of them were refused, as a record that is not finite is.
+    fault
+        The least fault that would be noticed: with noise divided by more than this the claim is refuted.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Exact:
     refused: int = 0
     claim: Curve | None = None
     roc: None = None
+    fault: float = math.inf
 
     @property
     def verdict(self) -> str:
@@ -102,7 +104,7 @@ class Exact:
         return {
             "name": self.name, "claimed": self.claimed, "epsilon": self.epsilon, "delta": self.delta,
             "tightness": self.tightness, "holds": self.holds, "verdict": self.verdict, "how": self.how,
-            "pairs": self.pairs, "refused": self.refused,
+            "pairs": self.pairs, "refused": self.refused, "fault": self.fault,
         }  # fmt: skip
 
 
@@ -141,6 +143,29 @@ class Loss:
         if self.pure > 0.0:
             parts.append((Pure(self.pure), 1))
         return compose(parts) if parts else Pure(0.0)
+
+    def with_noise_divided_by(self, factor: float) -> Loss:
+        """What the same moves would cost with less noise: every logarithm of a ratio grows in proportion."""
+        choices = tuple(
+            type(curve)(factor * curve.value) for curve in self.choices if isinstance(curve, Pure)
+        )
+        return replace(self, mu=factor * self.mu, pure=factor * self.pure, choices=choices)
+
+
+def least_fault(refuted: Callable[[float], bool]) -> float:
+    """The least r above 1 for which ``refuted(r)``, to a thousandth; infinite above 64.
+
+    ``refuted(r)`` says whether noise divided by r would be noticed.
+    """
+    low, high = 1.0, 1.0 + 2.0**-6
+    while not refuted(high):
+        low, high = high, high * high
+        if high > 64.0:
+            return math.inf
+    while high - low > 5e-4 * low:
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if refuted(middle) else (middle, high)
+    return high
 
 
 Start = Callable[[Draw], FloatArray]
@@ -184,6 +209,9 @@ class Machine:
         one where a single output says less than the numbers behind it, and these do not depend on it.
     normals : bool
         Whether ``Source.normals`` is noise.
+    bits : bool
+        Whether outputs must be matched to the last bit wherever all noise is whole lattice steps; not where several
+        runs are matched by one move, which rounding may tell apart by one step.
     """
 
     def __init__(
@@ -193,8 +221,10 @@ class Machine:
         taps: bool = True,
         repeats: int = 1,
         normals: bool = False,
+        bits: bool = True,
     ) -> None:
         self._run, self._taps, self._repeats, self._normals = run, taps, repeats, normals
+        self._bits = bits and repeats == 1
         self._responses: dict[Any, tuple[NDArray[np.int64], FloatArray]] = {}
 
     def play(
@@ -347,7 +377,57 @@ class Machine:
             return moved, there, "what leaves depends on the record beyond what its noise can hide"
         if not float(np.linalg.norm(inverse @ gap)) <= _UNSEEN:
             return moved, there, "no noise of the neighbour gives the same output"
+        if gap.any() and whole.all() and self._bits:
+            exact = self.same_bits(pair, start, here, values, (where, response))
+            if exact is None:
+                return moved, there, "the last bits of what leaves depend on the record"
+            return moved, there, _rest(here, exact)
         return moved, there, _rest(here, there)
+
+    def same_bits(
+        self,
+        pair: Pair,
+        start: Start,
+        here: _Played,
+        values: list[FloatArray],
+        responses: tuple[NDArray[np.int64], FloatArray],
+    ) -> _Played | None:
+        """A run on the neighbour with the very same outputs, by as few draws as there are outputs.
+
+        Where more is drawn than leaves, the cheapest move of all draws is no whole number of lattice steps; that of
+        as many independent ones as leave is.
+        """
+        where, response = responses
+        order = qr(response, mode="r", pivoting=True)[1]
+        chosen = order[: np.linalg.matrix_rank(response)]
+        inverse = np.linalg.pinv(response[:, chosen], rcond=1e-11)
+        sizes, _ = _sizes(here.tape.draws)
+        flat = np.concatenate([value.ravel() for value in values])
+
+        def play(moves: FloatArray) -> tuple[_Played, float]:
+            trial = flat.copy()
+            trial[where[chosen]] += moves
+            there = self.play(pair.neighbour, start, _shaped(trial, values), here.tape.choices)
+            return there, float(np.linalg.norm(here.transcript - there.transcript))
+
+        moves = np.zeros(chosen.size)
+        there, off = play(moves)
+        for _ in range(_ITERATIONS):
+            change = inverse @ (here.transcript - there.transcript) * sizes[where[chosen]]
+            if off == 0.0 or not np.rint(change).any():
+                break
+            moves += np.rint(change)
+            there, off = play(moves)
+        # measured responses may leave a draw or two one step off
+        while off > 0.0:
+            before = off
+            for step in (*np.eye(chosen.size), *-np.eye(chosen.size)):
+                trial, less = play(moves + step)
+                if less < off:
+                    moves, there, off = moves + step, trial, less
+            if off == before:
+                return None
+        return there
 
     def _response(
         self, data: Any, start: Start, here: _Played, values: list[FloatArray]
@@ -465,19 +545,40 @@ def judge(
     assert curve is not None
     claimed = curve.epsilon(delta)
     if loss.leak:
-        return Exact(name, claimed, math.inf, delta, math.inf, False, loss.leak, claim=curve)
+        return Exact(
+            name, claimed, math.inf, delta, math.inf, False, loss.leak, claim=curve, fault=1.0
+        )
+    share = _share(loss, curve, delta)
+    holds = share <= 1.0 + loss.tolerance
+    return Exact(name, claimed, loss.curve.epsilon(delta), delta, share, holds, how, claim=curve)
+
+
+def _share(loss: Loss, claim: Curve, delta: float) -> float:
+    """The loss as a share of the claim: in mu or in pure epsilon where both have one, else in epsilon at delta."""
     found = loss.curve
     mine: float | None
     promised: float | None
-    if found.gdp is not None and curve.gdp is not None:
-        mine, promised = found.gdp, curve.gdp
-    elif found.pure is not None and curve.pure is not None:
-        mine, promised = found.pure, curve.pure
+    if found.gdp is not None and claim.gdp is not None:
+        mine, promised = found.gdp, claim.gdp
+    elif found.pure is not None and claim.pure is not None:
+        mine, promised = found.pure, claim.pure
     else:
-        mine, promised = found.epsilon(delta), claimed
-    share = mine / promised if promised > 0.0 else (math.inf if mine > 0.0 else 0.0)
-    holds = share <= 1.0 + loss.tolerance
-    return Exact(name, claimed, found.epsilon(delta), delta, share, holds, how, claim=curve)
+        mine, promised = found.epsilon(delta), claim.epsilon(delta)
+    return mine / promised if promised > 0.0 else (math.inf if mine > 0.0 else 0.0)
+
+
+def fault_of(loss: Loss, claim: Curve, delta: float, share: float) -> float:
+    """The least factor by which less noise would be noticed through the moves of this loss."""
+    if loss.leak or not 0.0 < share < math.inf:
+        return 1.0 if share > 0.0 else math.inf
+    most = 1.0 + loss.tolerance
+    found = loss.curve
+    linear = (found.gdp is not None and claim.gdp is not None) or (
+        found.pure is not None and claim.pure is not None
+    )
+    if linear:
+        return max(1.0, most / share)
+    return least_fault(lambda r: _share(loss.with_noise_divided_by(r), claim, delta) > most)
 
 
 def white_box(
@@ -551,6 +652,7 @@ def search(
     taps: bool = True,
     repeats: int = 1,
     normals: bool = False,
+    bits: bool = True,
     name: str = "mechanism",
 ) -> Exact:
     """The worst of many pairs of neighbours.
@@ -573,10 +675,12 @@ def search(
         As in :class:`Machine`.
     normals : bool
         As in :class:`Machine`.
+    bits : bool
+        As in :class:`Machine`.
     name : str
         For what is printed.
     """
-    machine = Machine(run, taps=taps, repeats=repeats, normals=normals)
+    machine = Machine(run, taps=taps, repeats=repeats, normals=normals, bits=bits)
     worst: Exact | None = None
     tried = refused = 0
     starts = tuple(starts)
@@ -595,12 +699,14 @@ def search(
             at = delta if delta is not None else _natural(against)
             found = judge(name, loss, against, at, pair.why)
             if worst is None or found.tightness > worst.tightness:
-                worst = found
+                worst, behind = found, loss
     if worst is None:
         raise ValueError(f"{name}: all {tried} pairs were refused, the last because: {reason}")
     if worst.how in ("", None):
         worst = replace(worst, how="the given pair")
-    return replace(worst, pairs=tried, refused=refused)
+    assert worst.claim is not None
+    fault = fault_of(behind, worst.claim, worst.delta, worst.tightness)
+    return replace(worst, pairs=tried, refused=refused, fault=fault)
 
 
 def _natural(claim: Guarantee | Curve | float) -> float:

@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from reticent.audit import whitebox_faces, whitebox_solvers, whitebox_streams
+from reticent.audit import (
+    accounting,
+    budgets,
+    whitebox_faces,
+    whitebox_restarts,
+    whitebox_solvers,
+    whitebox_streams,
+)
 from reticent.audit.whitebox_records import Case
 
 FAMILIES: dict[str, Callable[[], Iterator[Case]]] = {
@@ -20,6 +27,9 @@ FAMILIES: dict[str, Callable[[], Iterator[Case]]] = {
     "white-box-selection": whitebox_solvers.selections,
     "white-box-vertical": whitebox_faces.columns,
     "white-box-estimators": whitebox_faces.estimators,
+    "white-box-restarts": whitebox_restarts.restarts,
+    "accounting": accounting.accounts,
+    "budgets": budgets.kept,
 }
 
 

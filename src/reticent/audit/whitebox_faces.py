@@ -263,7 +263,7 @@ def estimators() -> Iterator[Case]:
 
 def _moments(neighbours: str, rows: int) -> Iterator[Pair]:
     """Scaled to [-1, 1] a record adds its entries and their squares; a blanked one adds nothing."""
-    for size in (2.0, 50.0, HUGE, TINY, 1.0):
+    for size in (2.0, 50.0, HUGE, TINY, 1.0, 0.7):
         for other in (0.0,) if neighbours == "zero-out" else (-size, 0.0, 2.0):
             X, Y = np.zeros((rows, 2)), np.zeros((rows, 2))
             X[0], Y[0] = size, other

@@ -70,6 +70,7 @@ def extremes(dim: int, norm: float = 1.0) -> list[tuple[FloatArray, str]]:
     return [
         (first, "at the bound"),
         (3.0 * first, "three times too long"),
+        (1.25 * first, "a quarter too long"),
         (1e200 * first, "of norm 1e200"),
         (HUGE * first / norm, f"{HUGE:g} in one entry"),
         (np.full(dim, HUGE), f"{HUGE:g} in every entry"),

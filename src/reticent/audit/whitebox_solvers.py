@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.special import logsumexp
 
 from reticent import erm, losses, sets
 from reticent.audit import densities, minimisers
-from reticent.audit.hooks import listening
-from reticent.audit.whitebox import Exact, Pair, pushed, silent
+from reticent.audit.hooks import Choice, listening
+from reticent.audit.whitebox import Exact, Outcome, Pair, least_fault, pushed, silent
 from reticent.audit.whitebox_records import (
     BOTH,
     FAR,
@@ -26,11 +28,32 @@ from reticent.audit.whitebox_records import (
     tables,
     worst,
 )
-from reticent.noise import exponential_mechanism, report_noisy_max
+from reticent.noise import Source, exponential_mechanism, report_noisy_max
 from reticent.privacy import Budget, Guarantee
 
 _NET = ((-1.0, -1.0), (0.0, 0.0), (1.0, 1.0), (1.0, -1.0))
 _QUADRATURE = 1e-6  # what numeric integration may be off by
+
+
+def _boosted(budget: Budget, data: Any, source: Source) -> Outcome:
+    """Every round in one dimension, where the matrix, its eigenvalue and what the guarantee covers are one number."""
+    seen: list[float] = []
+    found = erm.sufficient_statistics(
+        losses.Squared(), None, *data, budget=budget, method="boosted", rounds=2, regularizer=1.0,
+        callback=lambda moment: seen.extend([float(moment.point[0]), *moment.values.values()]),
+    )  # fmt: skip
+    return Outcome(np.array(seen), found.guarantee)
+
+
+def _opposite(neighbours: str, rows: int) -> Iterator[Pair]:
+    """One record with its label at the bound or beyond, blanked or with the opposite label."""
+    for size, label in ((1.0, 1.0), (3.0, 7.0), (HUGE, HUGE), (-1.0, 1.0), (1.0, 0.0)):
+        X, y = np.zeros((rows, 1)), np.zeros(rows)
+        X[0], y[0] = size, label
+        other, labels = np.zeros((rows, 1)), np.zeros(rows)
+        if neighbours == "replace":
+            other[0], labels[0] = size, -label
+        yield Pair((X, y), (other, labels), f"a record {size:g} with label {label:g}")
 
 
 def solvers() -> Iterator[Case]:
@@ -103,6 +126,10 @@ def solvers() -> Iterator[Case]:
             )),
             partial(products, neighbours, rows),
         )  # fmt: skip
+        yield case(
+            f"sufficient_statistics, boosted, {neighbours}", partial(_boosted, budget),
+            partial(_opposite, neighbours, rows),
+        )  # fmt: skip
         heavy = partial(
             erm.gradient_descent, hinge, ball, budget=budget, steps=2, step_size=1.0,
             average="last", weight_bound=2.0,
@@ -163,13 +190,18 @@ def _sampling(neighbours: str) -> Exact:
     scale = abs(float(noisy.seen[0][0] - first.seen[0][0]))
     moved = abs(float(first.seen[0][0] - second.seen[0][0])) / scale
     ratio = moved if neighbours == "zero-out" else 0.5 * moved
-    value = densities.epsilon_at(
-        lambda e: densities.sampled_stick(ratio, rate, neighbours, e), delta
-    )
-    claimed = found.guarantee.epsilon(delta)
+
+    def epsilon(divided_by: float = 1.0) -> float:
+        return densities.epsilon_at(
+            lambda e: densities.sampled_stick(divided_by * ratio, rate, neighbours, e), delta
+        )
+
+    value, claimed = epsilon(), found.guarantee.epsilon(delta)
     share = value / claimed
     how = f"sampled with probability {rate:.4f}, moved by {moved:.4f} scales"
-    return Exact("Poisson sampling", claimed, value, delta, share, share <= 1.0 + _QUADRATURE, how)
+    fault = least_fault(lambda r: epsilon(r) > claimed * (1.0 + _QUADRATURE))
+    return Exact("Poisson sampling", claimed, value, delta, share, share <= 1.0 + _QUADRATURE, how,
+                 fault=fault)  # fmt: skip
 
 
 # Objective perturbation -------------------------------------------------------------------------
@@ -244,31 +276,37 @@ def _selection(noise: str, budget: Budget, monotone: bool) -> Exact:
     sensitivity = 2.0
     given: dict[str, Any] = {"sensitivity": sensitivity, "budget": budget, "monotone": monotone}
 
-    def choose(scores: FloatArray) -> tuple[FloatArray, Guarantee]:
+    def choose(scores: FloatArray) -> tuple[Choice, Guarantee]:
         with listening() as tape:
             if noise == "gumbel":
                 chosen = exponential_mechanism(scores, **given)
             else:
                 chosen = report_noisy_max(scores, noise=noise, **given)
-        made = tape.choices[0]
-        return densities.law(made.noise, made.scores, made.scale), chosen.guarantee
+        return tape.choices[0], chosen.guarantee
 
-    def found() -> Iterator[Exact]:
+    def epsilon(here: Choice, there: Choice, delta: float, divided_by: float = 1.0) -> float:
+        p, q = (densities.law(c.noise, c.scores, c.scale / divided_by) for c in (here, there))
+        return max(_epsilon(p, q, delta), _epsilon(q, p, delta))
+
+    def found() -> Iterator[tuple[Exact, Choice, Choice]]:
         for behind in (0.0, 3.0, 20.0, 100.0):
             for count in (2, 3, 8):
                 here = np.zeros(count)
                 here[0] = -behind
                 there = here - (0.0 if monotone else sensitivity)
                 there[0] = here[0] + sensitivity
-                (p, claim), (q, _) = choose(here), choose(there)
+                (a, claim), (b, _) = choose(here), choose(there)
                 how = f"{count} candidates, the first {behind:g} behind"
                 for delta in (0.0, 1e-3, 0.05):
                     claimed = claim.epsilon(delta)
-                    value = max(_epsilon(p, q, delta), _epsilon(q, p, delta))
+                    value = epsilon(a, b, delta)
                     share = value / claimed if claimed > 0.0 else 0.0
-                    yield Exact(noise, claimed, value, delta, share, share <= 1.0 + 1e-7, how)
+                    line = Exact(noise, claimed, value, delta, share, share <= 1.0 + 1e-7, how)
+                    yield line, a, b
 
-    return worst(found())
+    line, a, b = max(found(), key=lambda item: item[0].tightness)
+    fault = least_fault(lambda r: epsilon(a, b, line.delta, r) > line.claimed * (1.0 + 1e-7))
+    return replace(line, fault=fault)
 
 
 def _epsilon(p: FloatArray, q: FloatArray, delta: float) -> float:
@@ -303,12 +341,25 @@ def _density(neighbours: str) -> Exact:
     def found() -> Iterator[Exact]:
         for row in (-1.0, -3.0, -HUGE):
             (p, claim), (q, _) = law(row), law(0.0 if neighbours == "zero-out" else -row)
-            value, claimed = float(np.max(np.abs(p - q))), claim.epsilon(0.0)
+            value, claimed = _ratio(p, q), claim.epsilon(0.0)
             share = value / claimed
             how = f"a record {row:g} among 59 of 1"
-            yield Exact("density", claimed, value, 0.0, share, share <= 1.0 + 1e-7, how)
+            # the logarithms of a density are in proportion to its exponent, but for what normalises it
+            fault = least_fault(partial(_exceeds, p, q, claimed))
+            yield Exact("density", claimed, value, 0.0, share, share <= 1.0 + 1e-7, how,
+                        fault=fault)  # fmt: skip
 
     return worst(found())
+
+
+def _ratio(p: FloatArray, q: FloatArray) -> float:
+    """The largest logarithm of a ratio of two densities on a grid, given up to a constant each."""
+    p, q = (x - logsumexp(x) for x in (p, q))
+    return float(np.max(np.abs(p - q)))
+
+
+def _exceeds(p: FloatArray, q: FloatArray, claimed: float, factor: float) -> bool:
+    return _ratio(factor * p, factor * q) > claimed * (1.0 + 1e-7)
 
 
 def selections() -> Iterator[Case]:

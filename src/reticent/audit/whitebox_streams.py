@@ -28,7 +28,7 @@ from reticent.audit.whitebox_records import (
     wrong,
 )
 from reticent.noise import Source
-from reticent.privacy import Budget
+from reticent.privacy import Budget, Participation
 
 # Running totals ---------------------------------------------------------------------------------
 
@@ -65,6 +65,61 @@ def _epochs(rows: int, places: Iterable[int]) -> Iterator[Pair]:
         here, there = np.zeros((rows, 1)), np.zeros((rows, 1))
         here[place] = 3.0
         yield Pair(here, there, f"row {place} three times too long, blanked")
+
+
+def _total_of_persons(make: Callable[[], sums.RunningTotal], age: int | None = None) -> Run:
+    """Contributions with the ids of their persons."""
+
+    def run(data: Any, source: Source) -> Outcome:
+        rows, ids = data
+        total = make()
+        claim = total.guarantee if age is None else total.guarantee.at(age)
+        return Outcome(total.run(rows, person=ids), claim)
+
+    return run
+
+
+def _persons(neighbours: str, rows: int, rule: Participation, first: int = 0) -> Iterator[Pair]:
+    """One person with records at every step from the first on, too long, of which few may count."""
+    ids = np.arange(100, 100 + rows)
+    here, none = np.zeros((rows, 1)), np.zeros((rows, 1))
+    here[first:] = 3.0
+    mine = np.where(np.arange(rows) >= first, 7, ids)
+    if neighbours == "zero-out":
+        yield Pair((here, mine), (none, mine), f"all records of a person blanked, {rule}")
+        return
+    yield Pair((here, mine), (-here, mine), f"all records of a person replaced, {rule}")
+    late = np.zeros((rows, 1))
+    late[first + 1 :] = -3.0
+    other = np.where(np.arange(rows) > first, 8, ids)
+    yield Pair((here, mine), (late, other), f"replaced by a person who comes later, {rule}")
+
+
+def totals_of_persons() -> Iterator[Case]:
+    """Running totals where a person has several records, and more than may count."""
+    rows, rule = 10, Participation(3, 3)
+    kinds: list[tuple[str, Any, bool]] = [
+        ("Correlated", sums.Correlated, False),
+        ("Tree, Honaker", partial(sums.Tree, estimator="honaker"), False),
+        ("Tree, plain", partial(sums.Tree, estimator="plain"), False),
+        ("Tree, plain, gamma", partial(sums.Tree, estimator="plain", noise="gamma"), True),
+        ("Independent", sums.Independent, False),
+    ]
+    for words, make, pure in kinds:
+        for neighbours in BOTH:
+            budget = Budget(1.0, 0.0 if pure else 1e-6, neighbours)
+            build = partial(make, 1, rows, budget=budget, participation=rule)
+            yield case(
+                f"{words} of persons, {neighbours}", _total_of_persons(build),
+                partial(_persons, neighbours, rows, rule), quick=words != "Independent",
+            )  # fmt: skip
+    fading = Budget(1.0, 1e-6, fade=((4, 1.0), (12, 1.5)))
+    for age in (4, 12):
+        build = partial(sums.Correlated, 1, budget=fading, participation=rule)
+        yield case(
+            f"Correlated of persons, fading, age {age}", _total_of_persons(build, age),
+            partial(_persons, BOTH[0], age + 3, rule, 3),
+        )  # fmt: skip
 
 
 def totals() -> Iterator[Case]:
@@ -123,6 +178,7 @@ def totals() -> Iterator[Case]:
             partial(sums.Tree, 1, None, budget=budget, estimator="plain")
         ), partial(_epochs, 258, (0, 255, 256)),
     )  # fmt: skip
+    yield from totals_of_persons()
 
 
 # Online learners --------------------------------------------------------------------------------

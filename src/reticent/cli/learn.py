@@ -103,8 +103,10 @@ def _settings(
 ) -> tuple[tasks.Settings, int | None]:
     if options.epsilon is None:
         raise Refused("--epsilon is missing: how much privacy may be spent, for example 1")
-    if not online and (options.window, options.horizon) != (None, None):
-        raise Refused("--window and --horizon are for streams: leave them out with --offline")
+    if not online and (options.window, options.fade, options.horizon) != (None, None, None):
+        raise Refused(
+            "--window, --fade and --horizon are for streams: leave them out with --offline"
+        )
     horizon, size = options.horizon, None
     assert options.data is not None
     if online:
@@ -112,7 +114,8 @@ def _settings(
         size = count_records(options.data, word(options.format))
         if size == 0:
             raise Refused(f"{options.data} holds no records")
-        if horizon is None and options.window is None and not options.endless:
+        bounded = options.window is not None or options.fade is not None
+        if horizon is None and not bounded and not options.endless:
             horizon = size
         if size is not None and horizon is not None and size > horizon:
             raise Refused(f"{options.data} holds {size} records, more than --horizon {horizon}")
@@ -123,18 +126,16 @@ def _settings(
     }
     if options.neighbours is not None:
         given["neighbours"] = options.neighbours.value
-    from reticent.privacy import Budget
-
     settings = tasks.Settings(
         **{"feature_norm": encoder.largest_norm, **given},
         task=task,
         online=online,
         epsilon=options.epsilon,
         window=options.window,
+        fade=options.fade,
         horizon=horizon,
     )
-    # refused here, before a folder is made, if it cannot be had
-    Budget(settings.epsilon, settings.delta, settings.neighbours, settings.window)
+    _ = settings.budget  # refused here, before a folder is made, if it cannot be had
     return settings, size
 
 

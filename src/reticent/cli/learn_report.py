@@ -7,11 +7,13 @@ curve of accuracy beside them is not, and makes the whole page as secret as the 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from reticent.privacy import Guarantee
 from reticent.report import Page
 from reticent.tables import Model
 
@@ -39,7 +41,7 @@ def write(
         "records": f"{model.records:,}",
         "epsilon": f"{how['epsilon']:g}",
         "delta": f"{how['delta']:g}",
-        "protected for": "ever" if how["window"] is None else f"the next {how['window']:,} records",
+        "protected for": _length(how),
     }
     if diagnostics is not None:
         # Counts below are read off the records even where there is no curve; how long it took is too.
@@ -48,6 +50,7 @@ def write(
     page.facts(facts)
     page.heading("What is promised")
     page.guarantee(guarantee)
+    _by_age(page, guarantee)
     if diagnostics is not None and len(diagnostics.curve) > 1:
         _curve(page, model, diagnostics)
     page.heading("What was learnt")
@@ -85,6 +88,24 @@ def write(
 def _without_seed(command: str) -> str:
     """Who knows the seed takes the noise off."""
     return re.sub(r"(--seed[= ])\S+", r"\1SEED", command)
+
+
+def _length(how: Mapping[str, Any]) -> str:
+    """For how long a record is protected, in a few words."""
+    if how.get("fade") is not None:
+        return "ever, less and less"
+    return "ever" if how["window"] is None else f"the next {how['window']:,} records"
+
+
+def _by_age(page: Page, guarantee: Guarantee) -> None:
+    """The promise at every age, as a picture, where there is one."""
+    if not guarantee.releases or any(release.ages is None for release in guarantee.releases):
+        return
+    promises = guarantee.by_age()
+    page.figure(
+        promises.plot(title="What is promised, by age"),
+        f"An output's age is counted from the record's own, which has age 1: {promises}.",
+    )
 
 
 def _curve(page: Page, model: Model, diagnostics: Any) -> None:

@@ -88,6 +88,13 @@ class LearnOptions:
             callback=positive,
         ),
     ] = None
+    fade: Annotated[
+        str | None,
+        typer.Option(
+            metavar="AGE:EPSILON,...",
+            help="A promise that fades: at most this epsilon up to each age, for ever. The first epsilon is --epsilon.",
+        ),
+    ] = None
     horizon: Annotated[
         int | None,
         typer.Option(

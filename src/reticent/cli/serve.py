@@ -49,11 +49,12 @@ def serve(
     """Run the durable service on a folder, and stay until it is stopped."""
     if context.invoked_subcommand is not None:
         return
-    server, folder = _service("server"), _service("folder")
-    options = folder.Options(
+    folders = _service("folder")
+    options = folders.Options(
         _folder(data), host, port, key_file, anchor, tables or [], limit, rate, certificate, certificate_key
     )  # fmt: skip
-    leave(server.serve(options, _say))
+    there = folders.Folder(options)  # refused, if at all, before anything heavy is imported
+    leave(_service("server").serve(options, there, _say))
 
 
 @app.command(epilog=example("reticent serve adopt --data folder"))

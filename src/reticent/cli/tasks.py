@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from reticent.cli.errors import Refused
+from reticent.privacy import Budget
 from reticent.tables import Encoder
 
 
@@ -22,6 +23,7 @@ class Settings:
     delta: float = 1e-6
     neighbours: str = "zero-out"
     window: int | None = None
+    fade: str | None = None
     horizon: int | None = None
     feature_norm: float = 1.0
     seed: int | None = None
@@ -29,6 +31,25 @@ class Settings:
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
         return asdict(self)
+
+    @property
+    def ages(self) -> tuple[tuple[int, float], ...] | None:
+        """The ages and epsilons of --fade."""
+        if self.fade is None:
+            return None
+        try:
+            pairs = [part.split(":") for part in self.fade.split(",")]
+            return tuple((int(age), float(epsilon)) for age, epsilon in pairs)
+        except ValueError:
+            raise Refused(
+                "--fade must be pairs AGE:EPSILON with commas between them, such as 1024:1,1000000:2; "
+                f"got {self.fade!r}"
+            ) from None
+
+    @property
+    def budget(self) -> Budget:
+        """What the options ask for; refused if it cannot be had."""
+        return Budget(self.epsilon, self.delta, self.neighbours, self.window, fade=self.ages)
 
 
 PROMISED = tuple(one.name for one in fields(Settings) if one.name not in ("task", "online"))
@@ -69,7 +90,7 @@ def build(settings: Settings, encoder: Encoder) -> Any:
         "random_state": settings.seed,
     }
     if settings.online:
-        known |= {"horizon": settings.horizon, "window": settings.window}
+        known |= {"horizon": settings.horizon, "window": settings.window, "fade": settings.ages}
     if encoder.classes is not None:
         known["classes"] = list(encoder.classes)
     else:

@@ -6,6 +6,7 @@ certified keep the bound of :mod:`reticent.erm._sums`; second derivatives and va
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -130,6 +131,20 @@ class Products:
 
     def __call__(self, block: Block) -> FloatArray:
         return _sums.products(block)
+
+
+@dataclass(frozen=True)
+class SquaredResiduals:
+    """The sum of the squared differences of labels and predictors at x, none of them above a limit."""
+
+    x: FloatArray
+    limit: float
+
+    def __call__(self, block: Block) -> FloatArray:
+        z = _sums.predictors(block, self.x)
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = np.fmin(np.square(block.labels - z), self.limit)
+        return np.array([math.fsum(squares * block.weights if block.weights.size else squares)])
 
 
 @dataclass(frozen=True)

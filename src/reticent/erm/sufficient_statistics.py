@@ -24,12 +24,12 @@ import scipy.sparse as sp
 
 from reticent import _checks
 from reticent._checks import FloatArray
-from reticent.erm._passes import Products
+from reticent.erm._passes import Products, SquaredResiduals
 from reticent.erm._problem import Problem, label_range
 from reticent.erm._sums import UNIT, unfolded
 from reticent.erm.fit import Fit
 from reticent.erm.solver import Plan, Run, solve
-from reticent.losses import Squared
+from reticent.losses import Huber, Squared
 from reticent.noise import door
 from reticent.privacy import Gaussian, Release, prescribed
 from reticent.sets import L2Ball, WholeSpace
@@ -40,12 +40,17 @@ from reticent.solve.region import Region
 from reticent.trace import Callback
 
 NAME = "sufficient statistics"
-METHODS = ("joint", "adassp")
+METHODS = ("joint", "adassp", "boosted")
 _ROOT = math.sqrt(2.0)
 _EDGE = 0.25
 """The regularised matrix stays above this share of the noise's largest eigenvalue."""
 _FAILURE = 0.05
 """AdaSSP's own rho."""
+_MATRIX, _SIZE = 0.3, 0.02
+"""Shares of the budget (of mu squared, or of epsilon) for A'A and the size of residuals; the rest is for rounds.
+A'A only decides how fast the rounds converge, not where to, so it needs less than they do together."""
+_CLIP = 2.0
+"""Residuals are clipped to at least so many times their root mean square, which normal ones rarely exceed."""
 
 
 def sufficient_statistics(
@@ -56,6 +61,7 @@ def sufficient_statistics(
     *,
     budget: Any,
     method: str = "joint",
+    rounds: int = 8,
     regularizer: float | None = None,
     weights: Any = None,
     weight_bound: float = 1.0,
@@ -82,8 +88,11 @@ def sufficient_statistics(
         Their labels.
     budget : Budget
         With ``delta > 0`` the noise is Gaussian, with ``delta = 0`` it is Gamma (method "joint").
-    method : {"joint", "adassp"}
-        One release of both statistics and a ridge chosen from them, or Wang's AdaSSP.
+    method : {"joint", "adassp", "boosted"}
+        One release of both statistics and a ridge chosen from them; Wang's AdaSSP; or rounds of residuals
+        over one release of ``A'A``, which clip residuals instead of labels (Tang et al. 2023).
+    rounds : int
+        Number of rounds of method "boosted", at least 2.
     regularizer : float, optional
         A fixed weight of ``(1/2) ||x||^2`` beside the loss's own ridge, for method "joint".
     calibration : str
@@ -134,14 +143,18 @@ def sufficient_statistics(
     """
     return solve(
         NAME,
-        partial(_plan, method=method, regularizer=regularizer, calibration=calibration),
+        partial(
+            _plan, method=method, rounds=rounds, regularizer=regularizer, calibration=calibration
+        ),
         loss, set, X, y, budget=budget, seed=seed, noise_precision=noise_precision,
         calibration=calibration, callback=callback, progress=progress, weights=weights,
         weight_bound=weight_bound, groups=groups, max_records=max_records, by_passes=True,
     )  # fmt: skip
 
 
-def _plan(problem: Problem, method: str, regularizer: float | None, calibration: str) -> Plan:
+def _plan(
+    problem: Problem, method: str, rounds: int, regularizer: float | None, calibration: str
+) -> Plan:
     _checks.choice(method, "method", METHODS)
     if not isinstance(problem.loss, Squared):
         raise TypeError(
@@ -151,6 +164,9 @@ def _plan(problem: Problem, method: str, regularizer: float | None, calibration:
     given = None if regularizer is None else _checks.number(regularizer, "regularizer", low=0.0)
     if not getattr(problem.set, "can_project", True):
         raise ValueError(f"{NAME} needs a set with a projection, and {problem.set!r} has none")
+    many = _checks.integer(rounds, "rounds", low=2)
+    if method == "boosted" and calibration == "exact":
+        return _boosted(problem, many, given)
     problem = _rooted(problem)
     if method == "adassp":
         return _adassp(problem, given, calibration)
@@ -306,6 +322,119 @@ def _solve(problem: Problem, V: FloatArray, u: FloatArray, ridge: float) -> Floa
     H, start = (vectors * values) @ vectors.T, project(vectors @ (c / values))
     way = accelerated(lambda x: H @ x - u, project, start, float(values[-1]))
     return problem.shaped(settled(way, start, 5000, 1e-12))
+
+
+# Rounds of residuals over one noisy matrix.
+
+
+def _boosted(problem: Problem, rounds: int, given: float | None) -> Plan:
+    if not isinstance(problem.set, WholeSpace):
+        raise ValueError(
+            f"method='boosted' has no set; leave set out, or use method='joint', got {problem.set!r}"
+        )
+    if problem.loss.ridge:
+        raise ValueError(
+            f"method='boosted' takes no ridge in the loss, got {problem.loss.ridge:g}; give regularizer="
+        )
+    F, Y = _bounds(problem)
+    p, n, bound = problem.dim, problem.count, problem.weight_bound
+    pure = problem.noise == "gamma"
+    rooted = _rooted(problem)
+    slack = 2.0 * (problem.table.units + 4.0) * UNIT * n
+
+    def level(share: float) -> float:
+        return problem.level * (share if pure else math.sqrt(share))
+
+    # What is released is divided by the clip first, so that its cost does not depend on a clip found on the way.
+    clipped = replace(problem, loss=_huber(problem, 1.0))
+    size = p * (p + 1) // 2
+    root = _ROOT if problem.budget.neighbours == "replace" else 1.0
+    moved = [
+        bound * F * F * (root + slack),
+        bound * Y * Y * (1.0 + slack),
+        problem.budget.sensitivity(clipped.norm) + slack * clipped.norm,
+    ]
+    shares = [_MATRIX, _SIZE, (1.0 - _MATRIX - _SIZE) / rounds]
+    most = [2.0 * n * bound * F * F, 2.0 * n * bound * Y * Y, 2.0 * n * clipped.norm]
+    scales = [
+        problem.noise_scale(m, level(share), s, b)
+        for m, share, s, b in zip(moved, shares, (size, 1, p), most, strict=True)
+    ]
+    words = ("A'A", "sum of squared residuals, clipped", "sum of features times residuals, clipped")
+    releases = [
+        problem.release(what, m, scale, s, count)
+        for what, m, scale, s, count in zip(
+            words, moved, scales, (size, 1, p), (1, 1, rounds), strict=True
+        )
+    ]
+    spread = [
+        s * (math.sqrt(d + 1.0) if pure else 1.0) for s, d in zip(scales, (size, 1, p), strict=True)
+    ]
+
+    points = [np.zeros(p)]
+    clip, inverse, vectors = Y, np.zeros(p), np.eye(p)
+
+    def step(run: Run, t: int) -> None:
+        nonlocal clip, inverse, vectors
+        x = points[-1]
+        numbers = {}
+        if t == 1:
+            V = unfolded(summed(rooted.table.map(Products())))[0]
+            V = _unfold(run.noisy(_fold(V), scales[0]), p)
+            values, vectors = np.linalg.eigh(V)
+            numbers["largest eigenvalue"] = float(values[-1])
+        if t == 2:
+            clip = _clip(run, problem, x, Y, scales[1], spread[1])
+        pull = replace(problem, loss=_huber(problem, clip)).gradient_sum(x) / clip
+        u = -clip * run.noisy(pull, scales[2])
+        if t == 1:
+            ridge = given
+            if ridge is None:
+                ridge = best_ridge(V, u, spread[0], clip * spread[2], 0.0)
+            run.recorder.settings["regularizer"] = ridge
+            # With less than the noise's own largest eigenvalue a round could overshoot.
+            inverse = 1.0 / np.maximum(values + ridge, math.sqrt(2.0 * p) * spread[0])
+        points.append(x + vectors @ (inverse * (vectors.T @ u)))
+        run.note(
+            t, points[-1], numbers | {"clip": clip}
+        )  # half of the rounds are of no use: no callback stops it
+
+    def finish(run: Run) -> FloatArray:
+        # Later rounds begin at the solution but for noise, so that their mean has less of it.
+        return problem.shaped(np.mean(points[1 + rounds // 2 :], axis=0))
+
+    settings = {"method": "boosted", "noise": releases[2].noise}
+    return Plan(
+        problem=problem, step=step, releases=releases, settings=settings, steps=rounds, finish=finish
+    )  # fmt: skip
+
+
+def _huber(problem: Problem, clip: float) -> Huber:
+    """Its slope is the residual, clipped."""
+    loss = problem.loss
+    assert isinstance(loss, Squared)
+    return Huber(clip, feature_norm=loss.feature_norm, label_bounds=loss.label_bounds)
+
+
+def _clip(
+    run: Run, problem: Problem, x: FloatArray, Y: float, scale: float, spread: float
+) -> float:
+    """Twice the root mean square of the residuals, as far as it can be told from noise."""
+    total = summed(problem.table.map(SquaredResiduals(x, Y * Y)))
+    seen = float(run.noisy(total, scale)[0])
+    mean = max(seen, spread) / problem.count
+    return min(Y, _times(problem) * math.sqrt(mean))
+
+
+def _times(problem: Problem) -> float:
+    """How many times their root mean square residuals may be: more where there is less noise.
+
+    At ``sqrt(2 log(n mu / sqrt(p)))`` normal residuals lose as much to the clip, were all of it on one side, as noise
+    adds; what it takes from both tails mostly cancels, hence one less (docs/algorithms/sufficient-statistics.md).
+    """
+    level = problem.level / (1.0 if problem.noise == "gaussian" else math.sqrt(problem.dim))
+    records = problem.count * level / math.sqrt(problem.dim)
+    return max(_CLIP, math.sqrt(2.0 * math.log(max(records, 1.0))) - 1.0)
 
 
 # AdaSSP.

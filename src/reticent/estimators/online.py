@@ -25,6 +25,8 @@ from reticent.losses import ClipCounts
 from reticent.privacy import Guarantee
 from reticent.state.files import check_kind
 from reticent.state.lease import Lease
+from reticent.state.persons import Persons, as_array
+from reticent.sums.running import refuse_ids
 
 _VERSION = 1
 _DIAGNOSTICS = ("clipped_",)
@@ -68,7 +70,7 @@ class OnlineEstimator(Face):
 
     # The life of a fit
 
-    def _learn(self, X: Any, y: Any, *, fresh: bool, whole: bool) -> Self:
+    def _learn(self, X: Any, y: Any, *, fresh: bool, whole: bool, person: Any = None) -> Self:
         labels, beyond = self._encode(y)
         if fresh:
             self._past = None
@@ -76,10 +78,22 @@ class OnlineEstimator(Face):
         if stream is None:
             values = parameters.checked(self.get_params(deep=False))
             horizon = values["horizon"]
-            if whole and horizon is None and values["window"] is None:
+            if whole and horizon is None and values["window"] is None and values["fade"] is None:
                 horizon = X.shape[0]
             plan = self._plan(values, horizon)
             base = None
+            if plan.participation is not None:
+                # bad ids, or too many persons, must not begin a stream
+                table = Persons(plan.participation)
+                table.check_room(table.digests(person, X.shape[0]), 1)
+            else:
+                refuse_ids(None, person)
+            if not fresh and plan.participation is not None:
+                raise ValueError(
+                    "a new stream cannot start from what an earlier one released where persons are "
+                    "protected: the same person may be in both, and the costs would add up; give a "
+                    "horizon with room for all records, or learn by partial_fit from the start"
+                )
             if not fresh:
                 base = self._weights
                 self._past = _Past(self.guarantee_, self.n_samples_seen_)
@@ -93,8 +107,10 @@ class OnlineEstimator(Face):
             # is drawn without looking at the data, so the promise is the same for every one.
             order = np.random.default_rng(stream.plan.seed).permutation(X.shape[0])
             X, labels = X[order], labels[order]
+            if person is not None and len(person) == len(order):
+                person = as_array(person)[order]
         with stream.whole(X.shape[0]):
-            stream.learn(X, labels, beyond)
+            stream.learn(X, labels, beyond, person)
             self._show(stream)
             # A stream at the end of its horizon cannot go on; its clean sums need not be kept.
             self._stream = None if stream.finished else stream
@@ -139,6 +155,7 @@ class OnlineEstimator(Face):
             "coefficient_norm": values["coefficient_norm"],
             "horizon": horizon,
             "seed": self._seed(),
+            "participation": parameters.participation(values),
         }
 
     def release(self) -> Self:

@@ -39,6 +39,15 @@ class OnlineLinearRegression(Bounded, RegressorMixin, OnlineEstimator):
         The approximate leader sees gradients and is quick. The quadratic leader sums up products of
         features, and solves a linear system for every record; its regret grows with the logarithm
         of the horizon. What was measured: docs/estimators.md.
+    fade : list of (age, epsilon) or (age, power), optional
+        A promise that fades with age instead of ending, for endless streams; see `reticent.Budget`.
+    max_records : int, optional
+        Protect persons, not records: at most so many records of a person count, on the whole stream or
+        within the window; ``fit`` and ``partial_fit`` then take ``person``, an id for each record.
+    min_gap : int, optional
+        With persons: at least so many steps from one record of a person that counts to the next.
+    max_persons : int, optional
+        Upper bound on the persons that are known at a time; by default memory is the limit.
 
     Attributes
     ----------
@@ -74,6 +83,10 @@ class OnlineLinearRegression(Bounded, RegressorMixin, OnlineEstimator):
         learner: str = "approximate-leader",
         horizon: int | None = None,
         window: int | None = None,
+        fade: Any = None,
+        max_records: int | None = None,
+        min_gap: int | None = None,
+        max_persons: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.epsilon = epsilon
@@ -88,22 +101,39 @@ class OnlineLinearRegression(Bounded, RegressorMixin, OnlineEstimator):
         self.learner = learner
         self.horizon = horizon
         self.window = window
+        self.fade = fade
+        self.max_records = max_records
+        self.min_gap = min_gap
+        self.max_persons = max_persons
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, person: Any = None) -> Self:
         """Learn from a table, as a stream of its own in random order; what was learnt before is forgotten."""
         with self._all_or_nothing():
             X, y = self._features(X, y, reset=True, numeric=True)
-            return self._learn(X, column_or_1d(y, warn=True), fresh=True, whole=True)
+            return self._learn(X, column_or_1d(y, warn=True), fresh=True, whole=True, person=person)
 
-    def partial_fit(self, X: Any, y: Any) -> Self:
-        """Learn from more records; refused, with nothing changed, if any of them is bad."""
+    def partial_fit(self, X: Any, y: Any, person: Any = None) -> Self:
+        """Learn from more records; refused, with nothing changed, if any of them is bad.
+
+        Parameters
+        ----------
+        X : array
+            Records.
+        y : array
+            Their labels.
+        person : array, optional
+            Whose each record is (whole numbers, text or bytes), where persons are protected; records
+            beyond ``max_records``, or closer than ``min_gap``, are blanked.
+        """
         with self._all_or_nothing():
             first = not self._begun
             if not first:
                 self._check_open()
             X, y = self._features(X, y, reset=first, numeric=True)
-            return self._learn(X, column_or_1d(y, warn=True), fresh=first, whole=False)
+            return self._learn(
+                X, column_or_1d(y, warn=True), fresh=first, whole=False, person=person
+            )
 
     def _plan(self, values: dict[str, Any], horizon: int | None) -> Plan:
         return Plan(

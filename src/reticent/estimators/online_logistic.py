@@ -55,6 +55,15 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
     window : int, optional
         Protect each record only while this many come in, its own included, with less noise; see
         `reticent.Budget`. They count one by one, however many a call of ``partial_fit`` takes.
+    fade : list of (age, epsilon) or (age, power), optional
+        A promise that fades with age instead of ending, for endless streams; see `reticent.Budget`.
+    max_records : int, optional
+        Protect persons, not records: at most so many records of a person count, on the whole stream or
+        within the window; ``fit`` and ``partial_fit`` then take ``person``, an id for each record.
+    min_gap : int, optional
+        With persons: at least so many steps from one record of a person that counts to the next.
+    max_persons : int, optional
+        Upper bound on the persons that are known at a time; by default memory is the limit.
     random_state : int or RandomState, optional
         ``None`` is a cryptographic generator. Anything else is for experiments, and ``guarantee_``
         says so.
@@ -109,6 +118,10 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
         coefficient_norm: float = 10.0,
         horizon: int | None = None,
         window: int | None = None,
+        fade: Any = None,
+        max_records: int | None = None,
+        min_gap: int | None = None,
+        max_persons: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.epsilon = epsilon
@@ -122,9 +135,13 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
         self.coefficient_norm = coefficient_norm
         self.horizon = horizon
         self.window = window
+        self.fade = fade
+        self.max_records = max_records
+        self.min_gap = min_gap
+        self.max_persons = max_persons
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, person: Any = None) -> Self:
         """Learn from a table, as a stream of its own in random order; what was learnt before is forgotten."""
         with self._all_or_nothing():
             X, y = self._checked(X, y, reset=True)
@@ -134,9 +151,9 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
             if self._leaky:
                 warnings.warn(LEAK, PrivacyLeakWarning, stacklevel=2)
             with remarked(*((LEAK,) if self._leaky else ())):
-                return self._learn(X, y, fresh=True, whole=True)
+                return self._learn(X, y, fresh=True, whole=True, person=person)
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, person: Any = None) -> Self:
         """Learn from more records; refused, with nothing changed, if any of them is bad.
 
         Parameters
@@ -145,6 +162,9 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
             Records and their labels.
         classes : list, optional
             All labels there can be: for the first call, where the constructor was not told.
+        person : array, optional
+            Whose each record is (whole numbers, text or bytes), where persons are protected; records
+            beyond ``max_records``, or closer than ``min_gap``, are blanked.
         """
         with self._all_or_nothing():
             first = not self._begun
@@ -157,7 +177,7 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
                 raise ValueError(
                     f"classes={classes!r} is not what the stream began with, {self.classes_.tolist()}"
                 )
-            return self._learn(X, y, fresh=first, whole=False)
+            return self._learn(X, y, fresh=first, whole=False, person=person)
 
     def _declare(self, classes: Any = None) -> None:
         declared = self.classes if classes is None else classes

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from reticent import _checks
-from reticent.privacy import Budget, DefaultBoundWarning
+from reticent.privacy import Budget, DefaultBoundWarning, Participation
 from reticent.privacy.budget import NEIGHBOURS
 
 Check = Callable[[Any, str], Any]
@@ -62,6 +62,11 @@ def _whole_or_none(value: Any, name: str) -> int | None:
 
 def _norm(value: Any, name: str) -> float | str:
     return PRIVATE if isinstance(value, str) and value == PRIVATE else _positive(value, name)
+
+
+def _anything(value: Any, name: str) -> Any:
+    """Checked where it is used."""
+    return value
 
 
 def _truth(value: Any, name: str) -> bool:
@@ -134,6 +139,10 @@ CHECKS: Mapping[str, Check] = {
     "learner": partial(_checks.choice, allowed=("approximate-leader", "quadratic-leader")),
     "horizon": _whole_or_none,
     "window": _whole_or_none,
+    "fade": _anything,
+    "max_records": _whole_or_none,
+    "min_gap": _whole_or_none,
+    "max_persons": _whole_or_none,
     "features": _features,
     "dimension": partial(_checks.integer, low=1),
     "seed": _seed,
@@ -154,7 +163,18 @@ def checked(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def budget(values: Mapping[str, Any]) -> Budget:
     """The budget that checked parameters ask for."""
-    return Budget(values["epsilon"], values["delta"], values["neighbours"], values["window"])
+    return Budget(
+        values["epsilon"],
+        values["delta"],
+        values["neighbours"],
+        values["window"],
+        fade=values.get("fade"),
+    )
+
+
+def participation(values: Mapping[str, Any]) -> Participation | None:
+    """How often a person may take part, as checked parameters say; None where records are protected."""
+    return Participation.of(values["max_records"], values["min_gap"], values["max_persons"])
 
 
 def label(value: Any) -> float:

@@ -1,8 +1,7 @@
 """Private linear regression and LASSO on a table, with scikit-learn's interface.
 
-Least squares from noisy sufficient statistics (docs/algorithms/sufficient-statistics.md) where the
-noise on A'A leaves it useful, else gradient descent on Huber's loss (objective perturbation of it
-where delta = 0); the LASSO by Frank-Wolfe
+Least squares from noisy sufficient statistics, with rounds of clipped residuals where delta > 0
+(docs/algorithms/sufficient-statistics.md), or objective perturbation of Huber's loss; the LASSO by Frank-Wolfe
 steps to noisily chosen corners of the l1 ball (docs/algorithms/frank-wolfe.md), whose noise grows
 with the logarithm of the number of features only.
 
@@ -34,8 +33,12 @@ from reticent.sets import L1Ball
 from reticent.solve.blocks import Form, InMemory, Lazy, Within
 
 STATISTICS = "sufficient-statistics"
-LINEAR_SOLVERS = ("auto", STATISTICS, "adassp", "objective-perturbation", "gradient-descent")
+BOOSTED, OBJECTIVE = "boosted-statistics", "objective-perturbation"
+LINEAR_SOLVERS = (
+    "auto", BOOSTED, STATISTICS, "adassp", OBJECTIVE, "gradient-descent"
+)  # fmt: skip
 LASSO_SOLVERS = ("auto", "frank-wolfe", STATISTICS)
+_METHODS = {BOOSTED: "boosted", STATISTICS: "joint", "adassp": "adassp"}
 _SPREAD = 100.0
 _MOST_COLUMNS = 2000
 """More columns than this make a matrix of products that is slow to solve with."""
@@ -186,11 +189,12 @@ class PrivateLinearRegression(PrivateRegressor):
         default each of a person's m records has the weight 1/m.
     regularizer : float, optional
         A fixed ridge of the summed loss, labels and features scaled. By default sufficient
-        statistics choose it after the release, from what was released. Asking for one with "auto"
-        rules gradient descent out.
-    solver : {"auto", "sufficient-statistics", "adassp", "objective-perturbation", "gradient-descent"}
-        "auto" takes sufficient statistics where noise leaves A'A useful, else gradient descent on
-        Huber's loss, or objective perturbation of it where delta = 0; ``solver_reason_`` says why.
+        statistics choose it after the release, from what was released.
+    solver : {"auto", "boosted-statistics", "sufficient-statistics", "adassp", "objective-perturbation", \
+"gradient-descent"}
+        "auto" takes boosted statistics; where delta = 0, sufficient statistics if noise leaves A'A useful; and
+        else, or with more than 2,000 columns, objective perturbation of Huber's loss. That depends on the
+        numbers of records and columns and on the budget alone; ``solver_reason_`` says why.
 
     Attributes
     ----------
@@ -208,7 +212,7 @@ class PrivateLinearRegression(PrivateRegressor):
     >>> y = 10 + X @ [3.0, -2.0] + 0.1 * rng.standard_normal(20_000)
     >>> model = PrivateLinearRegression(label_bounds=(5, 15), random_state=0).fit(X, y)
     >>> model.score(X, y) > 0.99, model.solver_
-    (True, 'sufficient-statistics')
+    (True, 'boosted-statistics')
     """
 
     def __init__(
@@ -250,27 +254,33 @@ class PrivateLinearRegression(PrivateRegressor):
             return math.sqrt((math.sqrt(1.0 + 8.0 * columns) - 1.0) / (4.0 * columns))
         return super()._scaling(columns)
 
+    def _chosen(self, budget: Budget, table: Table) -> tuple[str, str]:
+        """The solver for a table of this shape, and why. Reads public numbers only."""
+        if table.columns > _MOST_COLUMNS:
+            return OBJECTIVE, f"{table.columns} columns are too many for a matrix of products"
+        if budget.delta > 0.0:
+            return BOOSTED, (
+                "delta > 0: rounds of residuals add up like Gaussian noise, and noise is proportional to the "
+                "size of residuals instead of that of labels"
+            )
+        # Without delta every round would pay in full, and one release is better.
+        fine, words = products_survive(budget, table.public, table.columns, table.unit)
+        return (STATISTICS if fine else OBJECTIVE), words
+
     def _solve(self, table: Table, labels: Any, common: dict[str, Any]) -> erm.Fit:
         asked = _checks.choice(self.solver, "solver", LINEAR_SOLVERS)
         self.solver_, self.solver_reason_ = asked, "asked for"
         if asked == "auto":
-            fine, words = products_survive(
-                common["budget"], table.public, table.columns, table.unit
-            )
-            # Without delta every step of a descent would pay in full, and one release is better.
-            pure = common["budget"].delta == 0.0 or self.regularizer is not None
-            self.solver_ = "objective-perturbation" if pure else "gradient-descent"
-            self.solver_ = STATISTICS if fine else self.solver_
-            self.solver_reason_ = words
-        if self.solver_ in (STATISTICS, "adassp"):
-            method = "adassp" if self.solver_ == "adassp" else "joint"
+            self.solver_, self.solver_reason_ = self._chosen(common["budget"], table)
+        if self.solver_ in _METHODS:
+            method = _METHODS[self.solver_]
             loss, rows, targets, weighting = self._squared(table, labels)
             return erm.sufficient_statistics(
                 loss, None, rows, targets, method=method, regularizer=self.regularizer,
                 **weighting, **common,
             )  # fmt: skip
         huber = Huber(1.0, feature_norm=table.norm)
-        if self.solver_ == "objective-perturbation":
+        if self.solver_ == OBJECTIVE:
             return erm.objective_perturbation(
                 huber, None, table.rows, labels, regularizer=self.regularizer,
                 **table.weighting, **common,

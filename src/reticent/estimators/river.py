@@ -41,6 +41,7 @@ from reticent.losses.records import clip_labels
 from reticent.privacy import Guarantee
 from reticent.state.files import check_kind
 from reticent.state.lease import Lease
+from reticent.state.persons import read
 
 try:
     from river import base
@@ -48,6 +49,8 @@ except ImportError as error:  # pragma: no cover
     raise ImportError(
         "reticent.estimators.river needs River, which is not installed: pip install river"
     ) from error
+
+from reticent.estimators import pipelines
 
 __all__ = ["OnlineLinearRegression", "OnlineLogisticRegression"]
 
@@ -59,6 +62,7 @@ class _Online:
     """What both twins share: a reader of records, and a stream that begins with the first record."""
 
     _stream: Stream | None = None
+    person: Any
 
     if TYPE_CHECKING:
 
@@ -71,10 +75,35 @@ class _Online:
         """Check the parameters, at construction: River's models are ready to predict at once."""
         values = parameters.checked(self._get_params())
         parameters.budget(values)
+        if (self.person is None) != (parameters.participation(values) is None):
+            raise ValueError(
+                f"person={self.person!r} names the field with the person's id, and max_records or min_gap "
+                "says how often a person may take part: give both, or neither"
+            )
         features = values["features"]
         self._reader: Declared | Hashed
         self._reader = Hashed(values["dimension"]) if features is None else Declared(features)
         self._stream = None
+
+    def _values(self, x: Record) -> FloatArray:
+        """The features of a record; the person's id is none of them."""
+        if self.person is not None and self.person in x:
+            x = {name: value for name, value in x.items() if name != self.person}
+        return self._reader.one(x)
+
+    def _whose(self, x: Record) -> Any:
+        """The person's id, where persons are protected; a bad one is refused before a stream begins."""
+        if self.person is None:
+            return None
+        who = x.get(self.person)
+        read([who])
+        return who
+
+    def _ready(self, first: FloatArray) -> Stream:
+        """The stream, which begins with its first record; refused behind a step that learns from records."""
+        stream = self._stream
+        pipelines.check(self, 2, far=stream is None)
+        return self._begin(first) if stream is None else stream
 
     def _begin(self, first: FloatArray) -> Stream:
         """Spend the budget of a new stream, unless the first records would be refused anyway."""
@@ -92,6 +121,7 @@ class _Online:
                 coefficient_norm=values["coefficient_norm"],
                 horizon=values["horizon"],
                 seed=values["seed"],
+                participation=parameters.participation(values),
                 **self._kind(values),
             )
         )
@@ -174,11 +204,21 @@ class _Online:
         return rows
 
     def _frame(self, X: Any) -> FloatArray:
+        if self.person is not None and self.person in X.columns:
+            X = X.drop(columns=self.person)
         rows = self._reader.many(X)
         bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
         if bad.size:
             raise ValueError(f"features must be finite; row {bad[0]} is not")
         return rows
+
+    def _persons_of(self, X: Any) -> Any:
+        if self.person is None:
+            return None
+        if self.person not in X.columns:
+            raise ValueError(f"the records have no column {self.person!r}, the persons' ids")
+        read(X[self.person])
+        return X[self.person]
 
     def _predictors_many(self, X: Any) -> FloatArray:
         rows, stream = self._frame(X), self._stream
@@ -218,6 +258,16 @@ class OnlineLogisticRegression(_Online, base.MiniBatchClassifier):
         How many records there may be; without it the stream is endless, with somewhat more noise.
     window
         Protect each record only while this many come in, its own included, with less noise.
+    fade
+        A promise that fades with age instead of ending; see `reticent.Budget`.
+    person
+        Name of the field that holds the person's id, where persons are protected; it is no feature.
+    max_records
+        At most so many records of a person count, on the whole stream or within the window.
+    min_gap
+        At least so many steps from one record of a person that counts to the next.
+    max_persons
+        Upper bound on the persons that are known at a time; by default memory is the limit.
     seed
         For experiments only; the guarantee says so. None is a cryptographic generator.
 
@@ -251,6 +301,11 @@ class OnlineLogisticRegression(_Online, base.MiniBatchClassifier):
         coefficient_norm: float = 10.0,
         horizon: int | None = None,
         window: int | None = None,
+        fade: Any = None,
+        person: Any = None,
+        max_records: int | None = None,
+        min_gap: int | None = None,
+        max_persons: int | None = None,
         seed: int | None = None,
     ) -> None:
         self.epsilon = epsilon
@@ -266,6 +321,11 @@ class OnlineLogisticRegression(_Online, base.MiniBatchClassifier):
         self.coefficient_norm = coefficient_norm
         self.horizon = horizon
         self.window = window
+        self.fade = fade
+        self.person = person
+        self.max_records = max_records
+        self.min_gap = min_gap
+        self.max_persons = max_persons
         self.seed = seed
         self._prepare()
         self._order = parameters.CHECKS["classes"](list(classes), "classes")
@@ -297,13 +357,14 @@ class OnlineLogisticRegression(_Online, base.MiniBatchClassifier):
         code = self._codes.get(y)
         if code is None:
             code = self._code(y)
-        values = self._reader.one(x)
-        (self._stream or self._begin(values)).learn_one(values, code)
+        values = self._values(x)
+        who = self._whose(x)
+        self._ready(values).learn_one(values, code, person=who)
 
     def learn_many(self, X: Any, y: Any) -> None:
         codes = np.array([self._code(label) for label in y.tolist()])
-        rows = self._frame(X)
-        (self._stream or self._begin(rows)).learn(rows, codes)
+        rows, who = self._frame(X), self._persons_of(X)
+        self._ready(rows).learn(rows, codes, person=who)
 
     def _probabilities(self, z: FloatArray) -> FloatArray:
         """From linear predictors, one row each, to probabilities of all classes."""
@@ -317,7 +378,7 @@ class OnlineLogisticRegression(_Online, base.MiniBatchClassifier):
         return np.asarray(p / p.sum(axis=1, keepdims=True))
 
     def predict_proba_one(self, x: Record, **kwargs: Any) -> dict[Any, float]:
-        values, stream = self._reader.one(x), self._stream
+        values, stream = self._values(x), self._stream
         if stream is not None and not self._multiclass:
             p = k.sigmoid(stream.predictor_one(values))
             return {self._order[0]: 1.0 - p, self._order[1]: p}
@@ -326,7 +387,7 @@ class OnlineLogisticRegression(_Online, base.MiniBatchClassifier):
         return dict(zip(self._order, each.tolist(), strict=True))
 
     def predict_one(self, x: Record, **kwargs: Any) -> Any:
-        values, stream = self._reader.one(x), self._stream
+        values, stream = self._values(x), self._stream
         if stream is None:
             return self._order[0]
         if not self._multiclass:
@@ -388,6 +449,11 @@ class OnlineLinearRegression(_Online, base.MiniBatchRegressor):
         learner: str = "approximate-leader",
         horizon: int | None = None,
         window: int | None = None,
+        fade: Any = None,
+        person: Any = None,
+        max_records: int | None = None,
+        min_gap: int | None = None,
+        max_persons: int | None = None,
         seed: int | None = None,
     ) -> None:
         self.epsilon = epsilon
@@ -404,6 +470,11 @@ class OnlineLinearRegression(_Online, base.MiniBatchRegressor):
         self.learner = learner
         self.horizon = horizon
         self.window = window
+        self.fade = fade
+        self.person = person
+        self.max_records = max_records
+        self.min_gap = min_gap
+        self.max_persons = max_persons
         self.seed = seed
         self._prepare()
         self._low, self._high = parameters.CHECKS["label_bounds"](label_bounds, "label_bounds")
@@ -414,26 +485,27 @@ class OnlineLinearRegression(_Online, base.MiniBatchRegressor):
 
     def learn_one(self, x: Record, y: Any) -> None:
         label = y if type(y) is float and self._low <= y <= self._high else parameters.label(y)
-        values = self._reader.one(x)
+        values = self._values(x)
         unit = (label - self._low) / (self._high - self._low) * 2.0 - 1.0
         beyond = not self._low <= label <= self._high
         if not -1.0 <= unit <= 1.0:
             unit = 1.0 if unit > 0.0 else -1.0
-        (self._stream or self._begin(values)).learn_one(values, unit, beyond)
+        who = self._whose(x)
+        self._ready(values).learn_one(values, unit, beyond, who)
 
     def learn_many(self, X: Any, y: Any) -> None:
         labels = np.array([parameters.label(value) for value in y.tolist()])
-        rows = self._frame(X)
+        rows, who = self._frame(X), self._persons_of(X)
         inside, beyond = clip_labels(labels, self._low, self._high)
-        stream = self._stream or self._begin(rows)
-        stream.learn(rows, to_unit(inside, self._low, self._high), beyond)
+        stream = self._ready(rows)
+        stream.learn(rows, to_unit(inside, self._low, self._high), beyond, who)
 
     def _predictions(self, z: Any) -> Any:
         half = 0.5 * (self._high - self._low)
         return np.clip(self._low + half + half * z, self._low, self._high)
 
     def predict_one(self, x: Record) -> float:
-        values = self._reader.one(x)
+        values = self._values(x)
         z = 0.0 if self._stream is None else self._stream.predictor_one(values)
         half = 0.5 * (self._high - self._low)
         return min(self._high, max(self._low, self._low + half + half * z))

@@ -208,11 +208,11 @@ class PrivateScaler(_Scaler, Charged):
         search = None
         if private:
             search = Search.of(budget, count, columns, share=_SHARE, precision=self.noise_precision)
-        # A person's average of such vectors is no longer, nor are two averages farther apart.
-        # A record adds v and v^2, each of norm at most sqrt(p); of two that replace each other the
-        # squares differ by sqrt(p) at most, for they are all in [0, 1].
-        first, second = budget.sensitivity(1.0), 1.0
-        moved = math.sqrt(columns) * math.hypot(first, second)
+        # In each feature a record adds v and v^2, with v in [-1, 1]: (1, 1) at most. Of two that replace each other
+        # the difference is at most 2 long, as for 1 and -1 (docs/estimators.md). A person's average of such vectors is
+        # no longer, nor are two averages farther apart: a set and its convex hull are equally wide.
+        each = math.sqrt(2.0) if budget.neighbours == "zero-out" else 2.0
+        moved = each * math.sqrt(columns)
         moved *= 1.0 + 4.0 * UNITS * UNIT * count
         size, level = 2 * columns, budget.mu if noise == "gaussian" else budget.epsilon
         if search is not None:

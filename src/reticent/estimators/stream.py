@@ -33,10 +33,12 @@ from reticent.losses.kernels import HUBER, LOGISTIC, STACKED_LOGISTIC
 from reticent.losses.records import clip_rows
 from reticent.online import FollowTheApproximateLeader, OnlineLearner, QuadraticLeader
 from reticent.online.base import STATE_VERSION as ONLINE_VERSION
-from reticent.privacy import Budget, Guarantee
+from reticent.privacy import Budget, Guarantee, Participation
 from reticent.sets import L2Ball
 from reticent.state.files import check_kind
 from reticent.state.lease import Lease, find
+from reticent.state.persons import as_array
+from reticent.sums.running import refuse_ids
 
 FloatArray = NDArray[np.float64]
 
@@ -105,6 +107,8 @@ class Plan:
     horizon: int | None
     seed: int | None
     quadratic: bool = False
+    participation: Participation | None = None
+    """How often a person may take part, where persons are protected."""
 
     @property
     def width(self) -> int:
@@ -130,7 +134,12 @@ class Plan:
 
     def learner(self) -> OnlineLearner:
         ball = L2Ball(self.outputs * self.width, radius=self.coefficient_norm)
-        known = {"budget": self.budget, "horizon": self.horizon, "seed": self.seed}
+        known = {
+            "budget": self.budget,
+            "horizon": self.horizon,
+            "seed": self.seed,
+            "participation": self.participation,
+        }
         if self.quadratic:
             return QuadraticLeader(ball, self.loss(), **known)  # type: ignore[arg-type]
         return FollowTheApproximateLeader(ball, self.loss(), lipschitz=self.norm, **known)  # type: ignore[arg-type]
@@ -138,13 +147,21 @@ class Plan:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a state."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)} | {
-            "budget": dataclasses.asdict(self.budget)
+            "budget": dataclasses.asdict(self.budget),
+            "participation": None
+            if self.participation is None
+            else dataclasses.asdict(self.participation),
         }
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Plan:
         """The inverse of :meth:`to_dict`."""
-        return cls(**data | {"budget": Budget(**data["budget"])})
+        rule = data["participation"]
+        parts = {
+            "budget": Budget(**data["budget"]),
+            "participation": None if rule is None else Participation(**rule),
+        }
+        return cls(**data | parts)
 
     def settings(self) -> FloatArray:
         out = np.zeros(k.SETTINGS)
@@ -229,11 +246,18 @@ class Stream:
 
     # Learning -------------------------------------------------------------------------------------
 
-    def learn_one(self, v: FloatArray, label: float, beyond: bool = False) -> None:
+    def learn_one(
+        self, v: FloatArray, label: float, beyond: bool = False, person: Any = None
+    ) -> None:
         """Learn from one record: float64 features, and a label as the kernel wants it."""
         if self._saved is not None or self._torn is not None:
             self._resume()
-        if self._base is None and not self._quadratic:
+        if (
+            self._base is None
+            and not self._quadratic
+            and person is None
+            and self.plan.participation is None
+        ):
             gradient = np.empty_like(self._weights)
             learner: Any = self._learner
             code, weights = learner._once(self._kernel, v, label, self._settings, gradient)
@@ -241,22 +265,22 @@ class Stream:
                 raise _refusal(v)
             self._weights, clipped = weights, code >> 1
         else:
-            clipped = self._learn_apart(v, label)
+            clipped = self._learn_apart(v, label, person)
         self.seen += 1
         if clipped or beyond:
             self.counts[0] += clipped
             self.counts[1] += beyond
 
-    def _learn_apart(self, v: FloatArray, label: float) -> int:
+    def _learn_apart(self, v: FloatArray, label: float, person: Any) -> int:
         """The same where gradients are taken at other weights than the learner's, or not at all."""
         gradient = np.empty_like(self._weights)
         clipped = int(k.see(self.plan.kind)(v, label, self._weights, self._settings, gradient))
         if clipped < 0:
             raise _refusal(v)
         if self._quadratic:
-            self._show(self._learner.observe((self._row(v), label)))
+            self._show(self._learner.observe((self._row(v), label), person))
         else:
-            self._show(self._learner.update(gradient))
+            self._show(self._learner.update(gradient, person))
         return clipped
 
     def _row(self, v: FloatArray) -> FloatArray:
@@ -264,19 +288,30 @@ class Stream:
         k.unit(v, self.plan.feature_norm, row[: v.size])
         return row
 
-    def learn(self, X: Any, labels: FloatArray, beyond: int = 0) -> None:
-        """Learn from many records, checked already; all of them fit or none is learnt from."""
+    def learn(self, X: Any, labels: FloatArray, beyond: int = 0, person: Any = None) -> None:
+        """Learn from many records, checked already but for their persons' ids; all of them or none."""
         if self._saved is not None or self._torn is not None:
             self._resume()
         count = X.shape[0]
         self._check_room(count)
+        ids = self._ids(person, count)
         X, scaled = clip_rows(X, self.plan.feature_norm)
         with self.whole(count):
             for start, rows in self._dense(X):
-                self._absorb(rows, labels[start : start + len(rows)])
+                end = start + len(rows)
+                self._absorb(rows, labels[start:end], None if ids is None else ids[start:end])
             self.counts[0] += scaled
             self.counts[1] += beyond
             self.seen += count
+
+    def _ids(self, person: Any, count: int) -> Any:
+        """Ids that have been checked; nothing is noted of them yet."""
+        table = self._learner._persons
+        if table is None:
+            refuse_ids(None, person)
+            return None
+        table.check_room(table.digests(person, count), self._learner.steps + 1)
+        return as_array(person)
 
     @contextlib.contextmanager
     def whole(self, count: int) -> Iterator[None]:
@@ -331,17 +366,20 @@ class Stream:
             rows = X[start : start + size]
             yield start, rows.toarray() if sp.issparse(X) else rows
 
-    def _absorb(self, rows: FloatArray, labels: FloatArray) -> None:
+    def _absorb(self, rows: FloatArray, labels: FloatArray, person: Any) -> None:
         if self.plan.kind == STACKED_LOGISTIC or self._base is not None:
             see, gradient = k.see(self.plan.kind), np.empty_like(self._weights)
-            for v, label in zip(np.ascontiguousarray(rows), labels.tolist(), strict=True):
+            whose = [None] * len(rows) if person is None else person.tolist()
+            for v, label, who in zip(
+                np.ascontiguousarray(rows), labels.tolist(), whose, strict=True
+            ):
                 see(v, label, self._weights, self._settings, gradient)
-                self._show(self._learner.update(gradient))
+                self._show(self._learner.update(gradient, who))
             return
         A = np.empty((len(rows), self.plan.width))
         np.divide(rows, self.plan.feature_norm, out=A[:, : self.plan.columns])
         A[:, self.plan.columns :] = self.plan.scaling
-        self._learner.run(A, labels, keep=1, keep_records=False)
+        self._learner.run(A, labels, person=person, keep=1, keep_records=False)
         self._show(self._learner.decision)
 
     # Predicting -----------------------------------------------------------------------------------

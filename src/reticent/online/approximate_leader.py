@@ -27,7 +27,7 @@ from reticent.online.rules import (
     Problem,
     ProjectedLeader,
 )
-from reticent.privacy import Budget, prescribed
+from reticent.privacy import Budget, Participation, prescribed
 from reticent.sets import ConvexSet
 from reticent.sets.base import LocalLinearMinimizerUnavailable
 from reticent.sums import RunningTotal
@@ -98,6 +98,7 @@ class FollowTheApproximateLeader(Learner):
         anchor: float | None = None,
         added_regularizer: str | float | None = None,
         failure: float = 0.05,
+        participation: Participation | None = None,
         total: Any = "auto",
         seed: int | None = None,
         noise_precision: str = "lattice",
@@ -126,6 +127,7 @@ class FollowTheApproximateLeader(Learner):
             budget=budget,
             horizon=horizon,
             lipschitz=lipschitz,
+            participation=participation,
             total=total,
             seed=seed,
             noise_precision=noise_precision,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -26,6 +27,8 @@ from reticent.sets import ConvexSet
 from reticent.state import parts
 from reticent.state.files import check_kind
 from reticent.state.lease import Lease
+from reticent.state.persons import Digests, Persons
+from reticent.sums.running import refuse_ids
 from reticent.trace import Diary, Play, Progress
 
 FloatArray = NDArray[np.float64]
@@ -123,16 +126,28 @@ class OnlineLearner(ABC):
         point = self._point.copy()
         return point if self._flat else point.reshape(self.set.shape)
 
-    def update(self, gradient: ArrayLike | None) -> FloatArray:
+    def update(self, gradient: ArrayLike | None, person: Any = None) -> FloatArray:
         """Learn from the gradient of the loss at ``decision``, and return the next decision.
 
         Only the part of the loss that depends on the record belongs in the gradient: a ridge of the
         learner's own loss is known to everyone and is added exactly. ``None`` is the null record,
-        a gap in the stream.
+        a gap in the stream. Where persons are protected, ``person`` says whose it is.
         """
         raise NotImplementedError
 
-    def observe(self, loss: Any) -> FloatArray:
+    @property
+    def _persons(self) -> Persons | None:
+        """Whose records still count, where persons are protected."""
+        return None
+
+    def _counts(self, person: Any) -> bool:
+        """Whether the next record counts; the person's table is told. For whoever holds the lock."""
+        if self._persons is None:
+            refuse_ids(None, person)
+            return True
+        return bool(self._persons.admit(self._persons.digests([person]), self.steps + 1)[0])
+
+    def observe(self, loss: Any, person: Any = None) -> FloatArray:
         """Learn from one loss, and return the next decision.
 
         Parameters
@@ -141,16 +156,18 @@ class OnlineLearner(ABC):
             A record ``(a, y)`` of the learner's own loss, or a vector ``a`` where that has no
             labels; ``None``, a gap in the stream; or anything that gives a gradient at the decision:
             a callable, or an object with a method ``gradient``.
+        person : int, str or bytes, optional
+            Whose it is, where persons are protected; a record of someone who has none left is blanked.
         """
         if loss is not None and (callable(loss) or hasattr(loss, "gradient")):
             see = loss.gradient if hasattr(loss, "gradient") else loss
-            return self.update(np.reshape(see(self.decision), -1))
+            return self.update(np.reshape(see(self.decision), -1), person)
         record = None
         if loss is not None:
             record = self._admit(*loss) if isinstance(loss, tuple) else self._admit(loss, None)
         with self._lock:
             self._check_room(1)
-            if record is None:
+            if record is None or not self._counts(person):
                 self._observe_gap()
             else:
                 a, label, clipped = record
@@ -185,6 +202,7 @@ class OnlineLearner(ABC):
         y: Any = None,
         *,
         present: Any = None,
+        person: Any = None,
         keep: int | None = None,
         keep_records: bool | None = None,
         progress: bool = False,
@@ -198,6 +216,10 @@ class OnlineLearner(ABC):
             of chunks ``X``, ``(X, y)`` or ``(X, y, present)``: a stream larger than memory.
         present : array of bool, optional
             False where the stream has a gap; such a row may hold anything.
+        person : array, optional
+            Whose each record is, where persons are protected: whole numbers, text or bytes. Records of
+            a person who has none left are blanked, and count as gaps in the result. In a stream of
+            chunks it comes fourth, ``(X, y, present, person)``.
         keep : int, optional
             How many decisions to write down, about; by default up to 1000.
         keep_records : bool, optional
@@ -217,8 +239,10 @@ class OnlineLearner(ABC):
                 "(loss=losses.Logistic()), or call update(gradient) one at a time"
             )
         stream = records.is_stream(X)
-        if stream and (y is not None or present is not None):
-            raise ValueError("a stream of chunks brings its labels along: leave y and present out")
+        if stream and not (y is None and present is None and person is None):
+            raise ValueError(
+                "a stream of chunks brings its labels along: leave y, present and person out"
+            )
         if keep is None:
             keep = min(1000, max(10, _KEPT_NUMBERS // self.dim))
         remember = (not stream) if keep_records is None else bool(keep_records)
@@ -228,6 +252,7 @@ class OnlineLearner(ABC):
             parts_of_it = records.chunks(self.loss, self.dim, X)
         else:
             whole = records.prepare(self.loss, self.dim, X, y, present)
+            whole.person = person
             size = len(whole)
             parts_of_it = iter([whole])
         diary = Diary(keep, size, self.dim, every_loss=not stream)
@@ -237,11 +262,14 @@ class OnlineLearner(ABC):
         with Progress(type(self).__name__, size, progress) as bar:
             for chunk in parts_of_it:
                 self._check_room(len(chunk))
+                digests = self._digests(chunk)
                 self.clipped += chunk.clipped
                 for first in range(0, len(chunk), _ROWS):
                     some = chunk.rows(first, first + _ROWS)
                     pages = diary.pages(len(some))
                     with self._lock:
+                        if digests is not None:
+                            self._blank(some, digests[first : first + _ROWS])
                         losses = self._play(some, diary.wait, diary.every, pages)
                     diary.write(pages, losses)
                     bar.advance(len(some))
@@ -256,6 +284,23 @@ class OnlineLearner(ABC):
             comparator=records.Hindsight(self.set, self.loss, kept) if kept else None,
         )
 
+    def _digests(self, chunk: records.Chunk) -> Digests | None:
+        """The persons of records that have been checked; bad ids are refused before anything is learnt."""
+        if self._persons is None:
+            refuse_ids(None, chunk.person)
+            return None
+        there = chunk.gaps == 0 if chunk.gaps.size else None
+        digests = self._persons.digests(chunk.person, len(chunk), there)
+        self._persons.check_room(digests, self.steps + 1)
+        if not chunk.gaps.size:
+            chunk.gaps = np.zeros(len(chunk), np.uint8)
+        return digests
+
+    def _blank(self, some: records.Chunk, digests: Digests) -> None:
+        """Make gaps of the records that do not count; for whoever holds the lock."""
+        assert self._persons is not None
+        some.gaps[~self._persons.admit(digests, self.steps + 1)] = 1
+
     # Saved states ----------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
@@ -266,11 +311,15 @@ class OnlineLearner(ABC):
                 "kind": type(self).__name__,
                 "id": self._lease.id,
                 "steps": self.steps,
-                "set": parts.describe(self.set),
-                "loss": parts.describe(self.loss),
                 "clipped": self.clipped,
+                **self._described,
                 **self._facts(),
             }
+
+    @cached_property
+    def _described(self) -> dict[str, Any]:
+        """Its parts as plain data: they stay as they are, and a stream may be saved with every record."""
+        return {"set": parts.describe(self.set), "loss": parts.describe(self.loss)}
 
     @classmethod
     def from_state(cls, state: dict[str, Any], **given: Any) -> Self:

@@ -20,7 +20,7 @@ from reticent.losses import Costs, Loss
 from reticent.online import kernels
 from reticent.online.frame import Learner
 from reticent.online.rules import FloatArray, Moment, Problem, Rule
-from reticent.privacy import Budget
+from reticent.privacy import Budget, Participation
 from reticent.sets import ConvexSet, Simplex
 
 _FAR = 2**40  # no stream is longer
@@ -43,6 +43,8 @@ class Experts(Learner):
         Weights are in proportion to exp(-total/temperature); 0 follows the noisy leader. By default
         sqrt(t/(4 ln d)) after t records for d experts, and 0 while the standard deviation of the noise is
         at least sqrt(t)/2.
+    participation : Participation, optional
+        How often a person may contribute; by default single records are protected.
     total : str, class, callable or RunningTotal
         ``"auto"``, ``"correlated"``, ``"tree"``, ``"window-tree"``, ``"independent"``; or a class of
         `reticent.sums`, or anything called like one; or a fresh total that fits, of norm sqrt(d)/2.
@@ -81,6 +83,7 @@ class Experts(Learner):
         budget: Budget,
         horizon: int | None = None,
         temperature: float | None = None,
+        participation: Participation | None = None,
         total: Any = "auto",
         seed: int | None = None,
         noise_precision: str = "lattice",
@@ -108,25 +111,28 @@ class Experts(Learner):
             budget=budget,
             horizon=horizon,
             lipschitz=math.sqrt(set.dim) / 2.0,
+            participation=participation,
             total=total,
             seed=seed,
             noise_precision=noise_precision,
         )
 
-    def update(self, gradient: ArrayLike | None) -> FloatArray:
+    def update(self, gradient: ArrayLike | None, person: Any = None) -> FloatArray:
         """Learn from the costs of all experts, and return the next distribution.
 
         Parameters
         ----------
         gradient : array of length dim, or None
             Costs within [0, 1]; what is beyond is cut. ``None`` is the null record, a gap in the stream.
+        person : int, str or bytes, optional
+            Whose they are, where persons are protected.
 
         Returns
         -------
         array
             The weights of the experts, which sum to one.
         """
-        return self.observe(None if gradient is None else np.asarray(gradient))
+        return self.observe(None if gradient is None else np.asarray(gradient), person)
 
     def _see(self, a: FloatArray, label: float | None) -> FloatArray:
         centred = a.copy()

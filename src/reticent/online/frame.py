@@ -23,11 +23,13 @@ from reticent.online import kernels as k
 from reticent.online import records, totals
 from reticent.online.base import FloatArray, OnlineLearner, check_horizon
 from reticent.online.rules import Moment, Problem, Rule
-from reticent.privacy import Budget, Guarantee
+from reticent.privacy import Budget, Guarantee, Participation
 from reticent.sets import ConvexSet
 from reticent.sets.kernels import LOCAL_KINDS
 from reticent.state.lease import Lease
+from reticent.state.persons import Persons
 from reticent.sums import RunningTotal
+from reticent.sums.running import refuse_ids
 from reticent.trace.play import pages_of
 
 _FLOAT = np.dtype(np.float64)
@@ -119,6 +121,10 @@ class TotalLearner(OnlineLearner):
         return self.total.guarantee
 
     @property
+    def _persons(self) -> Persons | None:
+        return self.total._persons
+
+    @property
     def _lease(self) -> Lease:
         return self.total._lease
 
@@ -153,6 +159,10 @@ class Learner(TotalLearner):
     lipschitz : float, optional
         Gradients of the part that depends on the record are clipped to this norm; by default the
         loss's own constant on the set, which they never exceed.
+    participation : Participation, optional
+        How often a person may contribute (`reticent.privacy.Participation`): all of a person's records are
+        then protected together, records are given with ``person=``, and those beyond are blanked. By
+        default single records are protected.
     total : str, Mechanism, class, callable or RunningTotal
         ``"auto"``, ``"correlated"``, ``"tree"``, ``"window-tree"``, ``"independent"``; or a description of
         `reticent.sums` that fits, or a class of these; or a fresh total that fits, or what makes one.
@@ -175,6 +185,7 @@ class Learner(TotalLearner):
         budget: Budget,
         horizon: int | None = None,
         lipschitz: float | None = None,
+        participation: Participation | None = None,
         total: Any = "auto",
         seed: int | None = None,
         noise_precision: str = "lattice",
@@ -185,6 +196,7 @@ class Learner(TotalLearner):
         self.rule = rule
         self.horizon = check_horizon(horizon)
         self.lipschitz = _lipschitz(lipschitz, loss, set)
+        self.participation = participation
         self.noise_precision = noise_precision
         self.total = self._make_total(total, seed)
         self._begin()
@@ -203,7 +215,7 @@ class Learner(TotalLearner):
             "norm": self.lipschitz,
             "seed": seed,
             "noise_precision": self.noise_precision,
-        }
+        } | ({} if self.participation is None else {"participation": self.participation})
 
     def _begin(self) -> None:
         ridge = 0.0 if self.loss is None else self.loss.ridge
@@ -255,20 +267,23 @@ class Learner(TotalLearner):
         It returns how many gradients were clipped in its lowest bit, or a negative number if it
         refused, and then nothing was changed.
         """
+        with self.total._lock:
+            return self._once_held(kernel, *what)
+
+    def _once_held(self, kernel: Any, *what: Any) -> tuple[int, FloatArray]:
         total = self.total
-        with total._lock:
-            total._ready()
-            if total._block is not self._tuned_to:
-                self._tune()
-            row = total._row
-            total._advance(1)
-            code = kernel(*what, self._knobs, total._total, total._block, row, self._memory)
-            if code < 0:
-                total._advance(-1)
-            elif code & 1:
-                total.clipped += 1
-                self.clipped += 1
-            return code, self._x.copy()
+        total._ready()
+        if total._block is not self._tuned_to:
+            self._tune()
+        row = total._row
+        total._advance(1)
+        code = kernel(*what, self._knobs, total._total, total._block, row, self._memory)
+        if code < 0:
+            total._advance(-1)
+        elif code & 1:
+            total.clipped += 1
+            self.clipped += 1
+        return code, self._x.copy()
 
     def _plain(self, vector: Any) -> bool:
         """Whether this is a vector that a kernel can take as it is."""
@@ -279,7 +294,7 @@ class Learner(TotalLearner):
             and vector.flags.carray
         )
 
-    def update(self, gradient: ArrayLike | None) -> FloatArray:
+    def update(self, gradient: ArrayLike | None, person: Any = None) -> FloatArray:
         if gradient is None:
             return self.observe(None)
         g: Any = gradient
@@ -290,6 +305,16 @@ class Learner(TotalLearner):
             g = np.require(
                 _checks.vector(array, "gradient", self.dim), requirements=("C", "A", "W")
             )
+        if self._persons is not None:
+            _checks.vector(g, "gradient", self.dim)
+            with self._lock:
+                self._check_room(1)
+                if self._counts(person):
+                    self._take_gradient(g)
+                else:
+                    self._observe_gap()
+                return self.decision
+        refuse_ids(None, person)
         if self._compiled:
             code, decision = self._once(self._update_kernel, g)
             if code < 0:
@@ -300,9 +325,22 @@ class Learner(TotalLearner):
             self._python_step(g)
             return self.decision
 
-    def observe(self, loss: Any) -> FloatArray:
+    def _take_gradient(self, g: FloatArray) -> None:
+        """`update`, for whoever holds the lock already."""
+        if not self._compiled:
+            self._python_step(g)
+        elif self._once_held(self._update_kernel, g)[0] < 0:
+            raise ValueError("gradient must be finite and must not change while it is added")
+
+    def observe(self, loss: Any, person: Any = None) -> FloatArray:
         # Most records come as a pair that needs no change: one compiled call, and done.
-        if type(loss) is tuple and len(loss) == 2 and self._quick:
+        if (
+            type(loss) is tuple
+            and len(loss) == 2
+            and self._quick
+            and person is None
+            and self._persons is None
+        ):
             a, y = loss
             if self._plain(a):
                 label = self._label(y, a)
@@ -310,7 +348,7 @@ class Learner(TotalLearner):
                     code, decision = self._once(self._observe_kernel, a, label, self._loss_params)
                     if code >= 0:
                         return decision if self._flat else decision.reshape(self.set.shape)
-        return super().observe(loss)
+        return super().observe(loss, person)
 
     observe.__doc__ = OnlineLearner.observe.__doc__
 
@@ -447,6 +485,7 @@ class Learner(TotalLearner):
             loss=loss,
             budget=restored.budget,
             total=_Restored(restored),
+            participation=restored.mechanism.participation,
             **state["arguments"],
             **cls._parts(state, given),
         )

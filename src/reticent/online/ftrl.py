@@ -18,7 +18,7 @@ from reticent.losses import Loss
 from reticent.online import totals
 from reticent.online.frame import Learner, _Restored
 from reticent.online.rules import Problem, ProjectedLeader
-from reticent.privacy import Budget, prescribed
+from reticent.privacy import Budget, Participation, prescribed
 from reticent.sets import ConvexSet
 from reticent.sets.base import ProjectionUnavailable
 from reticent.sums import RunningTotal
@@ -72,6 +72,7 @@ class FollowTheRegularizedLeader(Learner):
         horizon: int | None = None,
         lipschitz: float | None = None,
         regularizer: float | None = None,
+        participation: Participation | None = None,
         total: Any = "auto",
         seed: int | None = None,
         noise_precision: str = "lattice",
@@ -92,6 +93,7 @@ class FollowTheRegularizedLeader(Learner):
             budget=budget,
             horizon=horizon,
             lipschitz=lipschitz,
+            participation=participation,
             total=total,
             seed=seed,
             noise_precision=noise_precision,

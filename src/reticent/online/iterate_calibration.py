@@ -18,7 +18,7 @@ from reticent.losses import GeneralizedLinear
 from reticent.online import iterate_kernels as k
 from reticent.online import schedules
 from reticent.online.inner import FloatArray, balanced_addition, drift
-from reticent.privacy import Budget, Guarantee, Release, curves
+from reticent.privacy import Budget, Guarantee, Participation, Release, curves, prescribed
 from reticent.sets import ConvexSet
 
 _NAMES = {
@@ -65,6 +65,7 @@ def calibrate(
     precision: str,
     lipschitz: float | None,
     added: str | float | None,
+    participation: Participation | None = None,
 ) -> Constants:
     """The constants that meet a budget; ``lipschitz`` and ``added`` as the user gave them."""
     slope = (
@@ -91,7 +92,11 @@ def calibrate(
     rounding = drift(set, loss, bound, weight) if precision == "lattice" else 0.0
     # a hair more, for records as long as their bound
     moved = budget.sensitivity(bound) * (1.0 + (set.dim + 16) * 2.0**-50)
-    reach = schedules.Reach(inner, loss.ridge, weight, moved, rounding)
+    if participation is not None and schedule in prescribed.names()[1:]:
+        raise ValueError(f"schedule={schedule!r} prescribes noise for records; leave it out")
+    reach = schedules.Reach(
+        inner, loss.ridge, weight, moved, rounding, participation, budget.window
+    )
     facts = {
         "norm": bound,
         "strong_convexity": loss.ridge or weight,
@@ -151,10 +156,14 @@ def promise(known: Constants, budget: Budget, *, seeded: bool, lattice: bool) ->
         (
             f"a record is protected {protected}; it moves the first iterate by the sensitivity stated, "
             "later ones by less",
+            *(() if reach.participation is None else (str(reach.participation),)),
         ),
     )
     caveats: tuple[str, ...] = ()
     if plan.formula is not None:
         truth = curves.Gaussian(plan.mu).epsilon(plan.formula.claimed[1])
         caveats = plan.formula.doubts(budget.neighbours, truth)
-    return Guarantee.of(budget, [release], seeded=seeded, lattice=lattice, caveats=caveats)
+    unit = "record" if reach.participation is None else "person"
+    return Guarantee.of(
+        budget, [release], seeded=seeded, lattice=lattice, caveats=caveats, unit=unit
+    )

@@ -26,9 +26,10 @@ from reticent.online.base import FloatArray, OnlineLearner, check_horizon
 from reticent.online.ftrl import needs_projection
 from reticent.online.inner import GradientDescent, ImplicitGradient, kind_of
 from reticent.online.totals import warn_of
-from reticent.privacy import Budget, Guarantee, charge
+from reticent.privacy import Budget, Guarantee, Participation, charge
 from reticent.sets import ConvexSet
 from reticent.state.lease import Lease, claim
+from reticent.state.persons import Persons
 from reticent.trace.play import pages_of
 
 _NOTHING = np.zeros(0)
@@ -59,6 +60,10 @@ class PerturbedIterates(OnlineLearner):
         the t-th loss ([online], section 6.1).
     lipschitz : float, optional
         The bound on the gradient of what depends on the record; by default the loss's own on the set.
+    participation : Participation, optional
+        How often a person may contribute (`reticent.privacy.Participation`): all of a person's records are
+        then protected together, records are given with ``person=``, and those beyond are blanked. By
+        default single records are protected.
     budget, seed, noise_precision
         As in :class:`Learner`. There is no pure version.
 
@@ -91,6 +96,7 @@ class PerturbedIterates(OnlineLearner):
         schedule: str | None = None,
         added_regularizer: str | float | None = None,
         lipschitz: float | None = None,
+        participation: Participation | None = None,
         seed: int | None = None,
         noise_precision: str = "lattice",
     ) -> None:
@@ -109,11 +115,14 @@ class PerturbedIterates(OnlineLearner):
         )
         self.schedule = schedules.choose(schedule, budget, self.horizon)
         self._given_lipschitz = lipschitz
+        self.participation = participation
+        self._table = None if participation is None else Persons(participation, budget.window)
         self._inner = kind_of(self.inner, loss)
         assert isinstance(loss, GeneralizedLinear)  # kind_of refuses others
         known = self._constants = iterate_calibration.calibrate(
             set, loss, self._inner, budget, horizon=self.horizon, schedule=self.schedule,
             precision=self.noise_precision, lipschitz=lipschitz, added=added_regularizer,
+            participation=participation,
         )  # fmt: skip
         self.lipschitz, self.added_regularizer = known.lipschitz, known.added
         self._reach, self._plan = known.reach, known.plan
@@ -187,6 +196,10 @@ class PerturbedIterates(OnlineLearner):
         return self._guarantee
 
     @property
+    def _persons(self) -> Persons | None:
+        return self._table
+
+    @property
     def _lease(self) -> Lease:
         return self._held
 
@@ -204,7 +217,7 @@ class PerturbedIterates(OnlineLearner):
             done += rows
         return float(self._plan.deviations(done - rows, reaches)[-1])
 
-    def update(self, gradient: ArrayLike | None) -> FloatArray:
+    def update(self, gradient: ArrayLike | None, person: Any = None) -> FloatArray:
         if gradient is not None:
             raise TypeError(
                 "PerturbedIterates takes its gradients at an iterate that must stay secret, so it cannot "
@@ -220,9 +233,9 @@ class PerturbedIterates(OnlineLearner):
                 "build the learner with a larger horizon"
             )
 
-    def observe(self, loss: Any) -> FloatArray:
+    def observe(self, loss: Any, person: Any = None) -> FloatArray:
         # Most records come as a pair that needs no change: one compiled call, and done.
-        if type(loss) is tuple and len(loss) == 2:
+        if type(loss) is tuple and len(loss) == 2 and person is None and self._table is None:
             a, y = loss
             if (
                 type(a) is np.ndarray
@@ -246,7 +259,7 @@ class PerturbedIterates(OnlineLearner):
                             self._settle()
                         if taken:
                             return self.decision
-        return super().observe(loss)
+        return super().observe(loss, person)
 
     observe.__doc__ = OnlineLearner.observe.__doc__
 
@@ -299,6 +312,7 @@ class PerturbedIterates(OnlineLearner):
             },
             "inner": [type(self.inner).__name__, getattr(self.inner, "projected", None)],
             "budget": dataclasses.asdict(self.budget),
+            "persons": None if self._table is None else self._table.state(),
             "memory": self._memory[: k.WORK].copy(),
             "knobs": self._knobs.copy(),
             "bounds": iterate_calibration.bounds(self._constants, self._knobs),
@@ -310,9 +324,12 @@ class PerturbedIterates(OnlineLearner):
         lease = claim(state["id"], state["steps"], "learner")
         name, projected = state["inner"]
         inner: Any = GradientDescent() if name == "GradientDescent" else ImplicitGradient(projected)
+        table = None if state["persons"] is None else Persons.from_state(state["persons"])
         learner = cls(
-            set, loss, inner=inner, budget=Budget(**state["budget"]), **state["arguments"], **given
-        )
+            set, loss, inner=inner, budget=Budget(**state["budget"]), **state["arguments"], **given,
+            participation=None if table is None else table.participation,
+        )  # fmt: skip
+        learner._table = table
         iterate_calibration.check_bounds(
             state, iterate_calibration.bounds(learner._constants, learner._knobs)
         )

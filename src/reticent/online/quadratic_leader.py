@@ -24,7 +24,7 @@ from reticent.online import records, totals
 from reticent.online.base import FloatArray, check_horizon
 from reticent.online.frame import TotalLearner, _Restored
 from reticent.online.ftrl import needs_projection
-from reticent.privacy import Budget, prescribed
+from reticent.privacy import Budget, Participation, prescribed
 from reticent.sets import ConvexSet, WholeSpace
 from reticent.sums import RunningTotal
 from reticent.trace.play import pages_of
@@ -89,6 +89,7 @@ class QuadraticLeader(TotalLearner):
         weight: float | None = None,
         damping: float | None = None,
         refresh: int = 1,
+        participation: Participation | None = None,
         total: Any = "auto",
         seed: int | None = None,
         noise_precision: str = "lattice",
@@ -104,6 +105,7 @@ class QuadraticLeader(TotalLearner):
             )
         needs_projection(set)
         self.horizon = check_horizon(horizon)
+        self.participation = participation
         self.refresh = _checks.integer(refresh, "refresh", low=1)
         self.calibration = prescribed.check(calibration)
         self.noise_precision = noise_precision
@@ -158,6 +160,8 @@ class QuadraticLeader(TotalLearner):
             "seed": seed,
             "noise_precision": self.noise_precision,
         }
+        if self.participation is not None:
+            needs["participation"] = self.participation
         if self.budget.neighbours == "replace" and isinstance(total, str):
             moved = self._moved(F, Y, dim, norm)
             needs["sensitivity"] = min(moved, self.budget.sensitivity(norm))
@@ -240,7 +244,7 @@ class QuadraticLeader(TotalLearner):
     def _point(self) -> FloatArray:
         return self._decision
 
-    def update(self, gradient: ArrayLike | None) -> FloatArray:
+    def update(self, gradient: ArrayLike | None, person: Any = None) -> FloatArray:
         if gradient is not None:
             raise TypeError(
                 "QuadraticLeader learns from records, not from gradients; give it one: observe((a, y)). "
@@ -326,6 +330,7 @@ class QuadraticLeader(TotalLearner):
             loss,
             budget=restored.budget,
             total=_Restored(restored),
+            participation=restored.mechanism.participation,
             **state["arguments"],
             **given,
         )

@@ -62,6 +62,7 @@ class Chunk:
     labels: Any
     gaps: NDArray[np.uint8]
     clipped: int = 0
+    person: Any = None  # whose they are, as they were given
 
     def __len__(self) -> int:
         return int(self.A.shape[0])
@@ -152,12 +153,14 @@ def chunks(loss: Loss, dim: int, stream: Iterator[Any]) -> Iterator[Chunk]:
     """Chunks of a stream, each checked when its turn comes."""
     for number, item in enumerate(stream):
         parts = item if isinstance(item, tuple) else (item,)
-        if not 1 <= len(parts) <= 3:
+        if not 1 <= len(parts) <= 4:
             raise ValueError(
-                f"chunk {number} of the stream must be X, (X, y) or (X, y, present), "
-                f"got {len(parts)} parts"
+                f"chunk {number} of the stream must be X, (X, y), (X, y, present) or "
+                f"(X, y, present, person), got {len(parts)} parts"
             )
-        yield prepare(loss, dim, *parts)
+        chunk = prepare(loss, dim, *parts[:3])
+        chunk.person = parts[3] if len(parts) == 4 else None
+        yield chunk
 
 
 @dataclass

@@ -23,7 +23,7 @@ from reticent import _checks
 from reticent.noise import lattice
 from reticent.noise.source import Source
 from reticent.online import iterate_kernels as k
-from reticent.privacy import Budget, prescribed
+from reticent.privacy import Budget, Participation, prescribed
 from reticent.privacy.prescribed import Prescription
 
 FloatArray = NDArray[np.float64]
@@ -38,13 +38,19 @@ _LOGARITHMIC = 2.109744
 
 @dataclass(frozen=True)
 class Reach:
-    """How far one record moves the t-th iterate: moved / A_t, and drift * t for rounding."""
+    """How far one record moves the t-th iterate: moved / A_t, and drift * t for rounding.
+
+    Whenever it came, a record moves it by no more than that; so a person moves it by so much for each of
+    the records that there can be by then, or within the window.
+    """
 
     inner: int
     ridge: float
     added: float
     moved: float
     drift: float
+    participation: Participation | None = None
+    window: int | None = None
 
     @property
     def start(self) -> float:
@@ -54,16 +60,39 @@ class Reach:
     def of(self, t: int, rows: int, strength: float) -> tuple[FloatArray, float]:
         """Of the iterates t+1, ..., t+rows, where A stands before them; and A after them."""
         out = np.empty(rows)
+        rule = self.participation
+        drift = self.drift if rule is None else 0.0
         after = k.reaches(
-            self.inner, float(t), strength, self.ridge, self.added, self.moved, self.drift, out
+            self.inner, float(t), strength, self.ridge, self.added, self.moved, drift, out
         )
+        if rule is not None:
+            number = np.arange(t + 1.0, t + 1.0 + rows)
+            out = out * self._records(number) * (1.0 + 2.0**-50) + self.drift * number
         return out, float(after)
 
+    def _records(self, number: FloatArray) -> FloatArray | float:
+        """The most records of a person that move each of these iterates."""
+        rule = self.participation
+        assert rule is not None
+        if self.window is not None:
+            return float(rule.records_within(self.window))
+        so_far = np.ceil(number / rule.min_gap)
+        return so_far if rule.max_records is None else np.minimum(so_far, float(rule.max_records))
+
     def sums(self, horizon: int, first: float, second: float) -> tuple[float, float]:
+        if self.participation is not None:
+            return self._sums_of_persons(horizon, first, second)
         sums = k.power_sums(
             self.inner, horizon, self.ridge, self.added, self.moved, self.drift, first, second
         )
         # summed in floating point: a hair above
+        return float(sums[0]) * (1 + 1e-12), float(sums[1]) * (1 + 1e-12)
+
+    def _sums_of_persons(self, horizon: int, first: float, second: float) -> tuple[float, float]:
+        sums, strength = np.zeros(2), self.start
+        for t in range(0, horizon, 2**16):
+            reaches, strength = self.of(t, min(2**16, horizon - t), strength)
+            sums += np.sum(reaches**first), np.sum(reaches**second)
         return float(sums[0]) * (1 + 1e-12), float(sums[1]) * (1 + 1e-12)
 
 

@@ -13,7 +13,7 @@ import warnings
 from typing import Any
 
 from reticent import _checks, sums
-from reticent.privacy import Budget, Guarantee, PrivacyLeakWarning
+from reticent.privacy import Budget, Guarantee, Participation, PrivacyLeakWarning
 from reticent.privacy.prescribed import Calibration
 from reticent.sums import Mechanism, RunningTotal
 
@@ -57,7 +57,7 @@ def describe(
         Further fields of the description.
     """
     if isinstance(total, Mechanism):
-        _check_fit(total, dim, horizon, budget, norm)
+        _check_fit(total, dim, horizon, budget, norm, more.get("participation"))
         return total
     make = total
     if isinstance(total, str):
@@ -84,7 +84,10 @@ def choose(
 ) -> RunningTotal:
     """A fresh running total: started from a description, one that is ready-made, or what a factory makes."""
     if isinstance(total, RunningTotal):
-        _check_fit(total.mechanism, dim, horizon, budget, needs["norm"], steps=total.steps)
+        _check_fit(
+            total.mechanism, dim, horizon, budget, needs["norm"], needs.get("participation"),
+            steps=total.steps,
+        )  # fmt: skip
         return total
     if callable(total) and not _is_class(total, Mechanism):
         made = total(dim, horizon, budget=budget, seed=seed, **needs)
@@ -135,13 +138,20 @@ def _is_class(value: Any, kind: type) -> bool:
 
 
 def _check_fit(
-    mechanism: Mechanism, dim: int, horizon: int | None, budget: Budget, norm: float, steps: int = 0
+    mechanism: Mechanism,
+    dim: int,
+    horizon: int | None,
+    budget: Budget,
+    norm: float,
+    participation: Participation | None,
+    steps: int = 0,
 ) -> None:
     for name, mine, wanted in (
         ("dim", mechanism.dim, dim),
         ("horizon", mechanism.horizon, horizon),
         ("budget", mechanism.budget, budget),
         ("norm", mechanism.norm, norm),
+        ("participation", mechanism.participation, participation),
         ("steps", steps, 0),
     ):
         if mine != wanted:

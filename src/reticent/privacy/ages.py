@@ -209,6 +209,8 @@ class Filtered(Ages):
             object.__setattr__(self, name, number(getattr(self, name), name, low=0.0))
         if self.last is not None:
             object.__setattr__(self, "last", integer(self.last, "last", low=1))
+        costly = Participation(self.participation.max_records, self.participation.min_gap)
+        object.__setattr__(self, "participation", costly)
 
     def mu(self, age: float) -> float:
         """The mu of all outputs up to an age, which may be infinite where there is no slack."""

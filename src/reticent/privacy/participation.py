@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,9 @@ class Participation:
         has one. None: as many as ``min_gap`` allows, for promises that end or fade.
     min_gap : int
         Steps from one of them to the next, at least; 1 allows neighbouring steps.
+    max_persons : int, optional
+        Persons that may be known at a time; more are refused, with an error. By default memory is the
+        limit. It changes no promise.
 
     Examples
     --------
@@ -41,17 +45,33 @@ class Participation:
 
     max_records: int | None = 1
     min_gap: int = 1
+    max_persons: int | None = None
 
     def __post_init__(self) -> None:
         if self.max_records is not None:
             most = integer(self.max_records, "max_records", low=1, high=MOST_RECORDS)
             object.__setattr__(self, "max_records", most)
         object.__setattr__(self, "min_gap", integer(self.min_gap, "min_gap", low=1, high=2**40))
+        if self.max_persons is not None:
+            limit = integer(self.max_persons, "max_persons", low=1)
+            object.__setattr__(self, "max_persons", limit)
         if self.max_records is None and self.min_gap == 1:
             raise ValueError(
                 "max_records=None with min_gap=1 bounds nothing: a person could fill the stream; "
                 "give max_records, or a larger min_gap with a window or fade"
             )
+
+    @classmethod
+    def of(cls, max_records: Any, min_gap: Any, max_persons: Any = None) -> Participation | None:
+        """Of what a user gave; None where nothing was, and single records are protected."""
+        if max_records is None and min_gap is None:
+            if max_persons is not None:
+                raise ValueError(
+                    f"max_persons={max_persons!r} needs max_records or min_gap: without them records "
+                    "are protected, and nobody is told apart"
+                )
+            return None
+        return cls(max_records, 1 if min_gap is None else min_gap, max_persons)
 
     def records_within(self, steps: float) -> int:
         """The most records of a person among so many consecutive steps."""

@@ -24,10 +24,10 @@ from reticent.privacy.errors import BudgetExceeded
 from reticent.service import runners
 from reticent.service.anchor import Anchor
 from reticent.service.folder import Folder, Options
+from reticent.service.packing import pack, unpack
 from reticent.service.sealing import state_place
 from reticent.service.specification import Specification
 from reticent.service.store import EntryRow, LedgerRow, StateRow, StoreError, StreamRow, Transaction
-from reticent.state.files import dumps, loads
 
 _LOST = (
     "closed when a restored folder was adopted: what it paid for after the backup is not known; add a ledger with "
@@ -126,9 +126,9 @@ def _renew(folder: Folder, rows: Transaction, stream: StreamRow) -> Guarantee:
     output = rows.output(stream.id, state.number)
     assert output is not None
     place = state_place(stream.id)
-    old = loads(folder.ring.open(state.sealed, place))
+    old = unpack(folder.ring.open(state.sealed, place))
     runner = runners.renew(specification, old, msgspec.json.decode(output.body))
-    sealed = folder.ring.seal(dumps(runner.state()), place)
+    sealed = folder.ring.seal(pack(runner.state()), place)
     rows.save(stream.id, StateRow(state.steps, state.number, sealed))
     both = Guarantee.from_dict(stream.guarantee) + runner.guarantee
     rows.set_stream(replace(stream, guarantee=both.to_dict(), epochs=stream.epochs + 1))

@@ -23,11 +23,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from reticent.service import runners
+from reticent.service.packing import pack, unpack
 from reticent.service.problems import Problem
 from reticent.service.sealing import Damaged, Ring, state_place
 from reticent.service.specification import Specification
 from reticent.service.store import OutputRow, StateRow, Store, StreamRow, Transaction
-from reticent.state.files import dumps, loads
 
 log = logging.getLogger("reticent.service")
 
@@ -284,7 +284,7 @@ class Engine:
                     head = turn.head(live)
                     assert live.runner is not None
                     place = state_place(live.row.id)
-                    sealed = self.ring.seal(dumps(live.runner.state()), place)
+                    sealed = self.ring.seal(pack(live.runner.state()), place)
                     rows.save(live.row.id, StateRow(head.steps, head.number, sealed))
                 changed = rows.changed()
                 if changed:
@@ -354,7 +354,7 @@ class Engine:
                     f"the state of stream {live.row.name!r} cannot be read: {error}; restore a whole backup and "
                     "run `reticent serve adopt`",
                 ) from None  # fmt: skip
-            live.runner = runners.restore(live.specification, loads(plain))
+            live.runner = runners.restore(live.specification, unpack(plain))
             live.position = live.runner.position
         return live.runner
 

@@ -46,11 +46,13 @@ class Keys:
 
     def pack(self, key: str) -> bytes:
         """A key as the store keeps it."""
-        if len(key) == 36 and key[14] == "7":
+        if len(key) == 36 and key[14] == "7" and key[8] == key[13] == key[18] == key[23] == "-":
             try:
-                return _TIMED + uuid.UUID(key).bytes
+                number = bytes.fromhex(key.replace("-", ""))
             except ValueError:
-                pass
+                number = b""
+            if len(number) == _SIZE:
+                return _TIMED + number
         hashed = self._plain.copy()
         hashed.update(key.encode("utf-8", "surrogatepass"))
         return _OTHER + hashed.digest()

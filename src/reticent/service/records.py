@@ -117,7 +117,8 @@ class Reader:
                 )  # fmt: skip
             keys.append(pack(key))
         if persons is None:
-            digests = [digest(row) for row in table]
+            view, size = table.data.cast("B"), table.strides[0]
+            digests = [digest(view[at : at + size]) for at in range(0, len(view), size)]
         else:
             digests = [
                 digest(row, person.encode("utf-8", "surrogatepass"))

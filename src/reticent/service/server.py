@@ -45,18 +45,19 @@ def warm() -> None:
             made_up.feed(runners.start(asked), encoder, rows, labelled=labelled)
 
 
-def serve(options: Options, say: Callable[[str], None] = print) -> int:
+def serve(options: Options, folder: Folder, say: Callable[[str], None] = print) -> int:
     """Run a service until it is told to stop, and return the exit status.
 
     Parameters
     ----------
     options : Options
-        Which folder, and how.
+        How.
+    folder : Folder
+        On which folder; it is closed at the end.
     say : callable
         Takes the lines for standard output: the administrator's token at the first start, and the address.
     """
     sys.setswitchinterval(_SWITCH)
-    folder = Folder(options)
     try:
         if folder.first_token is not None:
             say(f"token: {folder.first_token}")

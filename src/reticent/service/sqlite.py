@@ -142,8 +142,12 @@ class _Rows:
         return None if row is None else StateRow(*row)
 
     def save(self, stream: int, row: StateRow) -> None:
-        values = (stream, row.steps, row.number, row.sealed)
-        self._db.execute("INSERT OR REPLACE INTO states VALUES (?, ?, ?, ?)", values)
+        # a value that keeps its length is overwritten where it lies
+        values = (row.steps, row.number, row.sealed, stream)
+        query = "UPDATE states SET steps = ?, number = ?, sealed = ? WHERE stream = ?"
+        if not self._db.execute(query, values).rowcount:
+            query = "INSERT INTO states (steps, number, sealed, stream) VALUES (?, ?, ?, ?)"
+            self._db.execute(query, values)
 
     def output(self, stream: int, number: int) -> OutputRow | None:
         query = "SELECT number, steps, at, body FROM outputs WHERE stream = ? AND number = ?"
@@ -164,9 +168,21 @@ class _Rows:
                 found[key] = Known(digest, number)
         return found
 
-    def remember(self, stream: int, keys: Iterable[tuple[bytes, bytes, int]]) -> None:
-        values = ((stream, key, digest, number) for key, digest, number in keys)
-        self._db.executemany("INSERT INTO keys VALUES (?, ?, ?, ?)", values)
+    def remember_new(
+        self, stream: int, keys: Sequence[bytes], digests: Sequence[bytes], number: int
+    ) -> bool:
+        # in their order, for neighbours go to one page
+        values = [(stream, *pair, number) for pair in sorted(zip(keys, digests, strict=True))]
+        self._db.execute("SAVEPOINT remembering")
+        try:
+            self._db.executemany("INSERT INTO keys VALUES (?, ?, ?, ?)", values)
+        except sqlite3.IntegrityError:
+            self._db.execute("ROLLBACK TO remembering")
+            return False
+        finally:
+            if self._db.in_transaction:
+                self._db.execute("RELEASE remembering")
+        return True
 
     def forget(self, stream: int, low: bytes, high: bytes) -> int:
         query = "DELETE FROM keys WHERE stream = ? AND key >= ? AND key < ?"

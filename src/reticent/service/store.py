@@ -197,8 +197,10 @@ class Transaction(Reading, Protocol):
     def known(self, stream: int, keys: Sequence[bytes]) -> dict[bytes, Known]:
         """Those of some keys that are remembered."""
 
-    def remember(self, stream: int, keys: Iterable[tuple[bytes, bytes, int]]) -> None:
-        """Remember keys, each with a digest and the number of a decision."""
+    def remember_new(
+        self, stream: int, keys: Sequence[bytes], digests: Sequence[bytes], number: int
+    ) -> bool:
+        """Remember keys that lead to a decision; False, and nothing is remembered, if one is known already."""
 
     def forget(self, stream: int, low: bytes, high: bytes) -> int:
         """Forget the keys in [low, high), and return how many there were."""

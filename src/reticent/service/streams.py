@@ -58,10 +58,22 @@ class Send:
         batch, head = self.batch, turn.head(live)
         if batch.producer is not None:
             return self._numbered(turn, live, *batch.producer)
+        low, high = packed.span(forgotten_until(turn, live))  # between these a key is too old
+        if not any(low <= key < high for key in batch.keys):
+            # Mostly nothing of a request was there before; then one insertion says so.
+            every = live.specification.publish == "every"
+            number = head.number + (len(batch) if every else 1)
+            if turn.rows.remember_new(live.row.id, batch.keys, batch.digests, number):
+                new = learn(turn, live, batch)
+                assert new.number == number
+                return _answer(new, len(batch), 0, 0, number, True, len(batch))
+        return self._mixed(turn, live, low, high)
+
+    def _mixed(self, turn: Turn, live: Live, low: bytes, high: bytes) -> dict[str, Any]:
+        """A request of which something was there before, or is too old to know."""
+        batch, head = self.batch, turn.head(live)
         each = len(batch.keys) == len(batch)
         known = turn.rows.known(live.row.id, batch.keys)
-        timed = any(packed.made(key) is not None for key in batch.keys)
-        oldest = forgotten_until(turn, live) if timed else 0.0
         fresh: list[int] = []
         seen: dict[bytes, bytes] = {}
         repeated = refused = 0
@@ -75,20 +87,17 @@ class Send:
                 repeated += 1
                 if before is not None:
                     latest = max(latest, before.number)
-                continue
-            when = packed.made(key)
-            if when is not None and when < oldest:
+            elif low <= key < high:
                 refused += 1
-                continue
-            seen[key] = digest
-            fresh.append(place)
+            else:
+                seen[key] = digest
+                fresh.append(place)
         if not fresh:
             return _answer(head, 0, repeated, refused, latest, each, len(batch))
         chosen = batch if len(fresh) == len(batch.keys) else batch.rows(fresh)
         new = learn(turn, live, chosen)
-        turn.rows.remember(
-            live.row.id, [(batch.keys[place], batch.digests[place], new.number) for place in fresh]
-        )
+        keys, digests = ([all[place] for place in fresh] for all in (batch.keys, batch.digests))
+        turn.rows.remember_new(live.row.id, keys, digests, new.number)
         accepted = len(fresh) if each else len(batch)
         return _answer(new, accepted, repeated, refused, new.number, True, accepted)
 
@@ -138,7 +147,7 @@ class Ask:
         body = body_of(asked, number, runner.steps)
         turn.publish(live, [OutputRow(number, runner.steps, turn.now, body)])
         if self.key is not None:
-            turn.rows.remember(live.row.id, [(self.key, b"", number)])
+            turn.rows.remember_new(live.row.id, [self.key], [b""], number)
         return body
 
 
@@ -165,7 +174,7 @@ class Tell:
         check_open(live)
         turn.touch(live)
         runner.tell(self.ticket, self.value)
-        turn.rows.remember(live.row.id, [(self.key, self.digest, head.number)])
+        turn.rows.remember_new(live.row.id, [self.key], [self.digest], head.number)
         return _answer(head, 1, 0, 0, head.number, True, 1)
 
 

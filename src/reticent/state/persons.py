@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ _COUNT = (
 )
 _FULL = 0.7
 _SMALLEST = 1024
+_EVERYWHERE = np.empty(0, np.bool_)
 _INITIAL = np.array(
     [0x6A09E667F3BCC908, 0xBB67AE8584CAA73B, 0x3C6EF372FE94F82B, 0xA54FF53A5F1D36F1,
      0x510E527FADE682D1, 0x9B05688C2B3E6C1F, 0x1F83D9ABFB41BD6B, 0x5BE0CD19137E2179],
@@ -129,13 +130,16 @@ def _unknown(digests, keys, entries, out):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _admit(digests, step, keys, entries, room, most, gap, afresh, out):  # type: ignore[no-untyped-def]
+def _admit(digests, there, step, keys, entries, room, most, gap, afresh, out):  # type: ignore[no-untyped-def]
     """Which records count, from a step on; stops before the record for whom there is no room.
 
-    ``most`` and ``afresh`` are 0 where there is no limit, and where nothing begins afresh.
+    ``there`` is empty, or says where there is a record at all; ``most`` and ``afresh`` are 0 where
+    there is no limit, and where nothing begins afresh.
     """
     added = 0
     for r in range(digests.shape[0]):
+        if there.size and not there[r]:
+            continue
         at = _place(digests[r, 0], digests[r, 1], keys, entries)
         now = np.int64(step + r)
         entry = np.int64(entries[at])
@@ -172,9 +176,13 @@ class Digests:
 
     kind: str
     values: NDArray[np.uint64]
+    there: NDArray[np.bool_]  # where there is a record at all; empty: everywhere
 
     def __len__(self) -> int:
         return len(self.values)
+
+    def __getitem__(self, rows: slice) -> Digests:
+        return Digests(self.kind, self.values[rows], self.there[rows])
 
 
 class Persons:
@@ -191,8 +199,6 @@ class Persons:
     window : int, optional
         The window of the promise. Persons who have been away that long are forgotten, as are those
         who have been away for ``min_gap`` where there is no ``max_records``.
-    max_persons : int, optional
-        More persons than this at a time are refused, with an error; by default memory is the limit.
 
     Examples
     --------
@@ -207,13 +213,9 @@ class Persons:
         self,
         participation: Participation,
         window: int | None = None,
-        max_persons: int | None = None,
     ) -> None:
         self.participation = participation
         self.window = None if window is None else integer(window, "window", low=1)
-        self.max_persons = (
-            None if max_persons is None else integer(max_persons, "max_persons", low=1)
-        )
         self._key = np.frombuffer(secrets.token_bytes(_KEY), np.uint8)
         self._kind: str | None = None
         self._begin(_SMALLEST)
@@ -235,7 +237,9 @@ class Persons:
             return None
         return max(self.window, self.participation.min_gap)
 
-    def digests(self, person: Any, count: int | None = None) -> Digests:
+    def digests(
+        self, person: Any, count: int | None = None, there: NDArray[np.bool_] | None = None
+    ) -> Digests:
         """Ids, checked and hashed; changes nothing.
 
         Parameters
@@ -244,7 +248,11 @@ class Persons:
             One id per record, all of them whole numbers, all text or all bytes.
         count : int, optional
             How many there must be.
+        there : array of bool, optional
+            False where a record is null; its id may be anything.
         """
+        if there is not None:
+            return self._some_digests(person, there)
         kind, messages, lengths = read(person)
         if count is not None and len(lengths) != count:
             raise ValueError(
@@ -257,16 +265,27 @@ class Persons:
             )
         out = np.empty((len(lengths), 2), np.uint64)
         _digests(messages, lengths, self._key, out)
-        return Digests(kind, out)
+        return Digests(kind, out, _EVERYWHERE)
+
+    def _some_digests(self, person: Any, there: NDArray[np.bool_]) -> Digests:
+        values = person if person is None else np.asarray(person, object)
+        if values is None or values.shape != there.shape:
+            raise ValueError(f"person must hold one id for each of the {len(there)} records")
+        some = self.digests(values[there])
+        out = np.zeros((len(there), 2), np.uint64)
+        out[there] = some.values
+        return Digests(some.kind, out, there)
 
     def _new(self, digests: Digests) -> int:
         unknown = np.empty(len(digests), np.bool_)
         _unknown(digests.values, self._keys, self._entries, unknown)
+        if digests.there.size:
+            unknown &= digests.there
         return len(np.unique(digests.values[unknown], axis=0))
 
     def check_room(self, digests: Digests, step: int) -> None:
         """Refuse more persons than were declared, before anything is learnt from their records."""
-        most = self.max_persons
+        most = self.participation.max_persons
         if most is None or self._used + len(digests) <= most:
             return
         new = self._new(digests)
@@ -282,7 +301,7 @@ class Persons:
     def admit(self, digests: Digests, step: int) -> NDArray[np.bool_]:
         """Which of the records from this step on count; each is noted before it is used."""
         self.check_room(digests, step)
-        if len(digests):
+        if len(digests) and (digests.there.any() or not digests.there.size):
             self._kind = digests.kind
         rule = self.participation
         out = np.zeros(len(digests), np.bool_)
@@ -290,7 +309,7 @@ class Persons:
         while done < len(digests):
             room = int(_FULL * len(self._entries)) - self._used
             taken, added = _admit(
-                digests.values[done:], step + done, self._keys, self._entries, room,
+                digests.values[done:], digests.there[done:], step + done, self._keys, self._entries, room,
                 rule.max_records or 0, rule.min_gap,
                 max(self.window, rule.min_gap) if self.window else 0, out[done:],
             )  # fmt: skip
@@ -318,10 +337,8 @@ class Persons:
         """All that is known, as secret as the data; the order of entries says nothing about arrivals."""
         there = self._entries != 0
         return {
-            "max_records": self.participation.max_records,
-            "min_gap": self.participation.min_gap,
+            "participation": asdict(self.participation),
             "window": self.window,
-            "max_persons": self.max_persons,
             "kind": self._kind,
             "key": self._key.copy(),
             "digests": self._keys[there],
@@ -331,8 +348,7 @@ class Persons:
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Persons:
         """The table that :meth:`state` described."""
-        rule = Participation(state["max_records"], state["min_gap"])
-        table = cls(rule, state["window"], state["max_persons"])
+        table = cls(Participation(**state["participation"]), state["window"])
         table._key, table._kind = np.array(state["key"], np.uint8), state["kind"]
         size = _SMALLEST
         while size * _FULL < len(state["entries"]) + 1:
@@ -377,6 +393,12 @@ def read(person: Any, name: str = "person") -> tuple[str, NDArray[np.uint8], NDA
     if values.dtype.kind == "U":
         lengths = 1 + -(-(lengths - 1) // 4) * 4
     return _KINDS[str if values.dtype.kind == "U" else bytes], rows, lengths
+
+
+def as_array(person: Any) -> NDArray[Any]:
+    """Ids in an array that can be cut and put in another order; what is wrong with them stays wrong."""
+    values = np.asarray(person)
+    return values if values.dtype.kind in "iu" else np.asarray(person, object)
 
 
 def _plain(person: Any, name: str) -> NDArray[Any]:

@@ -32,6 +32,7 @@ from reticent.noise import lattice
 from reticent.privacy import Budget, Guarantee, Release
 from reticent.privacy.ages import Filtered
 from reticent.privacy.budget import OLDEST
+from reticent.privacy.participation import Participation
 from reticent.sums import scales
 from reticent.sums.mechanism import Mechanism
 from reticent.sums.running import RunningTotal
@@ -131,6 +132,7 @@ class CorrelatedMechanism(Mechanism):
 
     noises = ("gaussian",)
     forgets = True
+    counts_persons = True
     fades = True
 
     def __post_init__(self) -> None:
@@ -211,15 +213,17 @@ class CorrelatedMechanism(Mechanism):
         # the filter's own coefficients are rounded to doubles; that moves no c_k by more than this
         # factor
         moved = self.noise_sensitivity / sigma * (1 + 2.0**-44)
-        return Filtered(self.parameters.sensitivity, moved, self.slack(sigma), self.horizon)
+        return Filtered(
+            self.parameters.sensitivity, moved, self.slack(sigma), self.horizon, self.pattern
+        )
 
     def _scale(self, steps: int | None) -> float:
-        squares = self.parameters.squared_sensitivity
+        squares = self.parameters.sensitivity.sum_of_squares
         return max(
             scales.smallest(
                 lambda sigma, lags=lags: self.by_age(sigma).mu(lags),  # type: ignore[misc]
                 mu,
-                self.noise_sensitivity * math.sqrt(squares(lags)),
+                self.noise_sensitivity * math.sqrt(squares(lags, self.pattern)),
             )
             for lags, mu in self._targets
         )
@@ -234,7 +238,7 @@ class CorrelatedMechanism(Mechanism):
             f"Gaussian innovations, standard deviation {scale:.6g}",
             1,
             (
-                f"a record is protected in {lags} outputs",
+                f"a {self.unit} is protected in {lags} outputs",
                 f"{len(self.parameters.gap)} buffers",
             ),
             by_age,
@@ -293,6 +297,9 @@ class Correlated(RunningTotal):
         Whether to make the largest or the root mean square error over the horizon small.
     buffers : int or None
         At most so many vectors of memory; by default as few as come close to the optimum.
+    participation : Participation, optional
+        How often a person may contribute (`reticent.privacy.Participation`): all of a person's records are
+        then protected together, and ``add`` and ``run`` take ``person``. By default single records are.
     seed : int or None
         ``None`` is a cryptographic generator. A seed is for experiments, and the guarantee says so.
     noise_precision : {"lattice", "float"}
@@ -320,11 +327,13 @@ class Correlated(RunningTotal):
         norm: float = 1.0,
         objective: str = "max",
         buffers: int | None = None,
+        participation: Participation | None = None,
         seed: int | None = None,
         noise_precision: str = "lattice",
     ) -> None:
         mechanism = CorrelatedMechanism(
             dim, horizon, budget=budget, norm=norm, noise_precision=noise_precision,
+            participation=participation,
             objective=objective, buffers=buffers,
         )  # fmt: skip
         super().__init__(mechanism, seed=seed)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from reticent._compile import compiled
 from reticent.privacy import Budget, Guarantee
 from reticent.privacy.budget import OLDEST
+from reticent.privacy.participation import Participation
 from reticent.sums import scales
 from reticent.sums.mechanism import Mechanism
 from reticent.sums.running import RunningTotal
@@ -43,6 +44,7 @@ class IndependentMechanism(Mechanism):
     """
 
     forgets = True
+    counts_persons = True
 
     @property
     def is_endless(self) -> bool:
@@ -60,11 +62,16 @@ class IndependentMechanism(Mechanism):
         largest = 40.0 * math.sqrt(OLDEST * scales.coordinate_variance(self, scale))
         return max(fine, 2.0 ** math.ceil(math.log2(largest * 2.0**-52)))
 
+    @property
+    def _count(self) -> int:
+        """How many contributions of what is protected there may be."""
+        return self.pattern.records_within(self.protected)
+
     def _scale(self, steps: int | None) -> float:
-        return scales.exact(self, 1)
+        return scales.exact(self, self._count)
 
     def _promise(self) -> Guarantee:
-        return scales.promise(self, "noise on each contribution", self.scale(), 1)
+        return scales.promise(self, "noise on each contribution", self.scale(), self._count)
 
     def variance(self, t: int, steps: int | None) -> float:
         return t * scales.coordinate_variance(self, self.scale(steps))
@@ -102,6 +109,9 @@ class Independent(RunningTotal):
         ``clipped``.
     noise : {"gaussian", "gamma", "laplace"}
         Distribution of the noise; Gamma noise is the pure choice for the Euclidean norm.
+    participation : Participation, optional
+        How often a person may contribute (`reticent.privacy.Participation`): all of a person's records are
+        then protected together, and ``add`` and ``run`` take ``person``. By default single records are.
     seed : int or None
         ``None`` is a cryptographic generator. A seed is for experiments, and the guarantee says so.
     noise_precision : {"lattice", "float"}
@@ -126,10 +136,12 @@ class Independent(RunningTotal):
         budget: Budget,
         norm: float = 1.0,
         noise: str = "gaussian",
+        participation: Participation | None = None,
         seed: int | None = None,
         noise_precision: str = "lattice",
     ) -> None:
         mechanism = IndependentMechanism(
-            dim, horizon, budget=budget, norm=norm, noise=noise, noise_precision=noise_precision
-        )
+            dim, horizon, budget=budget, norm=norm, noise=noise, noise_precision=noise_precision,
+            participation=participation,
+        )  # fmt: skip
         super().__init__(mechanism, seed=seed)

@@ -61,8 +61,9 @@ class Mechanism(ABC):
         record that is known to move it by less, or one that comes several times. Whoever gives it has proved it.
     records : int, optional
         Upper bound on the number of records in the exact total, where a contribution is the sum of several.
-    participation : Participation
-        How many records are protected together, and how far apart they are; by default one.
+    participation : Participation, optional
+        How often a person may contribute: all of a person's records are then protected together. By default single
+        records are.
 
     Examples
     --------
@@ -85,7 +86,7 @@ class Mechanism(ABC):
     noise_precision: str = "lattice"
     sensitivity: float | None = None
     records: int | None = None
-    participation: Participation = ONE_RECORD
+    participation: Participation | None = None
 
     noises: ClassVar[tuple[str, ...]] = NOISES
     forgets: ClassVar[bool] = False
@@ -112,6 +113,7 @@ class Mechanism(ABC):
             records=_optional(_checks.integer, self.records, "records", low=1),
         )
         self._check_budget()
+        self._check_participation()
 
     def _keep(self, **checked: Any) -> None:
         """Set fields to what became of them when they were checked."""
@@ -134,11 +136,25 @@ class Mechanism(ABC):
                 f"{self.kind} has no promise that fades and cannot use fade={self.budget.fade}; "
                 "use Correlated, or a budget with a window or without"
             )
-        if self.participation != ONE_RECORD and not self.counts_persons:
+        if self.participation is not None and not self.counts_persons:
             raise ValueError(
-                f"{self.kind} counts one record of a person, got {self.participation}; leave "
-                "participation out"
+                f"{self.kind} protects single records, not persons; leave participation "
+                f"({self.participation}) out"
             )
+
+    def _check_participation(self) -> None:
+        rule = self.participation
+        if rule is None:
+            return
+        if not isinstance(rule, Participation):
+            raise TypeError(f"participation must be a privacy.Participation, got {rule!r}")
+        if self.has_epochs:
+            raise ValueError(
+                f"{self.kind} without a horizon is cut into epochs, and a person may be in several of them; give a "
+                "horizon, or use Correlated"
+            )
+        for age in self.budget.scope.ages or (self.protected,):
+            rule.records_within(age)
 
     # What a mechanism provides ---------------------------------------------------------------------
     #
@@ -217,7 +233,25 @@ class Mechanism(ABC):
     @cached_property
     def record_sensitivity(self) -> float:
         """How far one record moves the total, in the Euclidean norm."""
+        if self.participation is not None:
+            # what replaces a person's records may come at other steps, where two of them do not meet
+            return self.budget.sensitivity(self.norm)
         return self.budget.sensitivity(self.norm) if self.sensitivity is None else self.sensitivity
+
+    @property
+    def protected(self) -> int:
+        """In how many outputs, at most, what is protected is protected."""
+        return min(n for n in (self.budget.scope.last, self.horizon, OLDEST) if n is not None)
+
+    @property
+    def unit(self) -> str:
+        """What is protected: a record, or a person."""
+        return "record" if self.participation is None else "person"
+
+    @property
+    def pattern(self) -> Participation:
+        """How many records are protected together, and how far apart they are."""
+        return ONE_RECORD if self.participation is None else self.participation
 
     @property
     def noise_sensitivity(self) -> float:
@@ -286,18 +320,18 @@ class Mechanism(ABC):
     def to_dict(self) -> dict[str, Any]:
         """All fields as plain data, for a saved state."""
         kept = {field.name: getattr(self, field.name) for field in fields(self)}
-        return kept | {"budget": asdict(self.budget), "participation": asdict(self.participation)}
+        rule = None if self.participation is None else asdict(self.participation)
+        return kept | {"budget": asdict(self.budget), "participation": rule}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """What :meth:`to_dict` described."""
-        return cls(
-            **dict(data)
-            | {
-                "budget": Budget(**data["budget"]),
-                "participation": Participation(**data["participation"]),
-            }
-        )
+        rule = data["participation"]
+        parts = {
+            "budget": Budget(**data["budget"]),
+            "participation": None if rule is None else Participation(**rule),
+        }
+        return cls(**dict(data) | parts)
 
 
 def _optional(check: Any, value: Any, name: str, **limits: Any) -> Any:

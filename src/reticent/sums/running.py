@@ -25,6 +25,7 @@ from reticent.noise.source import Source
 from reticent.privacy import Guarantee, charge
 from reticent.state.files import check_kind
 from reticent.state.lease import Lease, claim
+from reticent.state.persons import Persons
 from reticent.sums import kernels
 from reticent.sums.mechanism import Mechanism
 from reticent.sums.process import Process
@@ -90,6 +91,8 @@ class RunningTotal:
         self.budget, self.norm = mechanism.budget, mechanism.norm
         self.noise, self.noise_precision = mechanism.noise, mechanism.noise_precision
         self._guarantee = replace(mechanism.guarantee, seeded=source.seeded)
+        rule = mechanism.participation
+        self._persons = None if rule is None else Persons(rule, mechanism.budget.window)
 
     # The life of a total
     # -------------------------------------------------------------------------------------
@@ -188,10 +191,26 @@ class RunningTotal:
     # What users call
     # -----------------------------------------------------------------------------------------
 
-    def add(self, contribution: ArrayLike | None) -> FloatArray:
-        """Add one contribution and return the noisy total; ``None`` is the null record, which contributes nothing."""
+    def add(self, contribution: ArrayLike | None, person: Any = None) -> FloatArray:
+        """Add one contribution and return the noisy total.
+
+        Parameters
+        ----------
+        contribution : array or None
+            ``None`` is the null record, which contributes nothing.
+        person : int, str or bytes, optional
+            Whose it is, where persons are protected. If the person has no record left, it is blanked.
+        """
+        if self._persons is None or contribution is None:
+            refuse_ids(self._persons, person)
+            with self._lock:
+                return self._add(contribution)
+        v = _checks.vector(contribution, "contribution", self.dim)
         with self._lock:
-            return self._add(contribution)
+            digests = self._persons.digests([person])
+            self._ready()
+            kept = self._persons.admit(digests, self.steps + 1)[0]
+            return self._add(v if kept else None)
 
     def _add(self, contribution: ArrayLike | None) -> FloatArray:
         """`add`, for whoever holds the lock already."""
@@ -223,8 +242,17 @@ class RunningTotal:
         self.clipped += code
         return out
 
-    def run(self, contributions: ArrayLike) -> FloatArray:
-        """Add many contributions, one a row, and return all the noisy totals."""
+    def run(self, contributions: ArrayLike, person: Any = None) -> FloatArray:
+        """Add many contributions, one a row, and return all the noisy totals.
+
+        Parameters
+        ----------
+        contributions : array
+            One contribution per row.
+        person : array, optional
+            Whose each of them is, where persons are protected. Those of persons who have no record left
+            are blanked.
+        """
         rows = _checks.real_array(contributions, "contributions")
         if rows.ndim != 2 or rows.shape[1] != self.dim:
             raise ValueError(f"contributions must have shape (n, {self.dim}), got {rows.shape}")
@@ -237,6 +265,12 @@ class RunningTotal:
                     f"{len(rows)} contributions do not fit: {self.horizon - self.steps} of the horizon of "
                     f"{self.horizon} steps are left; build the total with a larger horizon, or with horizon=None"
                 )
+            if self._persons is None:
+                refuse_ids(None, person)
+            else:
+                digests = self._persons.digests(person, len(rows))
+                kept = self._persons.admit(digests, self.steps + 1)
+                rows = np.where(kept[:, None], rows, 0.0)
             done = 0
             while done < len(rows):
                 noise = self._take(len(rows) - done)
@@ -331,6 +365,7 @@ class RunningTotal:
             "block": [len(self._block) if used else 0, used],
             "last": self._block[self._row - 1].copy() if self._row else np.empty(0),
             "source": source,
+            "persons": None if self._persons is None else self._persons.state(),
         }
 
     @classmethod
@@ -362,6 +397,8 @@ class RunningTotal:
         self._lease = lease
         lease.hold(self)
         self.steps, self.clipped = int(state["steps"]), int(state["clipped"])
+        if self._persons is not None:
+            self._persons = Persons.from_state(state["persons"])
         start, length = state["epoch"]
         self._enter(self.mechanism.process(length), state["base"].copy(), start)
         self._total = state["total"].copy()
@@ -393,6 +430,15 @@ class RunningTotal:
         length = "endless" if self.horizon is None else f"horizon={self.horizon}"
         name = self.mechanism.kind
         return f"<{name} dim={self.dim} {length} step {self.steps}: {self.guarantee}>"
+
+
+def refuse_ids(persons: Persons | None, person: Any) -> None:
+    """Refuse ids where nobody is told apart."""
+    if person is not None and persons is None:
+        raise ValueError(
+            "person was given, but single records are protected here, not persons; build it with "
+            "max_records or min_gap (participation=), or leave person out"
+        )
 
 
 def _from_state(cls: type[RunningTotal], state: dict[str, Any], kind: type[Mechanism]) -> Any:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from reticent.privacy import Guarantee, Release, calibration, compose, curves
 from reticent.privacy.ages import Stepwise
+from reticent.privacy.participation import tree_count, tree_squares
 from reticent.privacy.prescribed import Prescription
 from reticent.sums.mechanism import Mechanism
 
@@ -25,6 +26,15 @@ def exact(mechanism: Mechanism, count: int) -> float:
         return count * moved / budget.epsilon
     # A vector of Laplace noise is held to what pure privacy alone implies, as is the Gamma vector.
     return calibration.gamma(budget, moved, count)
+
+
+def touched(mechanism: Mechanism, levels: int) -> int:
+    """How many nodes of one sensitivity what is protected costs as much as: one on each level for a record.
+
+    For a person the number of records in each node counts, squared where costs add up as squares.
+    """
+    count = tree_squares if mechanism.noise == "gaussian" else tree_count
+    return count(levels, mechanism.pattern, mechanism.protected)
 
 
 def coordinate_variance(mechanism: Mechanism, scale: float) -> float:
@@ -82,7 +92,11 @@ def guarantee(
     Where the noise was prescribed, the guarantee is the truth about it all the same, and a caveat says
     where that is less than was claimed.
     """
-    made = Guarantee.of(mechanism.budget, [release], lattice=mechanism.on_lattice)
+    if mechanism.participation is not None:
+        release = replace(release, details=(*release.details, str(mechanism.participation)))
+    made = Guarantee.of(
+        mechanism.budget, [release], lattice=mechanism.on_lattice, unit=mechanism.unit
+    )
     if formula is None:
         return made
     doubts = formula.doubts(mechanism.budget.neighbours, made.epsilon(formula.claimed[1]))

@@ -30,6 +30,7 @@ from reticent._checks import FloatArray
 from reticent._compile import compiled
 from reticent.privacy import Budget, Guarantee, Release, curves
 from reticent.privacy.ages import Stepwise
+from reticent.privacy.participation import Participation
 from reticent.privacy.prescribed import Calibration, Prescription
 from reticent.sums import scales
 from reticent.sums.mechanism import Mechanism
@@ -219,12 +220,21 @@ class TreeMechanism(Mechanism):
     estimator: str = "honaker"
     calibration: Calibration = _EXACT
 
+    counts_persons = True
+
     def __post_init__(self) -> None:
         self._keep(
             estimator=_checks.choice(self.estimator, "estimator", ("honaker", "plain")),
             calibration=Calibration.read(self.calibration, "tree"),
         )
         super().__post_init__()
+
+    def _check_participation(self) -> None:
+        if self.participation is not None and not self.calibration.is_exact:
+            raise ValueError(
+                f"calibration={self.calibration.name!r} prescribes noise for records; leave participation out"
+            )
+        super()._check_participation()
 
     def to_dict(self) -> dict[str, Any]:
         return super().to_dict() | {"calibration": self.calibration.to_dict()}
@@ -248,7 +258,7 @@ class TreeMechanism(Mechanism):
         if formula is not None:
             return formula.amount
         if not self._collapses:
-            return scales.exact(self, steps.bit_length())
+            return scales.exact(self, scales.touched(self, steps.bit_length()))
         return scales.smallest(
             lambda sigma: self._mu(sigma, steps), self.budget.mu, self.noise_sensitivity
         )
@@ -260,7 +270,15 @@ class TreeMechanism(Mechanism):
         # The known part is rounded in both worlds: they differ by at most one step more in each
         # coordinate.
         slack = 1.001 * math.sqrt(self.dim) * step / moved
-        return math.sqrt(_honaker_squared_mu(steps, slack, age)) * moved / sigma
+        one = math.sqrt(_honaker_squared_mu(steps, slack, age))
+        records, levels = self.pattern.records_within(self.protected), steps.bit_length()
+        if records > 1:
+            # By the triangle inequality; and Honaker's totals are made of the noisy values of all
+            # nodes, whose cost is known. Rounding adds to the innovations of totals whose last block
+            # holds one of the records, and no innovation has a variance below a third.
+            nodes = math.sqrt(scales.touched(self, levels))
+            one = min(records * one, nodes + slack * math.sqrt(3.0 * records * levels))
+        return one * moved / sigma
 
     def _promise(self) -> Guarantee:
         name, formula = f"binary tree, {self.estimator} estimator", self._formula
@@ -272,12 +290,13 @@ class TreeMechanism(Mechanism):
         if not self._collapses:
             # docs/algorithms/tree.md: with Honaker's estimator a record may touch all nodes at once
             by_age = [(age, age.bit_length()) for age in doublings]
+            early = self.estimator == "plain" and self.participation is None
             return scales.promise(
                 self,
                 name,
                 scale,
-                levels,
-                by_age=by_age if self.estimator == "plain" else None,
+                scales.touched(self, levels),
+                by_age=by_age if early else None,
                 formula=formula,
             )
         # a cost at some age is that at the next doubling: it holds for all between
@@ -292,7 +311,7 @@ class TreeMechanism(Mechanism):
             f"Gaussian, standard deviation {scale:.6g} a node",
             1,
             (f"a record touches {levels} nodes",),
-            Stepwise(ages),
+            Stepwise(ages if self.participation is None else [(1, ages[-1][1])]),
         )
         return scales.guarantee(self, release, formula)
 
@@ -367,6 +386,9 @@ class Tree(RunningTotal):
     estimator : {"honaker", "plain"}
         Honaker's estimator uses every node at hand and has about half the variance for the same
         promise.
+    participation : Participation, optional
+        How often a person may contribute (`reticent.privacy.Participation`): all of a person's records are
+        then protected together, and ``add`` and ``run`` take ``person``. By default single records are.
     seed : int or None
         ``None`` is a cryptographic generator. A seed is for experiments, and the guarantee says so.
     noise_precision : {"lattice", "float"}
@@ -399,12 +421,14 @@ class Tree(RunningTotal):
         norm: float = 1.0,
         noise: str = "gaussian",
         estimator: str = "honaker",
+        participation: Participation | None = None,
         seed: int | None = None,
         noise_precision: str = "lattice",
         calibration: str | Calibration = "exact",
     ) -> None:
         mechanism = TreeMechanism(
             dim, horizon, budget=budget, norm=norm, noise=noise, noise_precision=noise_precision,
+            participation=participation,
             estimator=estimator, calibration=Calibration.read(calibration, "tree"),
         )  # fmt: skip
         super().__init__(mechanism, seed=seed)

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from reticent._compile import compiled
 from reticent.privacy import Budget, Guarantee
+from reticent.privacy.participation import Participation
 from reticent.privacy.prescribed import Calibration, Prescription
 from reticent.sums import scales
 from reticent.sums.mechanism import Mechanism
@@ -97,6 +98,7 @@ class WindowTreeMechanism(Mechanism):
     calibration: Calibration = _EXACT
 
     forgets = True
+    counts_persons = True
     expires = True
 
     def __post_init__(self) -> None:
@@ -110,6 +112,13 @@ class WindowTreeMechanism(Mechanism):
                 "use Budget(..., window=W), or Tree for records that are protected for ever"
             )
         super()._check_budget()
+
+    def _check_participation(self) -> None:
+        if self.participation is not None and not self.calibration.is_exact:
+            raise ValueError(
+                f"calibration={self.calibration.name!r} prescribes noise for records; leave participation out"
+            )
+        super()._check_participation()
 
     def to_dict(self) -> dict[str, Any]:
         return super().to_dict() | {"calibration": self.calibration.to_dict()}
@@ -137,10 +146,10 @@ class WindowTreeMechanism(Mechanism):
         formula = self._formula
         if formula is not None:
             return formula.amount
-        return scales.exact(self, self.window.bit_length())
+        return scales.exact(self, scales.touched(self, self.window.bit_length()))
 
     def _promise(self) -> Guarantee:
-        nodes = self.window.bit_length()
+        nodes = scales.touched(self, self.window.bit_length())
         return scales.promise(self, "window tree", self.scale(), nodes, formula=self._formula)
 
     def variance(self, t: int, steps: int | None) -> float:
@@ -209,6 +218,9 @@ class WindowTree(RunningTotal):
     noise : {"gaussian", "gamma", "laplace"}
         With Gaussian noise :class:`Correlated` makes the same promise with a third of the error and
         less; with delta = 0 this tree with Gamma noise is the best there is.
+    participation : Participation, optional
+        How often a person may contribute (`reticent.privacy.Participation`): all of a person's records are
+        then protected together, and ``add`` and ``run`` take ``person``. By default single records are.
     seed : int or None
         ``None`` is a cryptographic generator. A seed is for experiments, and the guarantee says so.
     noise_precision : {"lattice", "float"}
@@ -238,12 +250,14 @@ class WindowTree(RunningTotal):
         budget: Budget,
         norm: float = 1.0,
         noise: str = "gaussian",
+        participation: Participation | None = None,
         seed: int | None = None,
         noise_precision: str = "lattice",
         calibration: str | Calibration = "exact",
     ) -> None:
         mechanism = WindowTreeMechanism(
             dim, horizon, budget=budget, norm=norm, noise=noise, noise_precision=noise_precision,
+            participation=participation,
             calibration=Calibration.read(calibration, "window-tree"),
         )  # fmt: skip
         super().__init__(mechanism, seed=seed)

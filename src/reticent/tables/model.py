@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 FORMAT = "reticent-model"
 VERSION = 1
 
-_SETTINGS = ("epsilon", "delta", "neighbours", "window", "horizon", "feature_norm")
+_SETTINGS = ("epsilon", "delta", "neighbours", "window", "fade", "horizon", "feature_norm")
 
 
 @dataclass(frozen=True)

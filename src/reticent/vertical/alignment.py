@@ -36,7 +36,8 @@ def hash_ids(ids: Iterable[str | int], rows: int) -> bytes:
         raise ValueError(f"ids must name each of the {rows} rows, got {count}")
     if len(seen) != rows:
         raise ValueError(
-            f"ids must differ from each other, {rows - len(seen)} of them are repeated; one row "
-            "each, or the guarantee for a row is not one for a person"
+            f"ids must differ from each other, {rows - len(seen)} of them are repeated: the rows of one "
+            "person are not protected together here; give one row each (the mean of a person's rows, "
+            "say), or the guarantee for a row is not one for a person"
         )
     return whole.digest()

@@ -1,0 +1,1 @@
+"""Planted bugs: each is a patch of one file, and names the lines of the audit that must refute the result."""

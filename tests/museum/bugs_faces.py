@@ -1,0 +1,126 @@
+"""Bugs in the estimators, the scaler and the feature-distributed protocol."""
+
+from __future__ import annotations
+
+from .planting import Bug
+
+BUGS = (
+    Bug(
+        "scaler-forgets-the-squares",
+        "estimators/scalers.py",
+        '        each = math.sqrt(2.0) if budget.neighbours == "zero-out" else 2.0',
+        '        each = 1.0 if budget.neighbours == "zero-out" else 2.0',
+        "two statistics leave, the sensitivity of one is accounted",
+        ("white-box-estimators: PrivateScaler, zero-out, gaussian",),
+    ),
+    Bug(
+        "scaler-bounds-read-off-the-data",
+        "estimators/scalers.py",
+        "        center = 0.5 * self.data_low_ + 0.5 * self.data_high_\n",
+        "        center = X.mean(axis=0)\n",
+        "features are centred by their clean mean",
+        ("white-box-estimators: PrivateScaler, zero-out, gaussian",),
+    ),
+    Bug(
+        "scaler-clips-nothing",
+        "estimators/scalers.py",
+        "        V = np.clip((inside - 0.5 * center) / (0.5 * half), -1.0, 1.0)",
+        "        V = np.clip((X - center) / half, -1e3, 1e3)",
+        "values beyond the declared bounds",
+        ("white-box-estimators: PrivateScaler, zero-out, gamma",),
+    ),
+    Bug(
+        "feature-norm-read-off-the-data",
+        "estimators/private_classifiers.py",
+        "        loss = self._loss(table.norm, plain=True)",
+        "        longest = float(np.abs(table.rows).max())\n        loss = self._loss(max(longest, 1e-3), plain=True)",
+        "the bound that noise is calibrated to is the largest record's (data_norm=None of other libraries)",
+        ("white-box-estimators: PrivateLogisticRegression, gradient-descent, zero-out",),
+    ),
+    Bug(
+        "classifiers-of-several-classes-not-composed",
+        "erm/objective_perturbation.py",
+        "        exact(problem, given, count)\n",
+        "        exact(problem, given, 1)\n",
+        "each one-versus-rest classifier spends the whole budget",
+        ("white-box-estimators: PrivateLogisticRegression, three classes, zero-out",),
+    ),
+    Bug(
+        "estimator-asks-for-twice-its-epsilon",
+        "estimators/private_classifiers.py",
+        '        asked = _checks.choice(self.solver, "solver", SOLVERS)  # type: ignore[attr-defined]\n'
+        "        count = len(self.classes_)\n",
+        '        asked = _checks.choice(self.solver, "solver", SOLVERS)  # type: ignore[attr-defined]\n'
+        "        common['budget'] = common['budget'].with_(epsilon=2.0 * common['budget'].epsilon)\n"
+        "        count = len(self.classes_)\n",
+        "the solver is asked for twice the epsilon; its guarantee says so, the estimator's parameter does not",
+        ("budgets: budget of estimators",),
+    ),
+    Bug(
+        "party-slopes-not-clipped",
+        "vertical/_rounds.py",
+        "        return np.nan_to_num(np.clip(free, -plan.clip, plan.clip), nan=0.0)",
+        "        return np.nan_to_num(free, nan=0.0)",
+        "a coordinator who sends enormous predictions sees one record through the noise",
+        ("white-box-vertical: Party, choices and values, zero-out",),
+    ),
+    Bug(
+        "party-noise-divided",
+        "vertical/_rounds.py",
+        "        return release.noisy(vector, scale, self.source, precision=precision)",
+        "        return release.noisy(vector, scale / 1.5, self.source, precision=precision)",
+        "two thirds of the noise on sketches and values",
+        (
+            "white-box-vertical: Party, sketches, zero-out",
+            "white-box-vertical: Party, labels, replace",
+        ),
+    ),
+    Bug(
+        "party-choice-with-half-the-noise",
+        "vertical/_rounds.py",
+        "        return Corners(len(scores), True, self.source).pick(scores, scale)",
+        "        return Corners(len(scores), True, self.source).pick(scores, 0.5 * scale)",
+        "half the noise on the choice of a column",
+        ("white-box-vertical: Party, choices and values, zero-out",),
+    ),
+    Bug(
+        "party-replacement-not-doubled",
+        "vertical/plan.py",
+        '        return norm if self.neighbours == "zero-out" else 2.0 * norm',
+        "        return norm",
+        "a party's own doubling under replacement forgotten",
+        ("white-box-vertical: Party, sketches, replace",),
+    ),
+    Bug(
+        "sketch-spread-forgotten",
+        "vertical/sketch.py",
+        "        return math.sqrt(self.spread) * (1.0 + 2.0**-50)",
+        "        return 1.0 + 2.0**-50",
+        "a record enters several entries of a sketch (errata V13 and V14)",
+        ("white-box-vertical: Party, sketches, zero-out",),
+    ),
+    Bug(
+        "choices-of-a-party-counted-once",
+        "vertical/plan.py",
+        '                    f"{plan.selection.capitalize()}, scale {plan.selection_scale:.6g}", plan.rounds)',
+        '                    f"{plan.selection.capitalize()}, scale {plan.selection_scale:.6g}", 1)',
+        "rounds of choices accounted as one",
+        ("white-box-vertical: Party, choices, laplace, zero-out",),
+    ),
+    Bug(
+        "columns-not-clipped",
+        "vertical/_columns.py",
+        "            A = np.clip(A, -bound, bound)",
+        "            A = np.clip(A, -10.0 * bound, 10.0 * bound)",
+        "entries beyond the bound that sketches are calibrated to",
+        ("white-box-vertical: Party, sketches, zero-out",),
+    ),
+    Bug(
+        "sketch-baseline-columns-counted-once",
+        "vertical/baselines.py",
+        "    each = budget.mu / np.sqrt(dim + 1.0) * (1.0 - 1e-9)",
+        "    each = budget.mu * (1.0 - 1e-9)",
+        "every column's sketch spends the whole budget; the claim says so",
+        ("budgets: budget of solvers and choices",),
+    ),
+)

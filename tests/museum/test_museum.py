@@ -1,0 +1,59 @@
+"""The museum itself: every patch still applies, names lines that exist, and a sample of the bugs is caught."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from reticent.audit import names, whitebox_cases
+
+from . import bugs, planting
+
+EVERY = (*bugs.BUGS, *bugs.UNCAUGHT)
+
+
+def test_there_are_enough_and_each_has_a_name_of_its_own():
+    assert len(bugs.BUGS) >= 60
+    assert len({bug.name for bug in EVERY}) == len(EVERY)
+    assert sum(bug.mode == "quick" for bug in bugs.BUGS) >= 50
+    packages = {bug.file.split("/")[0] for bug in bugs.BUGS}
+    assert packages >= {
+        "privacy", "noise", "state", "sums", "online", "bandit", "erm", "losses", "vertical", "estimators",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("bug", EVERY, ids=lambda bug: bug.name)
+def test_the_patch_applies_and_is_a_program(bug):
+    for file, text in bug.patched().values():
+        ast.parse(text, filename=str(file))
+
+
+def test_the_lines_exist_and_those_of_the_quick_mode_are_quick():
+    settings = {
+        f"{family}: {case.setting}": case.quick
+        for family in whitebox_cases.names()
+        for case in whitebox_cases.cases(family)
+    }
+    for bug in bugs.BUGS:
+        assert bug.lines, f"{bug.name} names no line that catches it"
+        for line in bug.lines:
+            if line.startswith("attack: "):
+                name = line.removeprefix("attack: ").split(" x ")[0].split(";")[0]
+                assert name in names(), line
+            else:
+                assert line in settings, f"{bug.name}: there is no line {line!r}"
+                assert settings[line] or bug.mode == "full", f"{line} is not part of the quick mode"
+
+
+@pytest.mark.parametrize("name", bugs.SAMPLE)
+def test_a_planted_bug_is_caught(name):
+    assert not bugs.find(name).changes_kernels, "the sample must not need compiling"
+    found = planting.run(bugs.find(name))
+    assert found["caught"], found
+
+
+def test_a_patch_that_no_longer_applies_says_so():
+    bug = planting.Bug("old", "noise/door.py", "no such line", "", "", ())
+    with pytest.raises(ValueError, match=r"bug 'old': noise/door.py contains its snippet 0 times"):
+        bug.patched()

@@ -1,0 +1,199 @@
+"""What keeps the promise over a service's life: restored backups, copies, key changes, keys that are too old."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reticent.privacy import gaussian
+from reticent.service.problems import Problem
+
+from .running import SCHEMA, Service, records, specification
+
+BUDGET = {"epsilon": 1.0, "delta": 1e-6, "window": 64}
+
+
+def command(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """A `reticent serve ...` that is expected to end by itself."""
+    line = [sys.executable, "-m", "reticent", "serve", *words, "--data", str(folder)]
+    line += ["--port", "0"] if not words else []
+    env = os.environ | {"RETICENT_ANCHORS": str(folder.parent / "anchors")}
+    return subprocess.run(line, capture_output=True, text=True, timeout=120, env=env)
+
+
+def totals(client: Any) -> Any:
+    return np.array(client.stream("total")["decision"]["totals"])
+
+
+def test_a_restored_backup_is_refused_until_it_is_adopted(tmp_path: Path) -> None:
+    folder, backup = tmp_path / "data", tmp_path / "backup"
+    service = Service(folder, wait=False)
+    client = service.client()
+    columns = {name: SCHEMA["columns"][name] for name in ("a", "b")}  # type: ignore[index]
+    plain = [{"id": row["id"], "x": row["x"]} for row in records(0, 30)]
+    client.create(
+        {"name": "total", "kind": "total", "schema": {"columns": columns}, "budget": BUDGET}
+    )
+    client.create(specification("model"))
+    client.create(
+        {"name": "plays", "kind": "bandit", "budget": {"epsilon": 1, "delta": 1e-6}, "values": [0, 1],
+         "set": {"kind": "L2Ball", "dim": 2}}
+    )  # fmt: skip
+    client.call("POST", "/v1/ledgers", {"name": "shared", "budget": BUDGET})
+    client.send("total", plain[:10])
+    client.send("model", records(0, 10))
+    client.ask("plays")
+    assert service.stop() == 0
+    shutil.copytree(folder, backup)
+    service.start(wait=False)
+    client = service.client()
+    assert "guarantee" in client.stream("model")
+    client.send("total", plain[10:20])
+    client.create(specification("later", ledger="shared"))
+    lost = totals(client)
+    service.kill()
+
+    shutil.copytree(folder, tmp_path / "copy")
+    copied = command(tmp_path / "copy")
+    assert copied.returncode == 2
+    assert "is a copy of" in copied.stderr
+    original = tmp_path / "original"
+    folder.rename(original)
+    backup.rename(folder)
+    restored = command(folder)
+    assert restored.returncode == 2
+    assert "restored from a backup" in restored.stderr
+    assert "adopt" in restored.stderr
+
+    adopted = command(folder, "adopt")
+    assert adopted.returncode == 0, adopted.stderr
+    assert "3 streams" in adopted.stdout
+    assert (
+        "ledger shared is closed" in adopted.stdout
+    )  # the stream that it paid for is not in the backup
+    service.start(wait=False)
+    client = service.client()
+    before = client.stream("total")
+    assert (before["steps"], before["epochs"]) == (10, 2)
+    assert client.send("total", plain[:10])["repeated"] == 10
+    client.send("total", plain[10:20])
+    # the same records after the same ones: with the noise of the other lineage the totals would be equal
+    assert np.abs(totals(client) - lost).min() > 0.0
+    client.send("model", records(10, 5))
+    assert client.stream("model")["steps"] == 15
+    assert client.ask("plays")["ticket"] == 2
+    with pytest.raises(Problem, match="adopted"):
+        client.tell("plays", 1, 0.5)
+    with pytest.raises(Problem, match="not known"):
+        client.create(specification("more", ledger="shared"))
+    # both lineages together: two Gaussian releases, composed by hand
+    mu = gaussian.mu(1.0, 1e-6)
+    twice = gaussian.epsilon(1e-6, math.sqrt(2.0) * mu)
+    assert client.stream("total")["guarantee"]["epsilon"] == pytest.approx(twice, rel=1e-4)
+    ledgers = {ledger["name"]: ledger for ledger in client.ledgers()}
+    assert [entry["what"].split(" (")[0] for entry in ledgers["total"]["entries"]] == [
+        "stream total",
+        "stream total: fresh noise after a restore",
+    ]
+    assert ledgers["total"]["budget"]["epsilon"] == pytest.approx(twice, rel=1e-4)
+    service.kill()
+    again = command(folder, "adopt")
+    assert again.returncode == 2
+    assert "nothing to adopt" in again.stderr
+    # what was moved away is still the one that was served last, and needs no adoption
+    assert "nothing to adopt" in command(original, "adopt").stderr
+
+
+def test_keys_are_changed_and_old_ones_open_nothing(tmp_path: Path) -> None:
+    folder, new = tmp_path / "data", tmp_path / "new.key"
+    service = Service(folder, wait=False)
+    service.client().create(specification("visits", seed=3))
+    service.client().send("visits", records(0, 10))
+    running = command(folder, "rotate", "--new-key-file", str(new))
+    assert running.returncode == 2
+    assert "another `reticent serve`" in running.stderr
+    service.stop()
+    old = (folder / "service.key").read_text().strip()
+    assert command(folder, "rotate", "--new-key-file", str(new)).returncode == 0
+    assert new.stat().st_mode & 0o077 == 0
+    refused = command(folder)
+    assert refused.returncode == 2
+    assert "another key" in refused.stderr
+    assert old not in refused.stderr
+    (folder / "service.key").unlink()
+    missing = command(folder)
+    assert missing.returncode == 2
+    assert "key" in missing.stderr
+    service = Service(folder, "--key-file", str(new), wait=False, token=service.token)
+    client = service.client()
+    assert client.send("visits", records(0, 10))["repeated"] == 10
+    assert client.send("visits", records(10, 1))["accepted"] == 1
+    service.kill()
+
+
+def timed_key(seconds: float) -> str:
+    """A UUID of version 7 that was made at a given time."""
+    number = int.from_bytes(os.urandom(10)) | int(seconds * 1000) << 80
+    return str(uuid.UUID(int=number & ~(0xF << 76) & ~(0x3 << 62) | 7 << 76 | 2 << 62))
+
+
+def test_a_key_that_is_older_than_what_is_remembered_is_refused(service: Service) -> None:
+    client = service.client()
+    client.create(specification("old", remember=3600))
+    now = time.time()
+    row = records(0, 1)[0]
+    fresh, stale = timed_key(now - 600), timed_key(now - 7200)
+    done = client.send("old", [row | {"id": fresh}, row | {"id": stale}])
+    assert (done["accepted"], done["refused"]) == (1, 1)
+    assert client.stream("old")["steps"] == 1
+    assert client.send("old", [row | {"id": fresh}])["repeated"] == 1
+    assert client.send("old", [row | {"id": stale}])["refused"] == 1
+
+
+def test_what_was_forgotten_stays_refused_when_the_clock_is_set_back(tmp_path: Path) -> None:
+    """In process, for its clock: forgetting moves a mark that no clock moves back."""
+    from reticent.service import runners, streams
+    from reticent.service.engine import Engine
+    from reticent.service.keys import Keys
+    from reticent.service.records import Reader
+    from reticent.service.sealing import Ring
+    from reticent.service.specification import Specification
+    from reticent.service.sqlite import SqliteStore
+
+    clock = [1.8e9]
+    store = SqliteStore(tmp_path / "service.sqlite")
+    engine = Engine(store, Ring([bytes(32)]), clock=lambda: clock[0])
+    asked = Specification.from_dict(specification("s", remember=3600))
+    engine.call(streams.Create(asked))
+    reader = Reader(runners.encoder_of(asked), Keys(bytes(32)))
+
+    def send(key: str) -> dict[str, Any]:
+        line = json.dumps({"id": key, "x": {"a": 0, "b": 0}, "y": True})
+        return dict(engine.call(streams.Send("s", reader.lines(line.encode()))))
+
+    key, plain = timed_key(clock[0]), "a key without a time"
+    assert send(key)["accepted"] == send(plain)["accepted"] == 1
+    clock[0] += 86400
+    assert engine.call(streams.Forget("s")) == 1
+    clock[0] -= 86400
+    assert send(key) == {
+        "accepted": 0,
+        "repeated": 0,
+        "refused": 1,
+        "decision_number": 2,
+        "steps": 2,
+    }
+    assert send(plain)["repeated"] == 1
+    engine.stop()
+    store.close()

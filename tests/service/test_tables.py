@@ -1,0 +1,126 @@
+"""Fits of tables: charged to the table's ledger, stored before they are seen, cancelled without a trace."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reticent.service.problems import Problem
+from reticent.tables import Model
+
+from .running import NUMBER, SCHEMA, Service
+
+pa = pytest.importorskip("pyarrow")
+
+
+@pytest.fixture(scope="module")
+def holding(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service that may read tables below one folder."""
+    import pyarrow.parquet as pq
+
+    home = tmp_path_factory.mktemp("tables")
+    rng = np.random.default_rng(0)
+    for part in range(2):
+        a, b = rng.uniform(-1, 1, (2, 1500))
+        (home / "allowed" / "visits").mkdir(parents=True, exist_ok=True)
+        pq.write_table(
+            pa.table({"a": a, "b": b, "y": a - b > 0}),
+            home / "allowed" / "visits" / f"{part}.parquet",
+        )
+    (home / "secret").mkdir()
+    service = Service(home / "data", "--tables", str(home / "allowed"), wait=False)
+    service.home = home  # type: ignore[attr-defined]
+    yield service
+    service.kill()
+
+
+def wait(client: Any, job: str) -> dict[str, Any]:
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        found: dict[str, Any] = client.call("GET", f"/v1/jobs/{job}")
+        if found["status"] not in ("waiting", "running"):
+            return found
+        time.sleep(0.05)
+    raise TimeoutError
+
+
+def test_a_fit_is_charged_once_and_its_model_predicts(holding: Service) -> None:
+    client = holding.client()
+    home: Path = holding.home  # type: ignore[attr-defined]
+    table = {"name": "visits", "path": str(home / "allowed" / "visits"), "schema": SCHEMA}
+    client.call("POST", "/v1/tables", table | {"budget": {"epsilon": 1.5, "delta": 1e-6}})
+    fit = {"kind": "logistic", "epsilon": 1.0}
+    headers = {"Idempotency-Key": "the fit"}
+    first = client.call("POST", "/v1/tables/visits/fits", fit, headers=headers)
+    again = client.call("POST", "/v1/tables/visits/fits", fit, headers=headers)
+    assert first["id"] == again["id"]
+    with pytest.raises(Problem, match="something else"):
+        client.call("POST", "/v1/tables/visits/fits", fit | {"epsilon": 0.5}, headers=headers)
+    done = wait(client, first["id"])
+    assert done["status"] == "done", done["detail"]
+    model = Model.from_dict(done["model"])
+    assert model.records == 3000
+    assert model.guarantee.epsilon(1e-6) <= 1.0 + 1e-9
+    assert model.predict({"a": [0.9], "b": [-0.9]}).tolist() == ["true"]
+    ledger = client.call("GET", "/v1/ledgers/visits")
+    assert len(ledger["entries"]) == 1
+
+    # what is left is not enough, and the refusal spends nothing
+    second = wait(
+        client,
+        client.call("POST", "/v1/tables/visits/fits", {"kind": "logistic", "epsilon": 1.4})["id"],
+    )
+    assert second["status"] == "failed"
+    assert "does not fit in what is left" in second["detail"]
+    assert client.call("GET", "/v1/ledgers/visits")["entries"] == ledger["entries"]
+    # after a crash the result is there, byte for byte
+    holding.kill()
+    holding.start(wait=False)
+    assert holding.client().call("GET", f"/v1/jobs/{first['id']}")["model"] == done["model"]
+
+
+def test_bad_tables_and_fits_are_refused(holding: Service) -> None:
+    client = holding.client()
+    home: Path = holding.home  # type: ignore[attr-defined]
+    budget = {"epsilon": 1.0, "delta": 1e-6}
+    table = {
+        "name": "other",
+        "path": str(home / "allowed" / "visits"),
+        "schema": SCHEMA,
+        "budget": budget,
+    }
+    for change in (
+        {"path": str(home / "secret")},
+        {"path": str(home / "allowed" / ".." / "secret")},
+        {"path": str(home / "allowed" / "nothing")},
+        {"path": 17},
+        {"name": "a/b"},
+        {"budget": budget | {"window": 10}},
+        {"schema": {"columns": {"a": NUMBER | {"bounds": [1, 0]}}}},
+        {"more": 1},
+    ):
+        with pytest.raises(Problem) as caught:
+            client.call("POST", "/v1/tables", table | change)
+        assert caught.value.status == 422, change
+    client.call("POST", "/v1/tables", table)
+    for fit in (
+        {"kind": "logistic"},
+        {"kind": "forest", "epsilon": 1},
+        {"kind": "linear", "epsilon": 1},
+        {"kind": "logistic", "epsilon": -1},
+        {"kind": "logistic", "epsilon": 1, "options": {"epsilon": 9}},
+        {"kind": "logistic", "epsilon": 1, "options": {"sheep": 9}},
+        {"kind": "logistic", "epsilon": 1, "target": "nobody"},
+    ):
+        with pytest.raises(Problem) as caught:
+            client.call("POST", "/v1/tables/other/fits", fit)
+        assert caught.value.status == 422, fit
+    with pytest.raises(Problem) as caught:
+        client.call("POST", "/v1/tables/nobody/fits", {"kind": "logistic", "epsilon": 1})
+    assert caught.value.status == 404
+    assert client.call("GET", "/v1/ledgers/other")["entries"] == []

@@ -186,7 +186,7 @@ def _rooted(problem: Problem) -> Problem:
     if sp.issparse(problem.A):
         A = problem.A.copy()
         door.bounded_sparse_rows(A.indptr, problem.A.data, 1.0, problem.row_limit, A.data)
-        A = sp.csr_array(sp.diags_array(roots) @ A)
+        A.data *= np.repeat(roots, np.diff(A.indptr))
     else:
         A = np.empty(problem.A.shape)
         door.bounded_rows(problem.A, 1.0, problem.row_limit, A)

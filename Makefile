@@ -1,7 +1,7 @@
 # Two commands do everything on a fresh machine: `make run` and `make test`.
 PYTHON ?= python3
 BIN := .venv/bin
-EXTRAS := accounting,cli,federated,graphs,report,river,service,tables
+EXTRAS := accounting,cli,dask,devices,federated,graphs,report,river,service,tables
 
 .PHONY: setup run test lint docs bench bench-full audit audit-museum wheel clean
 

@@ -25,8 +25,8 @@ for n = 10, the ratios of private to clean regret at T = 2^17.
 The learners' constants were chosen by simulation on seeds 0, 1 and 2 of these losses, so runs here
 begin at seed 100, which played no part in it. ``--full`` writes ``results/bandit_regret.json``.
 
-The one thing a reader would get wrong: a number near 1 is not a result, it is a learner that has not
-yet begun to learn; its exponent is then near 1 whatever the theorem says about the long run.
+A number near 1 is not a result, it is a learner that has not yet begun to learn; its exponent is
+then near 1 whatever the theorem says about the long run.
 """
 
 from __future__ import annotations

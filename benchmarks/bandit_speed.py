@@ -10,9 +10,9 @@ Repeats are interleaved with the bare oracle calls, so that a slow moment of the
 
     python benchmarks/bandit_speed.py --save      # also writes results/bandit_speed.json
 
-The one thing a reader would get wrong: times are of the processor, not of the wall clock, so that
-whatever else the machine is busy with is left out; a play is one thread that waits for nothing. The
-slowest asks are by the wall clock, since that is what somebody waits for.
+Times are of the processor, not of the wall clock, so that whatever else the machine is busy with is
+left out; a play is one thread that waits for nothing. The slowest asks are by the wall clock, since
+that is what somebody waits for.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ Peers are installed from the package index into environments of their own on fir
 ``benchmarks/results/tables`` as soon as its processes are done; the page ``docs/benchmarks.md`` is made of these files
 and of nothing else.
 
-The one thing a reader would get wrong: the page may mix runs. Each table says which command made it, how loaded the
-machine was and when; a ratio compares times of the same minute.
+The page may mix runs. Each table says which command made it, how loaded the machine was and when; a
+ratio compares times of the same minute.
 """
 
 from __future__ import annotations

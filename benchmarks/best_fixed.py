@@ -5,8 +5,8 @@ tolerances, and the column "above the bound" says how far the loss of what they 
 certified lower bound. They run where they apply: without a set (scikit-learn, L-BFGS) or in a box
 (L-BFGS-B, lsq_linear). Everything runs on one thread.
 
-The one thing a reader would get wrong: a time ratio alone says little, since the peers stop earlier or
-later; read it together with "above the bound".
+A time ratio alone says little, since the peers stop earlier or later; read it together with "above
+the bound".
 
     python benchmarks/best_fixed.py [--records 500000] [--columns 90]
 

@@ -4,8 +4,8 @@ Two ratios agree where their printed intervals, the value and its spread either 
 that a formula gives has no spread and must come out the same. The spreads are such that a comparison of all ratios,
 some 150 of times among them, finds one to differ by chance once in a hundred times or more seldom.
 
-The one thing a reader would get wrong: two runs of different code, sizes or machines need not agree; the comparison is
-one of a run with its repetition.
+Two runs of different code, sizes or machines need not agree; the comparison is one of a run with
+its repetition.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 ``benchmarks/results/earlier`` keeps a table of the code before a hot path was rewritten, made by the same command on
 the same kind of machine. Nothing here is measured, and nothing typed in: both columns come from stored tables.
 
-The one thing a reader would get wrong: each column compares with a peer in its own minute; the two minutes lie apart,
-so a small change between them means nothing.
+Each column compares with a peer in its own minute; the two minutes lie apart, so a small change
+between them means nothing.
 """
 
 from __future__ import annotations

@@ -8,8 +8,7 @@ seed; delta = 0 with ``neighbours="replace"`` and delta = 1e-5 with ``"zero-out"
 and 100, under the first of the two; the synthetic set there was another draw of the same size. Real
 data is looked for in the folder RETICENT_DATA, else ../shared/data beside the checkout.
 
-The one thing a reader would get wrong: means of few seeds have errors; the half-width printed after
-each is one standard error.
+Means of few seeds have errors; the half-width printed after each is one standard error.
 """
 
 from __future__ import annotations

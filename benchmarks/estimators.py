@@ -9,8 +9,7 @@ Regression: R2 on a quarter held out, features scaled by `DomainScaler` with the
 columns taken as public, beside AdaSSP with exact noise. Speed: seconds of ``fit`` beside scikit-learn.
 Results go to results/estimators.json. Real data: the folder RETICENT_DATA, else ../shared/data.
 
-The one thing a reader would get wrong: means of few seeds have errors; the half-width printed after
-each is one standard error.
+Means of few seeds have errors; the half-width printed after each is one standard error.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ counted against us. ``zero`` is what deciding 0 loses. Law: the excess risk over
 exponent is fitted on records where Frank-Wolfe's 1/T is tight, and on easy ones, which are no test of it.
 Results go to results/lasso.json.
 
-The one thing a reader would get wrong: the published noise divides by n where the loss is a sum, so
-it is far too small to be private; the last column is the epsilon that it really gives.
+The published noise divides by n where the loss is a sum, so it is far too small to be private; the
+last column is the epsilon that it really gives.
 """
 
 from __future__ import annotations

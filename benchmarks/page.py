@@ -1,7 +1,7 @@
 """The page docs/benchmarks.md, made of the files in benchmarks/results/tables and of nothing else.
 
-The one thing a reader would get wrong: to change a number on the page, run the command under its table; to change
-a sentence, change it in the question that makes the table.
+To change a number on the page, run the command under its table; to change a sentence, change it in
+the question that makes the table.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One table of results: its cells, its file of data, its Markdown.
 
-The one thing a reader would get wrong: a number with a spread is a cell of its own kind (a ratio, a mean), not a
-string, so that the page and whoever reads the data see the same thing. Nobody types a number.
+A number with a spread is a cell of its own kind (a ratio, a mean), not a string, so that the page
+and whoever reads the data see the same thing. Nobody types a number.
 """
 
 from __future__ import annotations

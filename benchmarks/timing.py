@@ -3,9 +3,9 @@
 The clock is that of the processor time of this process. Everything here runs on one thread, where on an idle machine
 it goes as the clock on the wall does; on a busy one it stands still while others have their turn.
 
-The one thing a reader would get wrong: absolute times mean little on a shared machine; ratios of runs that were
-interleaved do. The spread of a :class:`Ratio` is that of the median, which falls as rounds are added, not
-the distance between two single rounds, which does not.
+Absolute times mean little on a shared machine; ratios of runs that were interleaved do. The spread
+of a :class:`Ratio` is that of the median, which falls as rounds are added, not the distance between
+two single rounds, which does not.
 """
 
 from __future__ import annotations

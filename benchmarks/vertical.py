@@ -9,9 +9,9 @@ same length, and with as many bytes in all. "ball, before sketching" pays for ch
 only and lets columns travel in clear: the scaling of the noise predicts (2K)^(1/3) times the
 yardstick. "bytes" fits the exponent of uplink bytes against the number of records.
 
-The one thing a reader would get wrong: excess risk reads the records. It is a benchmark's number, not
-one that a private run may show. Means over few seeds have errors; one standard error is printed.
-Parties draw seeded floating-point noise here, which is for simulations.
+Excess risk reads the records. It is a benchmark's number, not one that a private run may show.
+Means over few seeds have errors; one standard error is printed. Parties draw seeded floating-point
+noise here, which is for simulations.
 """
 
 from __future__ import annotations

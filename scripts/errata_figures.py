@@ -6,8 +6,8 @@
 A figure stands in the page between two comments, ``<!--=W1.printed-->1096<!--/-->``; its name is the
 entry's, and the calculation is in ``scripts/errata/``.
 
-The one thing a reader would get wrong: the table of true epsilons on the same page is written by another
-script, ``make_errata_table.py``; neither touches the other's part.
+The table of true epsilons on the same page is written by another script, ``make_errata_table.py``;
+neither touches the other's part.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     python scripts/make_errata_table.py           # rewrite the generated part of the page
     python scripts/make_errata_table.py --check   # exit with 1 if the page is out of date
 
-The one thing a reader would get wrong: only the lines between the two markers are generated, so
-whatever is written around them is kept; edit the settings here, never the table there.
+Only the lines between the two markers are generated, so whatever is written around them is kept;
+edit the settings here, never the table there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Ask a peer: its worker is started once, and stays for the whole run.
 
-The one thing a reader would get wrong: all peers run on one thread, as ours do, so that a ratio compares work and
-not the number of cores that happened to be free.
+All peers run on one thread, as ours do, so that a ratio compares work and not the number of cores
+that happened to be free.
 """
 
 from __future__ import annotations

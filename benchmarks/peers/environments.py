@@ -6,9 +6,9 @@ They cannot share one: diffprivlib 0.6.6 needs scikit-learn before 1.8, and dp-a
 an old attrs. Each stands under ``benchmarks/.envs``; one that is there and whose requirements have not changed
 is left alone.
 
-The one thing a reader would get wrong: ``torch==2.13.0`` is met by the build for CPUs (``+cpu``, a wheel of 0.2 GB)
-where pip is configured to see one, and by the build for CUDA with its libraries (2.8 GB to fetch) where it sees only
-the ordinary index, since that wheel does not load without them. Opacus runs on the CPU with either.
+``torch==2.13.0`` is met by the build for CPUs (``+cpu``, a wheel of 0.2 GB) where pip is configured
+to see one, and by the build for CUDA with its libraries (2.8 GB to fetch) where it sees only the
+ordinary index, since that wheel does not load without them. Opacus runs on the CPU with either.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The worker runs under the peer's own interpreter and imports nothing of ours but this file.
 
-The one thing a reader would get wrong: the seconds in an answer are measured inside the worker, around the peer's
-own call; pipes and files are outside.
+The seconds in an answer are measured inside the worker, around the peer's own call; pipes and files
+are outside.
 """
 
 from __future__ import annotations

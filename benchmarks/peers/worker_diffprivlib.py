@@ -1,7 +1,7 @@
 """diffprivlib's estimators, at the settings that its documentation recommends for data of known norm.
 
-The one thing a reader would get wrong: with an intercept it accounts for the constant feature by enlarging the
-norm, which costs accuracy; so both ways are asked, and the better one counts.
+With an intercept it accounts for the constant feature by enlarging the norm, which costs accuracy;
+so both ways are asked, and the better one counts.
 """
 
 from __future__ import annotations

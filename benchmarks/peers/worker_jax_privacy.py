@@ -1,7 +1,7 @@
 """jax_privacy's running totals: the error of its factorisations, and the time of its noise on the CPU.
 
-The one thing a reader would get wrong: its privatiser noises gradients; a total is the running sum of what it
-returns, and that sum is part of the timed, compiled scan.
+Its privatiser noises gradients; a total is the running sum of what it returns, and that sum is part
+of the timed, compiled scan.
 """
 
 from __future__ import annotations

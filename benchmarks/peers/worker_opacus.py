@@ -1,7 +1,7 @@
 """DP-SGD of Opacus on a logistic model: Poisson batches, its own per-example gradients, optimiser and accountant.
 
-The one thing a reader would get wrong: the rows are kept in one tensor and each Poisson batch is cut out of it by
-index, instead of being collated row by row by a data loader. The mechanism is the same, and it is faster.
+The rows are kept in one tensor and each Poisson batch is cut out of it by index, instead of being
+collated row by row by a data loader. The mechanism is the same, and it is faster.
 """
 
 from __future__ import annotations

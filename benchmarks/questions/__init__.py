@@ -3,8 +3,8 @@
 ``TABLES`` says which function of which module makes a table from a :class:`Run`; the module is imported when it is
 asked, so that a process that makes one table does not wait for the others.
 
-The one thing a reader would get wrong: the tables of the questions in ``TIMED`` are made by several processes, and what
-a maker spends is the time of one of them.
+The tables of the questions in ``TIMED`` are made by several processes, and what a maker spends is
+the time of one of them.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The folder is the one that RETICENT_DATA names, else ``../shared/data`` beside the checkout.
 
-The one thing a reader would get wrong: rows are scaled to norm one beforehand, ours and the peers' alike, so that no
-library's clipping decides.
+Rows are scaled to norm one beforehand, ours and the peers' alike, so that no library's clipping
+decides.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ The naive step computes the gradient of the squared loss from the CSR matrix (tw
 number for each of the 2p corners. Ours keeps the gradient up to date and selects exactly by rejection from
 blocks; both draw from the same law. The time is that of whole runs divided by their steps, set-up included.
 
-The one thing a reader would get wrong: the naive step has floating-point noise and no accounting of rounding, so it is
-compared at its fastest, not at its safest.
+The naive step has floating-point noise and no accounting of rounding, so it is compared at its
+fastest, not at its safest.
 """
 
 from __future__ import annotations

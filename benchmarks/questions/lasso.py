@@ -6,9 +6,9 @@ printed does not keep its promise. Repaired, without the n, it does, and that is
 Ours is the estimator at its defaults, whose intercept is one more coordinate within the ball; the solver beneath it,
 without one, stands beside it.
 
-The one thing a reader would get wrong: the published algorithm takes the number of steps that suits these very
-records best, which costs it no privacy here and would in earnest; and what is printed is more accurate only because it
-hardly protects.
+The published algorithm takes the number of steps that suits these very records best, which costs it
+no privacy here and would in earnest; and what is printed is more accurate only because it hardly
+protects.
 """
 
 from __future__ import annotations

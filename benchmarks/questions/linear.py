@@ -4,8 +4,8 @@ Ours is the estimator at its defaults, which learns an intercept besides and kee
 bounds: on these records it may do better than least squares, which does neither. The joint sufficient statistics that
 it takes where records are many stand beside it.
 
-The one thing a reader would get wrong: R2 below 0 is worse than predicting the mean; diffprivlib's is so where
-noise on the normal equations has made them indefinite.
+R2 below 0 is worse than predicting the mean; diffprivlib's is so where noise on the normal
+equations has made them indefinite.
 """
 
 from __future__ import annotations

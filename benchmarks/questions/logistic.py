@@ -2,8 +2,8 @@
 
 Rows of norm one, a quarter of the records held out, a new split and new noise for each seed, the same for all.
 
-The one thing a reader would get wrong: the peers are tuned on the held-out records of the first seeds, which costs them
-no privacy here and would in earnest; ours runs at its defaults.
+The peers are tuned on the held-out records of the first seeds, which costs them no privacy here and
+would in earnest; ours runs at its defaults.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Ours is the public method of the set, with its checks of the argument and the ve
 call on an input that is already in its favourite form. Inputs change from round to round, so that neither profits
 from a branch predictor that has learnt the data.
 
-The one thing a reader would get wrong: below 1 means that ours is faster, and the aim is no ratio above 1.2.
+Below 1 means that ours is faster, and the aim is no ratio above 1.2.
 """
 
 from __future__ import annotations

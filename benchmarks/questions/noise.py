@@ -2,8 +2,8 @@
 
 Nothing is drawn here: standard deviations are exact, so there is no spread.
 
-The one thing a reader would get wrong: peers get our exact Gaussian calibration, the same for all, unless the column
-says that its own accounting is used. What is compared is the shape of the noise.
+Peers get our exact Gaussian calibration, the same for all, unless the column says that its own
+accounting is used. What is compared is the shape of the noise.
 """
 
 from __future__ import annotations

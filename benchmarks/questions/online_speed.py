@@ -1,7 +1,7 @@
 """Online learners: a record beside the bare drawing of its noise, beside River, and beside a loop in NumPy.
 
-The one thing a reader would get wrong: River's models are not private; they are what a stream costs without privacy,
-one Python call a record. The loop in NumPy is private in floating point, by the plain tree, as one would write it in
+River's models are not private; they are what a stream costs without privacy, one Python call a
+record. The loop in NumPy is private in floating point, by the plain tree, as one would write it in
 an afternoon.
 """
 

@@ -1,7 +1,7 @@
 """Accuracy of the online estimators on real streams, each record predicted before it is learnt.
 
-The one thing a reader would get wrong: River's model is not private, and it is given the same scaled features; it shows
-what privacy costs on a stream, not which library is better.
+River's model is not private, and it is given the same scaled features; it shows what privacy costs
+on a stream, not which library is better.
 """
 
 from __future__ import annotations

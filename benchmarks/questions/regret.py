@@ -1,7 +1,7 @@
 """Regret at the same promise: the papers' online and bandit learners with their own noise, and ours.
 
-The one thing a reader would get wrong: some published noise protects less than it claims; its true epsilon stands
-beside it, and a ratio where that is larger than ours compares unequal promises, in the paper's favour.
+Some published noise protects less than it claims; its true epsilon stands beside it, and a ratio
+where that is larger than ours compares unequal promises, in the paper's favour.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What safety costs: the lattice against floating point, the secure generator against PCG64, exact accounting.
 
-The one thing a reader would get wrong: the last table is about noise, not time: exact accounting costs
-milliseconds once and saves noise on every step.
+The last table is about noise, not time: exact accounting costs milliseconds once and saves noise on
+every step.
 """
 
 from __future__ import annotations

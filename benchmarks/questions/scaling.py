@@ -3,8 +3,8 @@
 Memory is what Python and NumPy hold, less the caller's own arrays: of a stream, what its object holds once it has
 run, since that is what must not grow; of a fit, the most at once.
 
-The one thing a reader would get wrong: an exponent is fitted over the sizes shown, where fixed costs still weigh; it
-lies below the expected one where they do, and that is no violation.
+An exponent is fitted over the sizes shown, where fixed costs still weigh; it lies below the
+expected one where they do, and that is no violation.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Start-up: what a fresh process costs before it does anything, beside the libraries that it stands on.
 
-The one thing a reader would get wrong: the caches of compiled kernels are warm, as ``make setup`` leaves them; the
-very first call after an upgrade compiles, once.
+The caches of compiled kernels are warm, as ``make setup`` leaves them; the very first call after an
+upgrade compiles, once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Running totals: time a number beside the bare drawing of its noise, and beside jax_privacy on the same CPU.
 
-The one thing a reader would get wrong: jax_privacy draws in floating point, so it stands beside our floating-point
-path; the lattice is what we ship, and has a column of its own.
+Jax_privacy draws in floating point, so it stands beside our floating-point path; the lattice is
+what we ship, and has a column of its own.
 """
 
 from __future__ import annotations

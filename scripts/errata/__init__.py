@@ -3,6 +3,6 @@
 Everything here is plain NumPy, SciPy and mpmath, written from the papers' own lines, as printed and as
 corrected. ``figures()`` of each module returns the numbers that the page quotes, by the entry's name.
 
-The one thing a reader would get wrong: "printed" functions are wrong on purpose. They follow the paper
-to the letter, and nothing outside this folder may use them.
+"printed" functions are wrong on purpose. They follow the paper to the letter, and nothing outside
+this folder may use them.
 """

@@ -1,6 +1,6 @@
 """Figures for Ene, Nguyen and Vladu, projection-free bandit optimisation.
 
-The one thing a reader would get wrong: the sign of line 14 is judged without any private noise.
+The sign of line 14 is judged without any private noise.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Figures for Thakurta's chapter on private optimisation.
 
-The one thing a reader would get wrong: the chapter's neighbours add or remove a record, so its factor of
-two for replacement is ours to take in the sensitivity, not in epsilon.
+The chapter's neighbours add or remove a record, so its factor of two for replacement is ours to
+take in the sensitivity, not in epsilon.
 """
 
 from __future__ import annotations

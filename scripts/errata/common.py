@@ -1,7 +1,6 @@
 """Tools that several papers' figures share: the Gaussian trade-off, projections, dyadic nodes, Frank-Wolfe.
 
-The one thing a reader would get wrong: nothing here comes from the library, so that the page's figures
-are a second opinion on it.
+Nothing here comes from the library, so that the page's figures are a second opinion on it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Figures for Jain, Kothari and Thakurta, differentially private online learning.
 
-The one thing a reader would get wrong: sensitivities are those of the uncorrupted iterates. The noise
-is added to what is released, and never fed back.
+Sensitivities are those of the uncorrupted iterates. The noise is added to what is released, and
+never fed back.
 """
 
 from __future__ import annotations

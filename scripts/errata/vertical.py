@@ -1,7 +1,7 @@
 """Figures for Lou and Cheung, feature-distributed private Frank-Wolfe.
 
-The one thing a reader would get wrong: Algorithm 2 is run here without noise; what goes wrong is its
-steps, and not its privacy, for which see the table of true epsilons.
+Algorithm 2 is run here without noise; what goes wrong is its steps, and not its privacy, for which
+see the table of true epsilons.
 """
 
 from __future__ import annotations

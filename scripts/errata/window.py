@@ -1,7 +1,6 @@
 """Figures for Lou and Cheung, projection-free online learning with privacy expiration.
 
-The one thing a reader would get wrong: the regrets are without noise, so that nothing but the printed
-step is to blame for them.
+The regrets are without noise, so that nothing but the printed step is to blame for them.
 """
 
 from __future__ import annotations

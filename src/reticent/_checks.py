@@ -1,7 +1,7 @@
 """Checks of arguments, shared by every package: an error names the argument, the value and the remedy.
 
-The one thing a reader would get wrong: these run before any budget is spent or any state is
-changed, so call them first, never half way through an update.
+These run before any budget is spent or any state is changed, so call them first, never half way
+through an update.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import reticent
 from reticent import bandit
 from reticent.bandit import totals
 from reticent.bandit.directions import Directions
-from reticent.bandit.frame import _child_seeds
+from reticent.bandit.rounds import _child_seeds
 from reticent.sums import RunningTotal
 
 Array = NDArray[np.float64]

@@ -85,7 +85,7 @@ def test_an_attack_finds_records_that_are_not_clipped(monkeypatch):
     """Values far outside their range, with both clippings taken away."""
     pair = worst_case("bandit-projected", seed=1)
     learner = pair.subject
-    monkeypatch.setattr(type(learner.total), "gauge", (1e9, learner.total._per_step))
+    monkeypatch.setattr(type(learner.total), "_gauge", (1e9, learner.total._per_step))
 
     def tell(self, value, ticket=None, tell=bandit.Bandit.tell):
         if value is not None and abs(value) > 1.0:

@@ -11,8 +11,7 @@ import pytest
 
 import reticent
 from reticent import bandit, sets
-from reticent.bandit import frame as frames
-from reticent.bandit import kernels
+from reticent.bandit import kernels, rounds
 from reticent.privacy import ForkError
 from reticent.sums import RunningTotal, running
 
@@ -77,7 +76,7 @@ def test_no_record_is_clipped_to_the_norm_of_another_epoch(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     learner = build(horizon=None)
-    learner.run(np.zeros((frames.plan.FIRST_EPOCH, 3)))
+    learner.run(np.zeros((rounds.plan.FIRST_EPOCH, 3)))
     with monkeypatch.context() as patch:
         if name == "blank":
             patch.setattr(RunningTotal, "_blank", raising(None, after=False))

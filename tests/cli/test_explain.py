@@ -12,9 +12,9 @@ from scipy.stats import norm
 
 import reticent as library
 from reticent import papers
+from reticent.cli.answers import ALGORITHMS as KNOWN
+from reticent.cli.answers import Question, answer
 from reticent.cli.claim_commands import ALGORITHMS
-from reticent.cli.explaining import ALGORITHMS as KNOWN
-from reticent.cli.explaining import Question, answer
 from reticent.report.page import in_words
 
 from .processes import Reticent

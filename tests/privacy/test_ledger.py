@@ -38,7 +38,7 @@ from reticent.privacy import (
     compose,
     gaussian,
 )
-from reticent.privacy.tally import Composition, Filter
+from reticent.privacy.composition import Composition, Filter
 
 
 def of(curve, count: int = 1, **options) -> Guarantee:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reticent.privacy import gaussian
+from reticent.privacy import Guarantee, gaussian
 from reticent.service.problems import Problem
 
 from .running import SCHEMA, Service, records, specification
@@ -111,8 +111,73 @@ def test_a_restored_backup_is_refused_until_it_is_adopted(tmp_path: Path) -> Non
     again = command(folder, "adopt")
     assert again.returncode == 2
     assert "nothing to adopt" in again.stderr
-    # what was moved away is still the one that was served last, and needs no adoption
+    # what was moved away is the one that was served last, and needs no adoption where nothing is in its old place
+    shutil.rmtree(folder)
     assert "nothing to adopt" in command(original, "adopt").stderr
+
+
+def test_the_same_backup_adopted_twice_is_charged_for_both(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In process: original, first adoption and second adoption may all have counted one record."""
+    from reticent.service import adopting, folder, streams
+    from reticent.service.engine import Engine
+    from reticent.service.specification import Specification
+
+    monkeypatch.setenv("RETICENT_ANCHORS", str(tmp_path / "anchors"))
+    for anchor in (None, tmp_path / "anchor"):
+        home = tmp_path / ("default" if anchor is None else "named")
+        options = folder.Options(home / "data", anchor=anchor)
+        there = folder.Folder(options)
+        assert there.anchor is not None
+        engine = Engine(there.store, there.ring)
+        engine.committed = there.anchor.commit
+        engine.call(streams.Create(Specification.from_dict(specification("s"))))
+        backup = home / "backup"
+        engine.stop()
+        there.close()
+        shutil.copytree(home / "data", backup)
+        with pytest.raises(ValueError, match="nothing to adopt"):
+            adopting.adopt(options)
+        there = folder.Folder(options)
+        engine = Engine(there.store, there.ring)
+        assert there.anchor is not None
+        engine.committed = there.anchor.commit
+        engine.call(streams.Create(Specification.from_dict(specification("t"))))
+        engine.stop()
+        there.close()
+        mu = gaussian.mu(1.0, 1e-6)
+        for adoptions in (1, 2, 3):
+            shutil.rmtree(home / "data")
+            shutil.copytree(backup, home / "data")
+            with pytest.raises(ValueError, match="adopt"):
+                folder.Folder(options)
+            done = adopting.adopt(options)
+            assert done.adoptions == adoptions
+            there = folder.Folder(options)
+            with there.store.read() as rows:
+                stream = rows.stream("s")
+                assert stream is not None
+                ledger = streams_ledger(rows)
+            there.close()
+            assert stream.epochs == 1 + adoptions
+            found = Guarantee.from_dict(stream.guarantee).epsilon(1e-6)
+            wanted = gaussian.epsilon(1e-6, math.sqrt(1.0 + adoptions) * mu)
+            assert found == pytest.approx(wanted, rel=1e-4)
+            assert ledger.epsilon(1e-6) == pytest.approx(wanted, rel=1e-4)
+        # a fresh folder does not take the anchor of another
+        if anchor is not None:
+            with pytest.raises(ValueError, match="of another folder"):
+                folder.Folder(folder.Options(home / "fresh", anchor=anchor))
+
+
+def streams_ledger(rows: Any) -> Guarantee:
+    """What the ledger of stream s has paid for in all."""
+    from reticent.service.ledgers import ledger_of
+
+    spent = ledger_of(rows, "s").spent
+    assert spent is not None
+    return spent
 
 
 def test_keys_are_changed_and_old_ones_open_nothing(tmp_path: Path) -> None:

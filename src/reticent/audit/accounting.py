@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
+from reticent._checks import FloatArray
 from reticent.audit.whitebox import Exact
 from reticent.audit.whitebox_records import Case
 from reticent.privacy import (
@@ -37,8 +37,6 @@ from reticent.privacy import (
     compose,
 )
 from reticent.privacy.subsampled import SubsampledGaussian
-
-FloatArray = NDArray[np.float64]
 
 _MOST = 4096  # outcomes that are kept apart
 _BINS = 256  # of a Laplace number between its two ends

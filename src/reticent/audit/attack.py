@@ -6,8 +6,8 @@ the runs, count it on the others. For Gaussian claims the same counts bound mu, 
 at a small delta: an event of probability a half says about mu what one of probability delta would
 have to say about epsilon.
 
-The one thing a reader would get wrong: a bound on mu refutes a Gaussian claim. It says nothing
-about epsilon at delta of a mechanism that never claimed to be Gaussian, and is not used there.
+A bound on mu refutes a Gaussian claim. It says nothing about epsilon at delta of a mechanism that
+never claimed to be Gaussian, and is not used there.
 """
 
 from __future__ import annotations

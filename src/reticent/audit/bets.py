@@ -27,15 +27,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from reticent._checks import integer, number
+from reticent._checks import FloatArray, integer, number
 from reticent.audit.attack import Watch, outputs_of, roc_of
 from reticent.audit.bounds import cuts
 from reticent.audit.finding import Finding, as_curve
 from reticent.audit.statistics import Statistic, candidates
 from reticent.privacy import Curve, Gaussian, Guarantee, Pure
 from reticent.trace import Progress
-
-FloatArray = NDArray[np.float64]
 
 SHARES = np.round(
     np.concatenate([np.arange(0.02, 1.0, 0.02), [1.0], np.arange(1.05, 3.0, 0.05)]), 4

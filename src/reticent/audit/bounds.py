@@ -6,8 +6,8 @@ and q are at most mu apart (Dong, Roth and Su, *Gaussian differential privacy*, 
 limits of Clopper and Pearson for p and q turn counts into bounds that hold for every number of
 runs, with no appeal to large numbers.
 
-The one thing a reader would get wrong: the limits hold for an event that was fixed beforehand. An
-event chosen on the runs that it is then counted on would always look like a leak.
+The limits hold for an event that was fixed beforehand. An event chosen on the runs that it is then
+counted on would always look like a leak.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import betaincinv, ndtri
 
-FloatArray = NDArray[np.float64]
+from reticent._checks import FloatArray
 
 _THRESHOLDS = 400
 _CAUTION = 0.01

@@ -2,8 +2,7 @@
 
 A new family of algorithms adds its module to ``MODULES``.
 
-The one thing a reader would get wrong: a case that a user registered under the same name beforehand
-is kept.
+A case that a user registered under the same name beforehand is kept.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ floating point reaches few of the doubles near a value; adding the value shifts 
 others. How far down the last set bit of an output is, or whether any state of the generator leads to
 it, then tells the neighbours apart, whatever the noise's scale. See docs/lattice.md.
 
-The one thing a reader would get wrong: testing that a generator is uniform finds nothing of this. The
-noise may have exactly the right distribution function and still give the value away in its last bits.
+Testing that a generator is uniform finds nothing of this. The noise may have exactly the right
+distribution function and still give the value away in its last bits.
 """
 
 from __future__ import annotations
@@ -18,13 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent._checks import integer, number
+from reticent._checks import FloatArray, integer, number
 from reticent.audit.attack import mechanism
 from reticent.audit.finding import Finding, as_curve
 from reticent.audit.statistics import Score, Statistic
 from reticent.privacy import Curve, Guarantee
-
-FloatArray = NDArray[np.float64]
 
 _NO_BIT = 1100.0  # above the place of any bit of a double
 

@@ -1,7 +1,7 @@
 """Attacks that are no pairs of neighbours: on the last bits of a release, and on one run with many canaries.
 
-The one thing a reader would get wrong: these have a setting of their own, in which they can see something.
-Last bits leak most where little is promised, and one run shows little of a small epsilon.
+These have a setting of their own, in which they can see something. Last bits leak most where little
+is promised, and one run shows little of a small epsilon.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What an attack found: a lower bound on epsilon, how sure it is, and the claim that it is held against.
 
-The one thing a reader would get wrong: a lower bound below the claim proves nothing about the
-mechanism. It says that this attack, with so many runs, did not refute the claim.
+A lower bound below the claim proves nothing about the mechanism. It says that this attack, with so
+many runs, did not refute the claim.
 """
 
 from __future__ import annotations
@@ -12,11 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reticent._checks import FloatArray
 from reticent.privacy import Curve, Guarantee, Pure, gaussian
-
-FloatArray = NDArray[np.float64]
 
 POWER = 0.5
 """A line that reaches less of its claim says so in place of 'holds'."""

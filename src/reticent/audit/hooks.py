@@ -24,14 +24,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._checks import FloatArray
 from reticent.noise import lattice, release, selection
 from reticent.noise.source import Source
 from reticent.online import OnlineLearner, schedules
 from reticent.privacy import gaussian
 from reticent.sums import RunningTotal, process
 from reticent.sums import mechanism as mechanisms
-
-FloatArray = NDArray[np.float64]
 
 _FIRST = 2**40  # numbers of the hooked sources: far from the seeds that anyone would give
 _AHEAD = 64  # numbers of noise drawn ahead of their use: all of them are recorded

@@ -7,8 +7,8 @@ mu is the root of ``a' C^-1 a`` (docs/algorithms/running-totals.md). For Laplace
 shift x of the draws with ``M x = a`` hides the record at the price ``sum |x_i| / scale_i``, and the
 least price is a linear programme.
 
-The one thing a reader would get wrong: with a window, only totals up to ``tau + window - 1`` are
-promised anything about, but the noise of all earlier ones correlates with theirs and counts.
+With a window, only totals up to ``tau + window - 1`` are promised anything about, but the noise of
+all earlier ones correlates with theirs and counts.
 """
 
 from __future__ import annotations
@@ -18,13 +18,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.optimize import linprog
 
+from reticent._checks import FloatArray
 from reticent.sums import Mechanism
-
-FloatArray = NDArray[np.float64]
 
 _LARGE = 2.0**18
 """Unit draws are this much larger than real ones, so that the lattice hides nothing."""

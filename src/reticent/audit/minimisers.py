@@ -21,12 +21,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._checks import FloatArray
 from reticent.audit import densities
 from reticent.audit.whitebox import Exact, Machine, Outcome, Pair, least_fault, silent
 from reticent.noise import Source
 from reticent.privacy import Guarantee
-
-FloatArray = NDArray[np.float64]
 
 TOLERANCE = 1e-3
 """Of epsilon: what interpolation and numeric integration may be off by."""

@@ -6,8 +6,8 @@ value of the first play, far beyond the range of values, so that it is clipped a
 as much as any record can (docs/algorithms/bandit.md). The attacker knows the direction in which it
 was probed, since that was played.
 
-The one thing a reader would get wrong: a record may also come late. It then enters a later batch, and
-still one only; under replacement the two worlds may even disagree about when it came.
+A record may also come late. It then enters a later batch, and still one only; under replacement the
+two worlds may even disagree about when it came.
 """
 
 from __future__ import annotations
@@ -17,16 +17,15 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reticent import bandit, sets
+from reticent._checks import FloatArray
 from reticent.audit import matrices
 from reticent.audit.pairs_sums import BOTH, again
 from reticent.audit.registry import Pair, register
 from reticent.audit.statistics import Fisher, GaussianRatio, Statistic
 from reticent.privacy import Budget
 
-FloatArray = NDArray[np.float64]
 World = tuple[float | None, int]
 """The value of the first play (None: the null record), and after how many plays it is told."""
 

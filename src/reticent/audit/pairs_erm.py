@@ -15,14 +15,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from reticent import erm, losses, sets
 from reticent.audit.registry import Pair, register
 from reticent.privacy import Budget
-
-FloatArray = NDArray[np.float64]
 
 _FAR = 1e9
 _OVERLONG = 3.0

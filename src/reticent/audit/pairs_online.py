@@ -5,8 +5,7 @@ decision is. For leaders over a running total the coordinates of a box are indep
 go side by side as in :mod:`reticent.audit.pairs_sums`; the other learners are started over, or built anew, for
 each run.
 
-The one thing a reader would get wrong: a learner's outputs are its decisions, all of them together, and
-not only the last.
+A learner's outputs are its decisions, all of them together, and not only the last.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent import losses, online, sets
+from reticent._checks import FloatArray
 from reticent.audit.pairs_sums import again, side_by_side
 from reticent.audit.registry import Pair, register
 from reticent.audit.statistics import Classifier, Fisher
 from reticent.privacy import Budget
 
-FloatArray = NDArray[np.float64]
 World = tuple[FloatArray, FloatArray | None, NDArray[np.bool_]]
 
 _FAR = 1e9  # a set so large that no decision is ever cut off

@@ -4,8 +4,8 @@ A choice is hardest to hide where one candidate's score goes up and all others' 
 candidate is seldom chosen: its probability then grows by nearly the factor e^epsilon, while the
 normalising constant hardly moves (docs/lattice.md on how a choice is made).
 
-The one thing a reader would get wrong: where scores move in one direction only (``monotone``), the
-gap between two scores moves half as far; the pair here keeps all other scores fixed.
+Where scores move in one direction only (``monotone``), the gap between two scores moves half as
+far; the pair here keeps all other scores fixed.
 """
 
 from __future__ import annotations

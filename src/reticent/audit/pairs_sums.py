@@ -8,8 +8,8 @@ Many runs at once: the coordinates of Gaussian and Laplace noise are independent
 dimension n is n totals of dimension one, once it is told that a record moves each coordinate by the
 norm, and not all of them together. Spherical Gamma noise has no such coordinates and is run one by one.
 
-The one thing a reader would get wrong: the claim is that of an ordinary total of dimension one (two for
-Gamma noise), built as a user would build it, and not of the wide one that makes the runs quick.
+The claim is that of an ordinary total of dimension one (two for Gamma noise), built as a user would
+build it, and not of the wide one that makes the runs quick.
 """
 
 from __future__ import annotations
@@ -19,16 +19,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reticent import sums
+from reticent._checks import FloatArray
 from reticent.audit import matrices
 from reticent.audit.registry import Pair, register
 from reticent.audit.statistics import Classifier, Fisher, GaussianRatio, SphericalRatio, Statistic
 from reticent.privacy import Budget
 from reticent.state.lease import Lease
-
-FloatArray = NDArray[np.float64]
 
 _OVERLONG = 3.0
 _GAMMA_DIM = 2

@@ -5,8 +5,8 @@ the record's slope to its clip with made-up predictions, and sees every byte tha
 it has the other parties on its side, what is attacked is one party's part of a row, and that
 party's own guarantee; alone, a whole row, and all parties' guarantees together.
 
-The one thing a reader would get wrong: the made-up predictions are allowed. They are what the clip
-is for, and a party that trusted them would be refuted by these pairs.
+The made-up predictions are allowed. They are what the clip is for, and a party that trusted them
+would be refuted by these pairs.
 """
 
 from __future__ import annotations
@@ -14,15 +14,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reticent._checks import FloatArray
 from reticent.audit.registry import Pair, register
 from reticent.privacy import Budget, Entry, Guarantee, Ledger
 from reticent.vertical import Party, Plan, messages
 from reticent.vertical.messages import AskLabels, Choice, Fetch, Sketch, Step
 from reticent.vertical.plan import Terms, promise
-
-FloatArray = NDArray[np.float64]
 
 _OVERLONG = 3.0
 _KEY = bytes(16)

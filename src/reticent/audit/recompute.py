@@ -5,8 +5,8 @@ Totals: the noise as an explicit matrix, and linear algebra (Gaussian noise) or 
 exact sum over a composition of two-point pairs, and the privacy loss distributions of Google's
 dp-accounting where that is installed.
 
-The one thing a reader would get wrong: some roads give the truth, some a bound on one side. A claim
-fails only where it is below what some pair of neighbours attains.
+Some roads give the truth, some a bound on one side. A claim fails only where it is below what some
+pair of neighbours attains.
 """
 
 from __future__ import annotations

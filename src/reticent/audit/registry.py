@@ -3,8 +3,8 @@
 A bound found by an attack is only as good as the pair of inputs that was attacked. The pairs here
 attain, or nearly attain, the sensitivity that the algorithm is calibrated for; each says why.
 
-The one thing a reader would get wrong: the record that differs is longer than the algorithm's norm
-wherever that is possible, so that an algorithm that forgets to clip is caught as well.
+The record that differs is longer than the algorithm's norm wherever that is possible, so that an
+algorithm that forgets to clip is caught as well.
 """
 
 from __future__ import annotations

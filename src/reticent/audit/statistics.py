@@ -4,8 +4,8 @@ The best score is the likelihood ratio of the two worlds (Neyman and Pearson). W
 known to be Gaussian it is linear, with the inverse covariance; where it is Laplace it is a sum over
 the independent draws. Otherwise a score is learnt from runs that are then set aside.
 
-The one thing a reader would get wrong: a bad score cannot raise a false alarm, it can only miss a
-leak. That is why scores may be learnt, guessed or wrong, while events must be counted on fresh runs.
+A bad score cannot raise a false alarm, it can only miss a leak. That is why scores may be learnt,
+guessed or wrong, while events must be counted on fresh runs.
 """
 
 from __future__ import annotations
@@ -17,9 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reticent._checks import real_array
-
-FloatArray = NDArray[np.float64]
+from reticent._checks import FloatArray, real_array
 
 
 class Statistic:

@@ -1,7 +1,7 @@
 """Attack everything, and put the outcome in one table.
 
-The one thing a reader would get wrong: the false-alarm probability is that of the whole table. Each
-attack gets its share, so a single claim in it that falls, falls with that certainty.
+The false-alarm probability is that of the whole table. Each attack gets its share, so a single
+claim in it that falls, falls with that certainty.
 """
 
 from __future__ import annotations

@@ -29,13 +29,12 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag, qr
 from scipy.optimize import linprog
 
+from reticent._checks import FloatArray
 from reticent.audit import densities
 from reticent.audit.finding import POWER, as_curve
 from reticent.audit.hooks import Choice, Draw, Tape, listening
 from reticent.noise import Source
 from reticent.privacy import BoundedRange, Curve, Gaussian, Guarantee, Pure, compose
-
-FloatArray = NDArray[np.float64]
 
 TOLERANCE = 1e-9
 """A claim is refuted where the computed value exceeds it by more than this share."""

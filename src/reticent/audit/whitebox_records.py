@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reticent import erm
+from reticent._checks import FloatArray
 from reticent.audit.whitebox import Exact, Outcome, Pair, Start, search, silent
 from reticent.noise import Source
 
-FloatArray = NDArray[np.float64]
 Run = Callable[[Any, Source], Outcome]
 
 HUGE = 1.797e308

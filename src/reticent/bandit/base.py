@@ -5,9 +5,9 @@ and McMahan (2005): ask() plays a random point of a small sphere around the deci
 value into n / zeta (value - baseline) u, a batch of these is added to a private running total, and the
 response to the total is the next decision. Derivations and proofs: docs/algorithms/bandit.md.
 
-The one thing a reader would get wrong: the direction u of a play is public, since the point was
-played. Given all that was played, a record changes one term of one batch and nothing else, so what
-one record moves is n (high - low) / (2 zeta), whatever the length of a batch.
+The direction u of a play is public, since the point was played. Given all that was played, a record
+changes one term of one batch and nothing else, so what one record moves is n (high - low) / (2
+zeta), whatever the length of a batch.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from abc import abstractmethod
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reticent import _checks
+from reticent._checks import FloatArray
 from reticent.bandit import kernels, plan, playing, totals
 from reticent.bandit.centring import Centring
-from reticent.bandit.frame import Frame
 from reticent.bandit.mirror import KNOWN, Mirror
+from reticent.bandit.rounds import Rounds
 from reticent.bandit.tickets import Desk, Ticket, issue
 from reticent.privacy import Budget, Guarantee, PrivacyLeakWarning, charge, uncharged
 from reticent.sets import ConvexSet
@@ -34,12 +34,10 @@ from reticent.state.files import check_kind
 from reticent.state.lease import Lease, claim
 from reticent.trace import Play
 
-FloatArray = NDArray[np.float64]
-
 STATE_VERSION = 3
 
 
-class Bandit(Frame):
+class Bandit(Rounds):
     """Base of the bandit learners; see `ProjectionFreeBandit` for the arguments."""
 
     def __init__(self, set: ConvexSet, **arguments: Any) -> None:
@@ -291,7 +289,7 @@ class Bandit(Frame):
     def _restore(self, state: dict[str, Any], lease: Lease) -> None:
         self._lease, self._moves = lease, int(state["moves"])
         lease.hold(self)
-        self._plan = plan.Plan(**state["plan"])
+        self._plan = plan.EpochPlan(**state["plan"])
         self._epoch, number, done, self._sums_in_total = state["round"]
         self._set_round(number, done)
         self._asked, self._answered, self.clipped = state["counts"]

@@ -8,8 +8,8 @@ comes, and the sum of their squares, from which come the next clip and the step.
 function of what was released, and costs no privacy beyond the slightly longer vector of a record
 (docs/algorithms/bandit.md).
 
-The one thing a reader would get wrong: how many values came in a round is private under zero-out
-neighbours, for a null record is one that did not come. Averages are over the plays, which are public.
+How many values came in a round is private under zero-out neighbours, for a null record is one that
+did not come. Averages are over the plays, which are public.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent.bandit.plan import Plan
+from reticent.bandit.plan import EpochPlan
 
 # A clip of so many root mean squares of the deviations, which are taken to be so many standard
 # deviations of the noise in them larger than they seem; it moves only when it would by this factor,
@@ -35,7 +35,7 @@ class Centring:
 
     Parameters
     ----------
-    plan : Plan
+    plan : EpochPlan
         Of the epoch.
     error : float
         Standard deviation of the noise in one coordinate of the total.
@@ -43,7 +43,9 @@ class Centring:
         Baseline and clip of the epoch before.
     """
 
-    def __init__(self, plan: Plan, error: float, before: tuple[float, float] | None = None) -> None:
+    def __init__(
+        self, plan: EpochPlan, error: float, before: tuple[float, float] | None = None
+    ) -> None:
         middle = 0.5 * (plan.low + plan.high)
         self._plan = plan
         self._error = error / plan.watch if plan.watch else 0.0
@@ -124,7 +126,7 @@ class Centring:
         return {name: getattr(self, name) for name in names} | {"history": np.array(self._history)}
 
     @classmethod
-    def from_state(cls, state: dict[str, Any], plan: Plan) -> Centring:
+    def from_state(cls, state: dict[str, Any], plan: EpochPlan) -> Centring:
         self = cls(plan, 0.0)
         for name, value in state.items():
             if name != "history":

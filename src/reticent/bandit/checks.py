@@ -1,7 +1,6 @@
 """Checks of the arguments of the bandits.
 
-The one thing a reader would get wrong: a missing budget is not a wish for no privacy; that has to be
-said, by ``private=False``.
+A missing budget is not a wish for no privacy; that has to be said, by ``private=False``.
 """
 
 from __future__ import annotations

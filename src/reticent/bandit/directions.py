@@ -1,7 +1,7 @@
 """Random unit directions of a set's hull, drawn ahead in blocks.
 
-The one thing a reader would get wrong: directions are not noise. A played point shows its direction
-to everyone, and the guarantee counts on that alone: directions are independent of the records.
+Directions are not noise. A played point shows its direction to everyone, and the guarantee counts
+on that alone: directions are independent of the records.
 """
 
 from __future__ import annotations
@@ -9,13 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reticent._checks import FloatArray
 from reticent.bandit import kernels
 from reticent.bandit.geometry import Geometry
 from reticent.noise.source import Source
-
-FloatArray = NDArray[np.float64]
 
 _NUMBERS = 32768
 

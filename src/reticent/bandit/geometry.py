@@ -5,8 +5,7 @@ around the decision. Under ``"shrink"`` decisions are pulled toward the center o
 set, so that the sphere stays inside; under ``"overflow"`` it may stick out. A flat set is probed
 within its affine hull, and everything (noise, totals, the dimension n in the formulas) lives there.
 
-The one thing a reader would get wrong: n is the dimension of the hull, not the length of a point. A
-simplex with eleven corners has n = 10.
+N is the dimension of the hull, not the length of a point. A simplex with eleven corners has n = 10.
 """
 
 from __future__ import annotations
@@ -15,11 +14,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reticent._checks import FloatArray
 from reticent.sets import ConvexSet, VerticesUnavailable
-
-FloatArray = NDArray[np.float64]
 
 FEW = 256
 

@@ -3,9 +3,9 @@
 The letters are those of [bandit], Algorithm 1: y is the iterate of the conditional gradient, g its
 gradient, u a direction, ``force`` the scaled value F_t of one record.
 
-The one thing a reader would get wrong: a record is clipped and truncated to whole lattice steps on
-its own, before it is added to its batch. The sensitivity of the batch is then that of one record, to
-the last bit; truncating the sum of the batch instead could move it by one more step.
+A record is clipped and truncated to whole lattice steps on its own, before it is added to its
+batch. The sensitivity of the batch is then that of one record, to the last bit; truncating the sum
+of the batch instead could move it by one more step.
 """
 
 from __future__ import annotations

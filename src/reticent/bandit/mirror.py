@@ -5,8 +5,8 @@ the slope being the step times the noisy total. The paper's analysis asks nothin
 it is a parameter here: half the squared distance, whose response the conditional gradient finds with
 a linear minimiser alone, or the entropy on a simplex, whose response is a closed form.
 
-The one thing a reader would get wrong: the step depends on the map. It is set by the map's range over
-the set and by the size of the gradients in the dual norm, so two maps must not share a step.
+The step depends on the map. It is set by the map's range over the set and by the size of the
+gradients in the dual norm, so two maps must not share a step.
 """
 
 from __future__ import annotations
@@ -16,12 +16,10 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reticent._checks import FloatArray
 from reticent.bandit.geometry import Geometry
 from reticent.sets import ConvexSet, Simplex
-
-FloatArray = NDArray[np.float64]
 
 
 class Mirror(ABC):

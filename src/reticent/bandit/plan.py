@@ -9,8 +9,8 @@ total and r the inner radius,
 
 and the step follows what has been seen so far, eta_R = sqrt(A / V_R).
 
-The one thing a reader would get wrong: none of this reads data. The plan is a function of public
-bounds and of the noise that the budget asks for, so choosing it costs no privacy.
+None of this reads data. The plan is a function of public bounds and of the noise that the budget
+asks for, so choosing it costs no privacy.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LARGEST_FRACTION = 0.5
 
 
 @dataclass(frozen=True)
-class Plan:
+class EpochPlan:
     """One epoch.
 
     A record adds ``factor`` w u with w = (value - baseline) / clip in [-1, 1], and ``watch`` times w
@@ -118,7 +118,7 @@ def make(
     before: float,
     watches: bool,
     prescribed: tuple[float, float] | None,
-) -> Plan:
+) -> EpochPlan:
     """The plan of an epoch.
 
     ``relative_error`` is the standard deviation of the noise in the total for records of norm one;
@@ -147,7 +147,7 @@ def make(
     factor = n / radius * half
     watch = WATCH * factor if watches else 0.0
     norm = math.sqrt(factor**2 + 2.0 * watch**2)
-    return Plan(
+    return EpochPlan(
         plays=plays,
         rounds=rounds,
         batch=batch,

@@ -3,8 +3,8 @@
 Linear losses <a, x> and quadratic ones (scale/2) ||x - a||^2 are played by compiled loops, with the
 arithmetic of ask() and tell(); any other loss, and any function, by calling these two.
 
-The one thing a reader would get wrong: the learner sees values only, here too. The rows are read to
-compute the values of the points it plays, and its regret.
+The learner sees values only, here too. The rows are read to compute the values of the points it
+plays, and its regret.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reticent import _checks
+from reticent._checks import FloatArray
 from reticent.bandit import kernels
 from reticent.bandit.responses import Projection
 from reticent.losses import Linear, Loss, Quadratic, best_fixed
@@ -28,13 +28,12 @@ from reticent.trace.play import pages_of
 if TYPE_CHECKING:
     from reticent.bandit.base import Bandit
 
-FloatArray = NDArray[np.float64]
 
 _CHUNK = 65536
 
 
 @dataclass
-class Hindsight:
+class RowsInHindsight:
     """The best fixed decision against the rows of a run, found when asked for. Reads private data."""
 
     set: ConvexSet
@@ -116,7 +115,7 @@ def run(learner: Bandit, losses: Any, count: int | None, loss: Any, keep: int) -
         seconds=time.perf_counter() - start,
         guarantee=learner.guarantee,
         learner=type(learner).__name__,
-        comparator=None if rows is None else Hindsight(learner.set, loss, rows),
+        comparator=None if rows is None else RowsInHindsight(learner.set, loss, rows),
     )
 
 

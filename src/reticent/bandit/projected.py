@@ -4,9 +4,8 @@ Thakurta and Smith (2013), "(Nearly) Optimal Algorithms for Private Online Learn
 and Bandit Settings", section 4: one-point gradients into a private running total, and the regularised
 leader by projection. Here with the same frame, sensitivity and noise as `ProjectionFreeBandit`.
 
-The one thing a reader would get wrong: it releases a total a play, not a batch, so its noise is that
-of a longer stream, by a logarithm; what it saves is staleness and the error of the conditional
-gradient.
+It releases a total a play, not a batch, so its noise is that of a longer stream, by a logarithm;
+what it saves is staleness and the error of the conditional gradient.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Ene, Nguyen and Vladu, "Projection-Free Bandit Optimization with Privacy Guarantees" ([bandit]),
 Algorithm 1, with exact sensitivity; docs/algorithms/bandit.md.
 
-The one thing a reader would get wrong: with ``stale=True``, as in the paper, the decision of a round
-answers to all rounds but the last two. That is what lets its oracle calls be spread, one to a play.
+With ``stale=True``, as in the paper, the decision of a round answers to all rounds but the last
+two. That is what lets its oracle calls be spread, one to a play.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Line 14 of [bandit], Algorithm 1, with its sign corrected (docs/errata.md). The 
 takes one step at a time, so that a learner can take one with every play and no play is slow; a mirror
 map with a closed form, and a projection, answer at once.
 
-The one thing a reader would get wrong: the first step of the conditional gradient has length one, so
-its starting point matters only through one gradient; k steps leave a gap of at most 2 D^2 / (k + 2).
+The first step of the conditional gradient has length one, so its starting point matters only
+through one gradient; k steps leave a gap of at most 2 D^2 / (k + 2).
 """
 
 from __future__ import annotations
@@ -14,15 +14,13 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reticent import _checks
+from reticent._checks import FloatArray
 from reticent.bandit import kernels
 from reticent.bandit.geometry import Geometry
 from reticent.bandit.mirror import Euclidean, Mirror
 from reticent.sets import ConvexSet
-
-FloatArray = NDArray[np.float64]
 
 
 class Response(ABC):

@@ -1,8 +1,8 @@
 """Points to play, and the tickets by which their values may come late, out of order, or never.
 
-The one thing a reader would get wrong: when a batch ends is decided by the number of points asked
-for, never by the values told. A value that comes late enters the batch in which it comes; one that
-never comes is a null record. Either way a record enters one batch, which is all that privacy needs.
+When a batch ends is decided by the number of points asked for, never by the values told. A value
+that comes late enters the batch in which it comes; one that never comes is a null record. Either
+way a record enters one batch, which is all that privacy needs.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from reticent._checks import FloatArray
 
 
 class Ticket(np.ndarray[Any, np.dtype[np.float64]]):

@@ -1,8 +1,7 @@
 """The `reticent` command.
 
-The one thing a reader would get wrong: ``main`` is all there is to call. Whatever goes wrong inside ends
-here, as one sentence on standard error and an exit status, never as a traceback
-(unless ``RETICENT_TRACEBACK=1`` asks for it).
+``main`` is all there is to call. Whatever goes wrong inside ends here, as one sentence on standard
+error and an exit status, never as a traceback (unless ``RETICENT_TRACEBACK=1`` asks for it).
 """
 
 from __future__ import annotations

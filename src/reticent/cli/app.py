@@ -1,7 +1,7 @@
 """The `reticent` command line: which commands there are, in the order of its help, with an example of each.
 
-The one thing a reader would get wrong: a command's function is registered here and written elsewhere, and
-its body is elsewhere again, imported when it runs, so that ``--help`` is quick.
+A command's function is registered here and written elsewhere, and its body is elsewhere again,
+imported when it runs, so that ``--help`` is quick.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Each body is imported when it runs, so that ``--help`` is quick.
 
-The one thing a reader would get wrong: `reticent audit` and `reticent doctor` say no with an exit status of 1,
-which is an answer, and not an error.
+`reticent audit` and `reticent doctor` say no with an exit status of 1, which is an answer, and not
+an error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ALGORITHMS = (
     "tree", "window-tree", "correlated", "ftrl", "approximate-leader", "quadratic-leader",
     "perturbed-iterates", "gradient-descent", "objective-perturbation", "frank-wolfe",
 )  # fmt: skip
-"""As in `reticent.cli.explaining`, which is too slow to import for a tab."""
+"""As in `reticent.cli.answers`, which is too slow to import for a tab."""
 
 
 def _complete_algorithm(incomplete: str) -> list[str]:
@@ -91,8 +91,8 @@ def explain(
         return
     if epsilon is None:
         raise Refused("--epsilon is missing: how much privacy may be spent, for example 1")
+    from reticent.cli.answers import Question
     from reticent.cli.explain import explain_settings
-    from reticent.cli.explaining import Question
 
     question = Question(
         str(algorithm), epsilon, delta, neighbours.value, window, horizon, dim, norm, radius, ridge
@@ -112,13 +112,26 @@ def audit(
         int | None, typer.Option(help="Runs of each world, whatever they cost.", min=8)
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Also write a page.")] = None,
+    mine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE.py:FUNCTION",
+            help="Audit mechanisms of your own: a function that returns tuples (run, data, neighbour, claim).",
+        ),
+    ] = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Attack Reticent's own claims; exit with 1 if one falls."""
+    """Attack Reticent's own claims, or yours; exit with 1 if one falls."""
     from reticent.cli.auditing import audit as body
+    from reticent.cli.auditing import audit_mine
 
     console = Console(quiet=quiet, as_json=json)
+    if mine is not None:
+        if names or full or runs is not None or out is not None:
+            raise Refused("--mine stands alone: leave out names, --full, --runs and --out")
+        leave(audit_mine(mine, console=console))
+        return
     leave(body(names or [], full=full, runs=runs, out=out, command=command_line(), console=console))
 
 

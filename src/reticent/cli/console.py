@@ -1,7 +1,7 @@
 """What a command says while it works: notes and progress on standard error, results on standard output.
 
-The one thing a reader would get wrong: standard output belongs to the result, so that a command works
-in a pipe. Everything that is only for a person's eyes goes to standard error, and nowhere in a quiet run.
+Standard output belongs to the result, so that a command works in a pipe. Everything that is only
+for a person's eyes goes to standard error, and nowhere in a quiet run.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`reticent vertical`: columns that live with different owners; a thin coat over `reticent.vertical.flare.commands`.
 
-The one thing a reader would get wrong: each party says at home what its records may lose. What the
-analyst asks for is a request, and a party refuses what is beyond its own budget.
+Each party says at home what its records may lose. What the analyst asks for is a request, and a
+party refuses what is beyond its own budget.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Prequential evaluation (Dawid 1984): no record judges a decision that it has shaped. Decisions are at
 most one step of ``--every`` records old when they are judged.
 
-The one thing a reader would get wrong: all of this reads private data. No guarantee covers it, and it
-is written to the report only, beside a sentence that says so.
+All of this reads private data. No guarantee covers it, and it is written to the report only, beside
+a sentence that says so.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._checks import FloatArray
 from reticent.tables import Encoded, Model
-
-FloatArray = NDArray[np.float64]
 
 _KEPT = 2048
 

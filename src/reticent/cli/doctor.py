@@ -1,7 +1,7 @@
 """`reticent doctor`: whether this machine is fit for it: versions, compiled code, entropy, speed, disk.
 
-The one thing a reader would get wrong: speeds are of one run on a machine that may be busy. They tell
-whether something is badly wrong, not how fast Reticent is.
+Speeds are of one run on a machine that may be busy. They tell whether something is badly wrong, not
+how fast Reticent is.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How a command says no: one sentence for the person at the keyboard, one exit status for the script.
 
-The one thing a reader would get wrong: a sentence never quotes a cell of a record. It goes to
-standard error, and from there to logs that outlive the promise.
+A sentence never quotes a cell of a record. It goes to standard error, and from there to logs that
+outlive the promise.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`reticent explain`: a promise in words: what is promised, what noise that means, what to expect of it.
 
-The one thing a reader would get wrong: nothing here reads a record. A model file holds its guarantee and
-its settings, and the rest is computed from those.
+Nothing here reads a record. A model file holds its guarantee and its settings, and the rest is
+computed from those.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from reticent.cli import tasks, textplot
+from reticent.cli.answers import Answer, Question, answer, of_leader
 from reticent.cli.console import Console
-from reticent.cli.explaining import Answer, Question, answer, of_leader
 from reticent.tables import Model
 
 

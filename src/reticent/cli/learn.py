@@ -42,6 +42,14 @@ def learn(options: LearnOptions) -> int:
     # decisions on standard output are the result; the summary then goes nowhere
     console = Console(quiet=options.quiet or options.decisions == STDIN, as_json=options.json)
     folder = options.out
+    if options.to is not None:
+        from reticent.cli.sending import send
+
+        if options.data is None:
+            raise Refused("DATA is missing: a file, a folder, or - for standard input")
+        return send(options, _encoder(options), console)
+    if options.stream is not None:
+        raise Refused("--stream is for --to: the address of a service")
     if options.resume:
         if not folder.is_dir():
             raise Refused(f"there is nothing to resume: {folder} is not a folder")

@@ -1,7 +1,7 @@
 """The page that `reticent learn` writes: what was learnt, what is promised, what it looked like on the way.
 
-The one thing a reader would get wrong: coefficients are covered by the guarantee and may leave; the
-curve of accuracy beside them is not, and makes the whole page as secret as the data.
+Coefficients are covered by the guarantee and may leave; the curve of accuracy beside them is not,
+and makes the whole page as secret as the data.
 """
 
 from __future__ import annotations

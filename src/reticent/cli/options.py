@@ -168,6 +168,16 @@ class LearnOptions:
     seed: Annotated[
         int | None, typer.Option(help="For experiments: noise that can be taken off again.", min=0)
     ] = None
+    to: Annotated[
+        str | None,
+        typer.Option(
+            help="The address of a service to send the records to; its token is $RETICENT_TOKEN."
+        ),
+    ] = None
+    stream: Annotated[
+        str | None,
+        typer.Option(help="With --to: the stream; --epsilon creates it."),
+    ] = None
     format: DataFormat = None
     quiet: Quiet = False
     json: Json = False

@@ -63,6 +63,13 @@ def adopt(data: Data = None, key_file: KeyFile = None, anchor: AnchorFile = None
     options = _service("folder").Options(_folder(data), key_file=key_file, anchor=anchor)
     done = _service("adopting").adopt(options)
     print(f"{len(done.renewed)} streams go on with fresh noise; each was charged for it")
+    if done.adoptions > 1:
+        print(f"{done.adoptions - 1} earlier adoptions of the same backup were charged as well")
+    if not done.counted:
+        print(
+            "this machine has no count of earlier adoptions: if this backup was adopted elsewhere, what was released "
+            "there adds to what is stated here"
+        )
     for name in done.raised:
         print(f"the budget of ledger {name} was raised to pay for it")
     for name in done.closed:

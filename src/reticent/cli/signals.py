@@ -1,7 +1,7 @@
 """A polite stop: the first Ctrl-C or SIGTERM asks, the second one insists.
 
-The one thing a reader would get wrong: nothing is raised from the handler. Whoever works in steps
-looks at ``asked`` between them, so a stop never falls into the middle of an update.
+Nothing is raised from the handler. Whoever works in steps looks at ``asked`` between them, so a
+stop never falls into the middle of an update.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A plot made of characters, for terminals.
 
-The one thing a reader would get wrong: it is a sketch with some sixty columns. Numbers are in the text
-around it, and a drawing to keep comes from ``--plot``.
+It is a sketch with some sixty columns. Numbers are in the text around it, and a drawing to keep
+comes from ``--plot``.
 """
 
 from __future__ import annotations

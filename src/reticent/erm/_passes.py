@@ -6,7 +6,6 @@ certified keep the bound of :mod:`reticent.erm._sums`; second derivatives and va
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,6 +65,22 @@ class Values:
         found = kernels.phi_all(self.loss.kind)(self.loss.params, z, block.labels)
         weighted = self.weighted and block.weights.size
         return np.array([np.sum(found * block.weights if weighted else found)])
+
+
+@dataclass(frozen=True)
+class SlopeSquares:
+    """The sum of the squared slopes at x, clipped first; each is counted with its record's weight."""
+
+    loss: Scalar
+    x: FloatArray
+
+    def __call__(self, block: Block) -> FloatArray:
+        z, bound = _sums.predictors(block, self.x), self.loss.bound
+        found = np.clip(
+            kernels.dphi_all(self.loss.kind)(self.loss.params, z, block.labels), -bound, bound
+        )
+        squares = np.nan_to_num(found) ** 2
+        return np.array([np.sum(squares * block.weights if block.weights.size else squares)])
 
 
 @dataclass(frozen=True)
@@ -131,20 +146,6 @@ class Products:
 
     def __call__(self, block: Block) -> FloatArray:
         return _sums.products(block)
-
-
-@dataclass(frozen=True)
-class SquaredResiduals:
-    """The sum of the squared differences of labels and predictors at x, none of them above a limit."""
-
-    x: FloatArray
-    limit: float
-
-    def __call__(self, block: Block) -> FloatArray:
-        z = _sums.predictors(block, self.x)
-        with np.errstate(over="ignore", invalid="ignore"):
-            squares = np.fmin(np.square(block.labels - z), self.limit)
-        return np.array([math.fsum(squares * block.weights if block.weights.size else squares)])
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from reticent.erm._passes import (
     Curvature,
     CurvatureTimes,
     Scalar,
+    SlopeSquares,
     SlopeSum,
     Values,
     taken,
@@ -184,6 +185,10 @@ class Problem:
     def total_value(self, z: FloatArray) -> float:
         """The summed scalar loss, ridge left out."""
         return float(summed(self.table.map(Values(self.scalar, z)))[0])
+
+    def slope_squares(self, x: FloatArray) -> float:
+        """The summed squares of the clipped slopes at x."""
+        return float(summed(self.table.map(SlopeSquares(self.scalar, x)))[0])
 
     def slope_along(self, z: FloatArray, dz: FloatArray) -> float:
         return float(summed(self.table.map(Along(self.scalar, z, dz)))[0])

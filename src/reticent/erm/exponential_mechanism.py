@@ -7,8 +7,8 @@ privacy. Over a finite net the choice is exact; in one and two dimensions the dr
 log-concave density is exact too; anything longer is a Markov chain, whose law is only near the
 stated one, and then no guarantee is given. See docs/algorithms/exponential-mechanism.md.
 
-The one thing a reader would get wrong: the privacy of the plain version does not need convexity,
-that of the regularised one does; and neither survives a sampler that is merely close.
+The privacy of the plain version does not need convexity, that of the regularised one does; and
+neither survives a sampler that is merely close.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ import scipy.sparse as sp
 
 from reticent import _checks
 from reticent._checks import FloatArray
-from reticent.erm._passes import Products, SquaredResiduals
+from reticent.erm._passes import Products
 from reticent.erm._problem import Problem, label_range
 from reticent.erm._sums import UNIT, unfolded
 from reticent.erm.fit import Fit
@@ -186,7 +186,8 @@ def _rooted(problem: Problem) -> Problem:
     if sp.issparse(problem.A):
         A = problem.A.copy()
         door.bounded_sparse_rows(A.indptr, problem.A.data, 1.0, problem.row_limit, A.data)
-        A.data *= np.repeat(roots, np.diff(A.indptr))
+        A = sp.csr_array(sp.diags_array(roots) @ A)
+        A.sort_indices()  # a product leaves them as they come
     else:
         A = np.empty(problem.A.shape)
         door.bounded_rows(problem.A, 1.0, problem.row_limit, A)
@@ -420,8 +421,8 @@ def _clip(
     run: Run, problem: Problem, x: FloatArray, Y: float, scale: float, spread: float
 ) -> float:
     """Twice the root mean square of the residuals, as far as it can be told from noise."""
-    total = summed(problem.table.map(SquaredResiduals(x, Y * Y)))
-    seen = float(run.noisy(total, scale)[0])
+    squares = replace(problem, loss=_huber(problem, Y)).slope_squares(x)
+    seen = float(run.noisy(np.array([squares]), scale)[0])
     mean = max(seen, spread) / problem.count
     return min(Y, _times(problem) * math.sqrt(mean))
 

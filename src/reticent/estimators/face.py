@@ -2,9 +2,8 @@
 
 Public scikit-learn interface only (`BaseEstimator`, `validate_data`, tags).
 
-The one thing a reader would get wrong: the list of classes is part of what is released. Read off
-the labels it is a release that nothing protects, so a face takes ``classes=`` and says so where it
-was not given.
+The list of classes is part of what is released. Read off the labels it is a release that nothing
+protects, so a face takes ``classes=`` and says so where it was not given.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -78,6 +78,7 @@ class Face(Charged):
 
     def _in_blocks(self, X: Any) -> Iterator[Any]:
         """Rows in double precision, some at a time."""
+        X = lazily(X)[0]
         if isinstance(X, Lazy):
             if X.shape[1] != self.n_features_in_:
                 raise ValueError(
@@ -99,6 +100,82 @@ class Face(Charged):
         tags.input_tags.sparse = True
         tags.non_deterministic = self.random_state is None  # type: ignore[attr-defined]
         return tags
+
+
+def lazily(X: Any, y: Any = None) -> tuple[Any, Any]:
+    """Arrays of a cluster or a device as what a fit reads in blocks; anything else as it is."""
+    library = type(X).__module__.split(".")[0]
+    if library in _AT_HAND or isinstance(X, Lazy):
+        return X, y
+    from reticent.tables.elsewhere import adapted
+
+    return adapted(X, y)
+
+
+_AT_HAND = ("builtins", "numpy", "scipy", "pandas", "polars", "pyarrow")
+"""Libraries whose tables lie in this process's memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class KnownClasses:
+    """A check of labels that can be sent to where they lie: each is one of the classes.
+
+    Parameters
+    ----------
+    classes : array
+        Sorted.
+    """
+
+    classes: Any
+    by_value: ClassVar[bool] = True
+    """Whether it is enough to look at each value once."""
+
+    def __call__(self, y: Any, start: int) -> float:
+        self.places(y, start)
+        return 0.0
+
+    def places(self, y: Any, start: int) -> NDArray[np.int64]:
+        """The place of each label in the list of classes."""
+        try:
+            number = np.searchsorted(self.classes, y)
+        except TypeError:
+            raise ValueError(
+                f"y holds labels that cannot be compared with the classes {self.classes.tolist()}; "
+                "give labels of one type. Nothing was learnt from these records"
+            ) from None
+        number[number == len(self.classes)] = 0
+        wrong = np.flatnonzero(self.classes[number] != y)
+        if wrong.size:
+            raise ValueError(
+                f"y[{start + wrong[0]}], a {type(y[wrong[0]]).__name__}, is not one of the classes "
+                f"{self.classes.tolist()}; nothing was learnt from these records"
+            )
+        return np.asarray(number)
+
+
+@dataclass(frozen=True)
+class FiniteLabels:
+    """The same for numbers: each is finite; returns how many are beyond the bounds.
+
+    Parameters
+    ----------
+    low : float
+        The lower bound.
+    high : float
+        The upper bound.
+    """
+
+    low: float
+    high: float
+    by_value: ClassVar[bool] = False
+
+    def __call__(self, y: Any, start: int) -> float:
+        if y.dtype.kind not in "iufb" or not np.isfinite(y).all():
+            raise ValueError(
+                f"the labels must be finite numbers, and not all of the {len(y)} from number {start} on are; "
+                "nothing was learnt"
+            )
+        return float(np.count_nonzero(y < self.low) + np.count_nonzero(y > self.high))
 
 
 class Classes:
@@ -131,21 +208,7 @@ class Classes:
         return found
 
     def _places(self, y: Any, start: int) -> NDArray[np.int64]:
-        try:
-            number = np.searchsorted(self.classes_, y)
-        except TypeError:
-            raise ValueError(
-                f"y holds labels that cannot be compared with the classes {self.classes_.tolist()}; "
-                "give labels of one type. Nothing was learnt from these records"
-            ) from None
-        number[number == len(self.classes_)] = 0
-        wrong = np.flatnonzero(self.classes_[number] != y)
-        if wrong.size:
-            raise ValueError(
-                f"y[{start + wrong[0]}], a {type(y[wrong[0]]).__name__}, is not one of the classes "
-                f"{self.classes_.tolist()}; nothing was learnt from these records"
-            )
-        return np.asarray(number)
+        return KnownClasses(self.classes_).places(y, start)
 
     def _pick(self, z: FloatArray) -> Any:
         """The class of the largest predictor, or by its sign where there is one only."""

@@ -4,9 +4,9 @@ The losses are those of `reticent.losses` (logistic; Huber with threshold 1), an
 losses that :mod:`reticent.estimators.stream` describes. Clipping and gradient are one pass, so that a
 record costs one call.
 
-The one thing a reader would get wrong: features are divided by the norm that they are clipped to, and
-the intercept is a constant feature ``scaling`` beside them, so the norm that noise is calibrated to is
-sqrt(1 + scaling^2), whatever units the features came in.
+Features are divided by the norm that they are clipped to, and the intercept is a constant feature
+``scaling`` beside them, so the norm that noise is calibrated to is sqrt(1 + scaling^2), whatever
+units the features came in.
 
 Letters: v features as they came, w weights (one output after the other), z linear predictor, g gradient.
 """

@@ -3,8 +3,8 @@
 What every face shares is in :mod:`reticent.estimators.face`. The learner underneath is
 :mod:`reticent.estimators.stream`; the choice of learner and its defaults: docs/estimators.md.
 
-The one thing a reader would get wrong: ``fit`` on the same records again is a second release. Each call
-spends the whole budget anew; a `reticent.Ledger` adds up what several calls spend.
+``fit`` on the same records again is a second release. Each call spends the whole budget anew; a
+`reticent.Ledger` adds up what several calls spend.
 """
 
 from __future__ import annotations

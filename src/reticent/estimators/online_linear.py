@@ -3,9 +3,8 @@
 The approximate leader of [window], Algorithm 1, on Huber's loss; or the quadratic leader of [online],
 Algorithm 4, whose last decision is a private ridge regression.
 
-The one thing a reader would get wrong: labels are moved and scaled from ``label_bounds`` to [-1, 1]
-before anything is learnt, and features to norm 1; the ridge and the norm of the coefficients are in
-those units.
+Labels are moved and scaled from ``label_bounds`` to [-1, 1] before anything is learnt, and features
+to norm 1; the ridge and the norm of the coefficients are in those units.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 The approximate leader of [window], Algorithm 1, on the logistic loss with a ridge; several classes are
 one-versus-rest in one stacked release (:mod:`reticent.estimators.stream`).
 
-The one thing a reader would get wrong: the list of classes is part of what is released. Read off the
-labels it is a release that nothing protects, so say it: ``classes=``.
+The list of classes is part of what is released. Read off the labels it is a release that nothing
+protects, so say it: ``classes=``.
 """
 
 from __future__ import annotations

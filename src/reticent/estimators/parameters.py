@@ -3,8 +3,8 @@
 scikit-learn's convention is that a constructor only stores and that ``fit`` validates; its own
 declarative machinery for that is private, so this is ours, over the checks that all of Reticent shares.
 
-The one thing a reader would get wrong: nothing here may look at data. Bounds are stated by the user and
-public; one that was read off the data would be a release of its own.
+Nothing here may look at data. Bounds are stated by the user and public; one that was read off the
+data would be a release of its own.
 """
 
 from __future__ import annotations

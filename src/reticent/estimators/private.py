@@ -4,9 +4,9 @@ Rows are clipped to ``feature_norm`` and divided by it, a constant feature is ap
 intercept, weights are clipped to their bound, and one of the solvers of `reticent.erm` does the rest.
 Which solver, and why: docs/estimators.md.
 
-The one thing a reader would get wrong: the noise is calibrated to the norm of features and constant
-together, sqrt(1 + t^2) for a constant t, so an intercept is never free. The default t = p^(-1/4)
-makes ``(1 + t^2)(p + 1/t^2)`` least: the variance of the noise in a prediction, intercept included.
+The noise is calibrated to the norm of features and constant together, sqrt(1 + t^2) for a constant
+t, so an intercept is never free. The default t = p^(-1/4) makes ``(1 + t^2)(p + 1/t^2)`` least: the
+variance of the noise in a prediction, intercept included.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from reticent.losses import ClipCounts
 from reticent.losses.records import row_norms
 from reticent.noise import Source
 from reticent.privacy import Budget, Guarantee, Release, charge, uncharged, with_remarks
-from reticent.solve.blocks import Form, InMemory, Lazy
+from reticent.solve.blocks import Form, InMemory, LabelCheck, Lazy
 
 NOISE_PRECISIONS = ("lattice", "float")
 DIAGNOSTICS = ("clipped_",)
@@ -157,12 +157,12 @@ class PrivateEstimator(Face):
             self.feature_names_in_ = np.array(X.names, dtype=object)
         self._set_units(None, None, None, Source(0))
         t = self._constant(X.shape[1])
-        rows = X.records(y, Form(self._units.norm, 1.0, t), self._look_at)
+        rows = X.records(y, Form(self._units.norm, 1.0, t), self._check_of_labels())
         assert rows.clipped is not None
         return Table(rows, self._row_norm(t), t, None, 1.0, rows.clipped)
 
-    def _look_at(self, y: Any, start: int) -> float:
-        """Refuse labels that cannot be used, from number ``start`` on; how many are beyond their bounds."""
+    def _check_of_labels(self) -> LabelCheck:
+        """What labels must be, as something that can be sent to where they lie."""
         raise NotImplementedError
 
     def _constant(self, columns: int) -> float:

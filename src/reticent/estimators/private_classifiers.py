@@ -4,9 +4,8 @@ Objective perturbation (docs/algorithms/objective-perturbation.md) with the capp
 with a smooth hinge. Several classes are one classifier each against the rest; all of them together
 spend the budget, composed exactly: each has ``mu / sqrt(K)``, or ``epsilon / K`` where delta = 0.
 
-The one thing a reader would get wrong: ``influence`` is not a tuning knob for privacy, which is the
-same for any value. It says how hard a record that the model gets wrong may pull, and the noise is
-proportional to it.
+``influence`` is not a tuning knob for privacy, which is the same for any value. It says how hard a
+record that the model gets wrong may pull, and the noise is proportional to it.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from reticent.erm._groups import Groups
 from reticent.estimators import parameters
 from reticent.estimators.bounds import SHARE, counted
 from reticent.estimators.class_counts import ClassCounts
-from reticent.estimators.face import LEAK, ROOM, Classes, FloatArray, shares
+from reticent.estimators.face import LEAK, ROOM, Classes, FloatArray, KnownClasses, lazily, shares
 from reticent.estimators.private import PrivateEstimator, Table, class_factors
 from reticent.losses import CappedLogistic, ClipCounts, Logistic, SmoothHinge
 from reticent.privacy import Budget, Guarantee, PrivacyLeakWarning, remarked, with_remarks
@@ -63,6 +62,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         """
         with self._all_or_nothing():
             declared = parameters.CHECKS["classes"](self.classes, "classes")  # type: ignore[attr-defined]
+            X, y = lazily(X, y)
             lazy = isinstance(X, Lazy)
             if not lazy:
                 X, y = self._checked(X, y, reset=True)
@@ -148,9 +148,8 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         loss = self._loss(table.norm, plain=True)
         return _OTHERS[asked](loss, None, rows, IsClass(names[1]), **common)
 
-    def _look_at(self, y: Any, start: int) -> float:
-        self._places(y, start)
-        return 0.0
+    def _check_of_labels(self) -> KnownClasses:
+        return KnownClasses(self.classes_)
 
 
 def _labelled(rows: Any, numbers: Any, norm: float) -> InMemory:

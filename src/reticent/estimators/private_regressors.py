@@ -5,8 +5,8 @@ Least squares from noisy sufficient statistics, with rounds of clipped residuals
 steps to noisily chosen corners of the l1 ball (docs/algorithms/frank-wolfe.md), whose noise grows
 with the logarithm of the number of features only.
 
-The one thing a reader would get wrong: labels are moved and scaled from ``label_bounds`` to [-1, 1]
-before anything is learnt; radius and regularizer are in those units.
+Labels are moved and scaled from ``label_bounds`` to [-1, 1] before anything is learnt; radius and
+regularizer are in those units.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from reticent import _checks, erm
 from reticent.erm._groups import Groups
 from reticent.estimators import parameters
 from reticent.estimators.bounds import SHARE, Search, counted
-from reticent.estimators.face import Bounded, FloatArray
+from reticent.estimators.face import Bounded, FiniteLabels, FloatArray, lazily
 from reticent.estimators.private import NothingFound, PrivateEstimator, Table
 from reticent.estimators.units import clip_entries
 from reticent.losses import ClipCounts, Huber, Squared
@@ -63,6 +63,7 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
             are then protected together, and the number of persons is public.
         """
         with self._all_or_nothing():
+            X, y = lazily(X, y)
             if isinstance(X, Lazy):
                 return self._fit_lazy(X, y, sample_weight, groups)
             X, y = self._features(X, y, reset=True, numeric=True)
@@ -115,14 +116,8 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
         self._set_line(coefficients[0], intercepts[0])
         self.clipped_ = ClipCounts(table.scaled, beyond, table.count)
 
-    def _look_at(self, y: Any, start: int) -> float:
-        if y.dtype.kind not in "iufb" or not np.isfinite(y).all():
-            raise ValueError(
-                f"the labels must be finite numbers, and not all of the {len(y)} from number {start} on are; "
-                "nothing was learnt"
-            )
-        low, high = self._bounds
-        return float(np.count_nonzero(y < low) + np.count_nonzero(y > high))
+    def _check_of_labels(self) -> FiniteLabels:
+        return FiniteLabels(*self._bounds)
 
     def _solve(self, table: Table, labels: Any, common: dict[str, Any]) -> erm.Fit:
         raise NotImplementedError

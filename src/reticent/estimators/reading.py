@@ -3,8 +3,8 @@
 Either the features are declared and have a place each, or their names are hashed to one with a sign
 (Weinberger et al. 2009, section 2), so that features may come and go. An absent feature is 0.
 
-The one thing a reader would get wrong: Python's own ``hash`` differs from process to process; a saved
-model would not know its features again. This is scikit-learn's MurmurHash3.
+Python's own ``hash`` differs from process to process; a saved model would not know its features
+again. This is scikit-learn's MurmurHash3.
 """
 
 from __future__ import annotations

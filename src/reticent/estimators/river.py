@@ -4,8 +4,8 @@ The same learners as in `reticent.estimators`, behind River's interface (``learn
 ``learn_many`` ...). Features are declared, or hashed into a fixed dimension, because the
 dimension of what is released is public and must not depend on who came by.
 
-The one thing a reader would get wrong: ``clone`` is a fresh model and a fresh budget, but ``copy.deepcopy``
-and pickles are twins of one stream: the first to learn on wins, the others are refused.
+``clone`` is a fresh model and a fresh budget, but ``copy.deepcopy`` and pickles are twins of one
+stream: the first to learn on wins, the others are refused.
 
 Examples
 --------

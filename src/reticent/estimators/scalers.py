@@ -3,8 +3,8 @@
 `DomainScaler` reads nothing off the data. `PrivateScaler` releases the sums of features and of their
 squares once, with one joint sensitivity, and standardises by them.
 
-The one thing a reader would get wrong: standardising by the mean and the standard deviation of the
-data, out of habit, is a release that nothing protects, and every promise made after it is void.
+Standardising by the mean and the standard deviation of the data, out of habit, is a release that
+nothing protects, and every promise made after it is void.
 """
 
 from __future__ import annotations

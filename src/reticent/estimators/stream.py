@@ -8,15 +8,16 @@ would have. So the K classifiers are one release at the whole budget, and no cla
 learners with a share of the budget each would need sqrt(K) times the noise (K times where delta = 0).
 Which learner, and what was compared: docs/estimators.md.
 
-The one thing a reader would get wrong: the stack is rarely clipped, because every class starts from
-probability 1/K (a constant offset of -log(K - 1)), where the stacked residual is already shorter than 1;
-how often it was is a diagnostic.
+The stack is rarely clipped, because every class starts from probability 1/K (a constant offset of
+-log(K - 1)), where the stacked residual is already shorter than 1; how often it was is a
+diagnostic.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -30,9 +31,10 @@ from reticent.estimators import kernels as k
 from reticent.estimators.face import ROOM, with_details
 from reticent.losses import ClipCounts, Huber, Logistic, Loss, Squared
 from reticent.losses.kernels import HUBER, LOGISTIC, STACKED_LOGISTIC
-from reticent.losses.records import clip_rows
-from reticent.online import FollowTheApproximateLeader, OnlineLearner, QuadraticLeader
+from reticent.noise import door
+from reticent.online import FollowTheApproximateLeader, QuadraticLeader
 from reticent.online.base import STATE_VERSION as ONLINE_VERSION
+from reticent.online.learner import TotalLearner
 from reticent.privacy import Budget, Guarantee, Participation
 from reticent.sets import L2Ball
 from reticent.state.files import check_kind
@@ -132,7 +134,7 @@ class Plan:
             return Huber(1.0, feature_norm=self.norm, ridge=self.ridge)
         return StackedLogistic(self.outputs, self.norm, self.ridge, self.offset)
 
-    def learner(self) -> OnlineLearner:
+    def learner(self) -> TotalLearner:
         ball = L2Ball(self.outputs * self.width, radius=self.coefficient_norm)
         known = {
             "budget": self.budget,
@@ -229,7 +231,7 @@ class Stream:
         """Whether the horizon is used up."""
         return self.seen == self.plan.horizon
 
-    @property
+    @functools.cached_property
     def guarantee(self) -> Guarantee:
         """The learner's, with a line or two on what was clipped to what."""
         return with_details(self._guarantee, self.plan.facts())
@@ -295,11 +297,12 @@ class Stream:
         count = X.shape[0]
         self._check_room(count)
         ids = self._ids(person, count)
-        X, scaled = clip_rows(X, self.plan.feature_norm)
         with self.whole(count):
+            scaled = 0
             for start, rows in self._dense(X):
                 end = start + len(rows)
-                self._absorb(rows, labels[start:end], None if ids is None else ids[start:end])
+                whose = None if ids is None else ids[start:end]
+                scaled += self._absorb(rows, labels[start:end], whose)
             self.counts[0] += scaled
             self.counts[1] += beyond
             self.seen += count
@@ -366,21 +369,23 @@ class Stream:
             rows = X[start : start + size]
             yield start, rows.toarray() if sp.issparse(X) else rows
 
-    def _absorb(self, rows: FloatArray, labels: FloatArray, person: Any) -> None:
+    def _absorb(self, rows: FloatArray, labels: FloatArray, person: Any) -> int:
+        """Learn from dense rows; how many were longer than the norm."""
         if self.plan.kind == STACKED_LOGISTIC or self._base is not None:
-            see, gradient = k.see(self.plan.kind), np.empty_like(self._weights)
             whose = [None] * len(rows) if person is None else person.tolist()
-            for v, label, who in zip(
-                np.ascontiguousarray(rows), labels.tolist(), whose, strict=True
-            ):
-                see(v, label, self._weights, self._settings, gradient)
-                self._show(self._learner.update(gradient, who))
-            return
-        A = np.empty((len(rows), self.plan.width))
-        np.divide(rows, self.plan.feature_norm, out=A[:, : self.plan.columns])
-        A[:, self.plan.columns :] = self.plan.scaling
-        self._learner.run(A, labels, person=person, keep=1, keep_records=False)
-        self._show(self._learner.decision)
+            records = zip(np.ascontiguousarray(rows), labels.tolist(), whose, strict=True)
+            return sum(self._learn_apart(v, label, who) for v, label, who in records)
+        columns = self.plan.columns
+        A = np.full((len(rows), self.plan.width), self.plan.scaling)
+        scaled, refused = door.bounded_rows(rows, 1.0 / self.plan.feature_norm, 1.0, A[:, :columns])
+        if refused:
+            raise ValueError(f"{refused} rows are not finite: they changed while they were read")
+        if person is None:
+            self._show(self._learner._learn(A, labels))
+        else:
+            self._learner.run(A, labels, person=person, keep=1, keep_records=False)
+            self._show(self._learner.decision)
+        return int(scaled)
 
     # Predicting -----------------------------------------------------------------------------------
 

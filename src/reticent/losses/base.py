@@ -16,9 +16,8 @@ from abc import ABC, abstractmethod
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from reticent._checks import FloatArray
 
 
 @runtime_checkable

@@ -8,8 +8,8 @@ c = step ||a||^2. A number chooses the loss while a kernel is compiled: ``phi(LO
 logistic loss (see `reticent._compile.specialised`), because a kernel that takes other kernels as
 arguments is not cached between processes.
 
-The one thing a reader would get wrong: a ridge changes the scalar equation. With
-w = 1 / (1 + step ridge) call ``implicit_scalar(kind)`` with w z and w c, and then u = w (x - step t a).
+A ridge changes the scalar equation. With w = 1 / (1 + step ridge) call ``implicit_scalar(kind)``
+with w z and w c, and then u = w (x - step t a).
 """
 
 from __future__ import annotations

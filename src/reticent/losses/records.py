@@ -3,8 +3,8 @@
 Clipping is what makes the sensitivity of a gradient true rather than hoped for (Abadi et al. 2016,
 section 3.1, clip gradients; here, as for every generalised linear loss, it is enough to clip records).
 
-The one thing a reader would get wrong: the counts of what was clipped are read off private data. They
-are a diagnostic for whoever holds the data, never something to publish.
+The counts of what was clipped are read off private data. They are a diagnostic for whoever holds
+the data, never something to publish.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ knows a bound on its own rounding error; where the real number lies closer to a 
 draw comes here, gets as many further random bits as it needs, and is rounded as the exact real number would be. In
 the same way ``reticent.noise.selection`` sends here the few candidates that are too close to each other.
 
-The one thing a reader would get wrong: the first 64 bits of each uniform are kept, never drawn again, else
-the draws near boundaries would be biased.
+The first 64 bits of each uniform are kept, never drawn again, else the draws near boundaries would
+be biased.
 """
 
 from __future__ import annotations

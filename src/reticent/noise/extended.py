@@ -4,7 +4,7 @@ Where the platform's ``long double`` is no wider than a double, or its functions
 and all goes on to ``reticent.noise.exact``. What is settled here is what would have come out there, whatever
 the further bits.
 
-The one thing a reader would get wrong: these functions only ever say "settled" with a bound to back it.
+These functions only ever say "settled" with a bound to back it.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ last place beyond the one that a mathematical library promises), rounds them, an
 bound does not settle; ``reticent.noise.extended`` and ``reticent.noise.exact`` settle those. The result is the
 rounding of the exact real number, always.
 
-The one thing a reader would get wrong: a word is 64 leading bits of a real uniform, not a number on a grid.
+A word is 64 leading bits of a real uniform, not a number on a grid.
 
 Considered: OpenDP's exact samplers (10-50 us a draw; used as an oracle in the tests).
 """

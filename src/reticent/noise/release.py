@@ -4,9 +4,8 @@ The vector is rounded to the lattice of the noise and then gets noise that is ex
 itself, so that what leaves is a whole number of steps. Rounding can move two neighbouring vectors
 apart by one step in each coordinate; that is part of the sensitivity: see :func:`widened`.
 
-The one thing a reader would get wrong: ``widened`` covers the rounding here, not the rounding
-errors in how the vector was computed. A caller who adds up n numbers in floating point accounts for
-that too.
+``widened`` covers the rounding here, not the rounding errors in how the vector was computed. A
+caller who adds up n numbers in floating point accounts for that too.
 """
 
 from __future__ import annotations

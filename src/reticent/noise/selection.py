@@ -10,9 +10,9 @@ The choice is that of real numbers: scores and scale are taken as the real numbe
 leading bits of a real uniform, and where double precision does not tell the leader from the runner-up, interval
 arithmetic with further random bits does. So a choice has exactly the stated probability. See docs/lattice.md.
 
-The one thing a reader would get wrong: ``sensitivity`` is how far a score can move between neighbours under the
-relation of the guarantee, in the scores as they were computed. If a sum behind a score was rounded in floating point,
-its rounding error is part of that.
+``sensitivity`` is how far a score can move between neighbours under the relation of the guarantee,
+in the scores as they were computed. If a sum behind a score was rounded in floating point, its
+rounding error is part of that.
 
 Considered: OpenDP's report-noisy-max (exact too, but one more dependency for one function) and the permute-and-flip
 mechanism of McKenna and Sheldon 2020 (the same as exponential noise here, by Ding et al. 2021).

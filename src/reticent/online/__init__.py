@@ -3,9 +3,9 @@
 from reticent.online.approximate_leader import FollowTheApproximateLeader
 from reticent.online.base import OnlineLearner
 from reticent.online.experts import Experts
-from reticent.online.frame import Learner
 from reticent.online.ftrl import FollowTheRegularizedLeader
 from reticent.online.inner import GradientDescent, ImplicitGradient
+from reticent.online.learner import Learner
 from reticent.online.perturbed_iterates import PerturbedIterates
 from reticent.online.quadratic_leader import QuadraticLeader
 from reticent.online.rules import Moment, Problem, Rule

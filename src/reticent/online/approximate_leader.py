@@ -5,8 +5,8 @@ touches it from below, and the sum of these is minimised, exactly by a projectio
 local linear minimiser. With a full window and Gamma noise the former is PFTAL (Thakurta and Smith
 2013). The self-certified radius and its proof: docs/algorithms/approximate-leader.md.
 
-The one thing a reader would get wrong: the strong convexity of a ridge need not be put through noise.
-Where it is all there is, this learner is FTRL with a regulariser that grows by the ridge at each record.
+The strong convexity of a ridge need not be put through noise. Where it is all there is, this
+learner is FTRL with a regulariser that grows by the ridge at each record.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any
 from reticent import _checks
 from reticent.losses import Loss
 from reticent.online import ftrl, totals
-from reticent.online.frame import Learner, _Restored
 from reticent.online.ftrl import needs_projection
+from reticent.online.learner import Learner
 from reticent.online.rules import (
     FixedLocalLinearLeader,
     Leader,
@@ -30,7 +30,7 @@ from reticent.online.rules import (
 from reticent.privacy import Budget, Participation, prescribed
 from reticent.sets import ConvexSet
 from reticent.sets.base import LocalLinearMinimizerUnavailable
-from reticent.sums import RunningTotal
+from reticent.sums import Mechanism, RunningTotal
 
 STEPS = ("projection", "local-linear")
 
@@ -40,9 +40,25 @@ class FollowTheApproximateLeader(Learner):
 
     Parameters
     ----------
-    set, loss, budget, horizon, lipschitz, total, seed, noise_precision
-        As in :class:`Learner`. With a window in the budget the learner is endless and its noise
-        bounded.
+    set : ConvexSet
+        Where decisions live.
+    loss : Loss, optional
+        What records cost; without it the learner takes gradients only.
+    budget : Budget
+        What may be spent, for the learner's whole life; it is spent at once. With a window the
+        learner is endless and its noise bounded.
+    horizon : int, optional
+        Upper bound on the number of records. Without one the running total decides how long it lasts.
+    lipschitz : float, optional
+        Gradients of the part that depends on the record are clipped to this norm; by default the
+        loss's own constant on the set, which they never exceed.
+    total : str, Mechanism, class, callable or RunningTotal
+        ``"auto"``, ``"correlated"``, ``"tree"``, ``"window-tree"``, ``"independent"``; or a description
+        of `reticent.sums` that fits, or a class of these; or a fresh total that fits, or what makes one.
+    seed : int, optional
+        For experiments only; the guarantee says so.
+    noise_precision : {"lattice", "float"}
+        ``"float"`` is the fast path for simulations; the guarantee says so.
     step : {"projection", "local-linear"}
         ``"local-linear"`` needs one call of the set's local linear minimiser instead of a projection.
     constants : str
@@ -144,9 +160,9 @@ class FollowTheApproximateLeader(Learner):
         kind = _Projected if self.step == "projection" else _LocalLinear
         return kind(m, self.anchor, self.added_regularizer)
 
-    def _make_total(self, total: Any, seed: int | None) -> RunningTotal:
-        if self.calibration == "exact" or isinstance(total, _Restored):
-            return super()._make_total(total, seed)
+    def _choose_total(self, total: Any, seed: int | None) -> Mechanism | RunningTotal:
+        if self.calibration == "exact":
+            return super()._choose_total(total, seed)
         if self.budget.window is None:
             raise ValueError(
                 f"calibration={self.calibration!r} prescribes the noise of a window tree: give a budget "

@@ -16,13 +16,14 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from reticent import _checks
+from reticent._checks import FloatArray
 from reticent.losses import GeneralizedLinear, Linear, Loss, Quadratic
 from reticent.losses.glm import _Classification, _Regression
 from reticent.online import records
-from reticent.privacy import Budget, Guarantee, uncharged
+from reticent.privacy import Budget, Guarantee
 from reticent.sets import ConvexSet
 from reticent.state import parts
 from reticent.state.files import check_kind
@@ -30,8 +31,6 @@ from reticent.state.lease import Lease
 from reticent.state.persons import Digests, Persons
 from reticent.sums.running import refuse_ids
 from reticent.trace import Diary, Play, Progress
-
-FloatArray = NDArray[np.float64]
 
 STATE_VERSION = 3
 _ROWS = 16384  # records that are written down at a time
@@ -281,7 +280,7 @@ class OnlineLearner(ABC):
             seconds=time.perf_counter() - start,
             guarantee=self.guarantee,
             learner=type(self).__name__,
-            comparator=records.Hindsight(self.set, self.loss, kept) if kept else None,
+            comparator=records.RecordsInHindsight(self.set, self.loss, kept) if kept else None,
         )
 
     def _digests(self, chunk: records.Chunk) -> Digests | None:
@@ -336,10 +335,8 @@ class OnlineLearner(ABC):
         check_kind(state, cls, STATE_VERSION)
         set = parts.restore(state["set"], given.pop("set", None), "set")
         loss = parts.restore(state["loss"], given.pop("loss", None), "loss")
-        # The original was charged for its whole life.
-        learner = uncharged(
-            lambda: cls._from_facts(state, set, loss, **given)  # type: ignore[misc]
-        )
+        # The original was charged for its whole life; nothing is charged here.
+        learner = cls._from_facts(state, set, loss, **given)
         learner.clipped = int(state["clipped"])
         return learner
 

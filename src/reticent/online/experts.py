@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from reticent import _checks
 from reticent.losses import Costs, Loss
 from reticent.online import kernels
-from reticent.online.frame import Learner
+from reticent.online.learner import Learner
 from reticent.online.rules import FloatArray, Moment, Problem, Rule
 from reticent.privacy import Budget, Participation
 from reticent.sets import ConvexSet, Simplex

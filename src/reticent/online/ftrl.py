@@ -4,8 +4,8 @@
 (regularizer/2) ||x - center||^2, plus the loss's own ridge, exactly. Derivation, the default
 regulariser and the proof of privacy: docs/algorithms/ftrl.md.
 
-The one thing a reader would get wrong: the regulariser is chosen for the horizon, not for the data. It
-grows like the square root of the horizon, or like its cube root where noise rules.
+The regulariser is chosen for the horizon, not for the data. It grows like the square root of the
+horizon, or like its cube root where noise rules.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any
 from reticent import _checks
 from reticent.losses import Loss
 from reticent.online import totals
-from reticent.online.frame import Learner, _Restored
+from reticent.online.learner import Learner
 from reticent.online.rules import Problem, ProjectedLeader
 from reticent.privacy import Budget, Participation, prescribed
 from reticent.sets import ConvexSet
 from reticent.sets.base import ProjectionUnavailable
-from reticent.sums import RunningTotal
+from reticent.sums import Mechanism, RunningTotal
 
 
 class FollowTheRegularizedLeader(Learner):
@@ -29,8 +29,24 @@ class FollowTheRegularizedLeader(Learner):
 
     Parameters
     ----------
-    set, loss, budget, horizon, lipschitz, total, seed, noise_precision
-        As in :class:`Learner`.
+    set : ConvexSet
+        Where decisions live; it must have a projection.
+    loss : Loss, optional
+        What records cost; without it the learner takes gradients only.
+    budget : Budget
+        What may be spent, for the learner's whole life; it is spent at once.
+    horizon : int, optional
+        Upper bound on the number of records. Without one the running total decides how long it lasts.
+    lipschitz : float, optional
+        Gradients of the part that depends on the record are clipped to this norm; by default the
+        loss's own constant on the set, which they never exceed.
+    total : str, Mechanism, class, callable or RunningTotal
+        ``"auto"``, ``"correlated"``, ``"tree"``, ``"window-tree"``, ``"independent"``; or a description
+        of `reticent.sums` that fits, or a class of these; or a fresh total that fits, or what makes one.
+    seed : int, optional
+        For experiments only; the guarantee says so.
+    noise_precision : {"lattice", "float"}
+        ``"float"`` is the fast path for simulations; the guarantee says so.
     regularizer : float, optional
         Weight of (1/2) ||x - center||^2, the center being the set's. By default one that balances
         the Lipschitz constant, the size of the set, the noise and the horizon; without a horizon it
@@ -99,9 +115,9 @@ class FollowTheRegularizedLeader(Learner):
             noise_precision=noise_precision,
         )
 
-    def _make_total(self, total: Any, seed: int | None) -> RunningTotal:
-        if self.calibration == "exact" or isinstance(total, _Restored):
-            return super()._make_total(total, seed)
+    def _choose_total(self, total: Any, seed: int | None) -> Mechanism | RunningTotal:
+        if self.calibration == "exact":
+            return super()._choose_total(total, seed)
         return totals.prescribed(
             total, "tree", self.calibration, "ftrl", facts={}, estimator="plain",
             **self._for_total(seed),

@@ -5,9 +5,9 @@ Implicit gradient steps (Kulis and Bartlett 2010; [online], (20)) and projected 
 at most (moved gradient)/A_t, A_t being all the strong convexity so far; the proofs, and what rounding
 adds, are in docs/algorithms/perturbed-iterates.md.
 
-The one thing a reader would get wrong: clipping a gradient vector would destroy the stability of gradient
-steps, because a clipped gradient need not be monotone. Clipping the slope of a generalised linear
-loss does not, and that is what is done.
+Clipping a gradient vector would destroy the stability of gradient steps, because a clipped gradient
+need not be monotone. Clipping the slope of a generalised linear loss does not, and that is what is
+done.
 """
 
 from __future__ import annotations
@@ -17,14 +17,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from reticent.losses import GeneralizedLinear
 from reticent.online import iterate_kernels as k
 from reticent.sets import ConvexSet
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

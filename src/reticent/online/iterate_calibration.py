@@ -3,8 +3,8 @@
 [online], Theorem 1 with exact sensitivities and no composition, and section 6.1 for losses
 without strong convexity. Derivations: docs/algorithms/perturbed-iterates.md.
 
-The one thing a reader would get wrong: all of it is public, so nothing here may read a record. How far
-one can move an iterate follows from bounds that hold for every record there could be.
+All of it is public, so nothing here may read a record. How far one can move an iterate follows from
+bounds that hold for every record there could be.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from reticent import _checks
+from reticent._checks import FloatArray
 from reticent.losses import GeneralizedLinear
 from reticent.online import iterate_kernels as k
 from reticent.online import schedules
-from reticent.online.inner import FloatArray, balanced_addition, drift
+from reticent.online.inner import balanced_addition, drift
 from reticent.privacy import Budget, Guarantee, Participation, Release, curves, prescribed
 from reticent.sets import ConvexSet
 

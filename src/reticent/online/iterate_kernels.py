@@ -2,8 +2,8 @@
 
 [online], Algorithms 2 and 3. The noise does not depend on the data, so it is drawn before the loop.
 
-The one thing a reader would get wrong: the loss is paid at the noisy decision, but the gradient is
-taken at the clean iterate, which never leaves the loop.
+The loss is paid at the noisy decision, but the gradient is taken at the clean iterate, which never
+leaves the loop.
 
 Letters: a record, x clean iterate, p where the regularisers alone would take it, t the slope.
 """

@@ -6,8 +6,8 @@ the data, so it is drawn before the loop and comes in as an array. The loop is c
 the set and the loss that are asked for, which whole numbers name. Considered: passing them as compiled
 functions, which Numba cannot cache between processes.
 
-The one thing a reader would get wrong: what becomes of a decision is read off the noisy total and earlier
-decisions only, so it needs no accounting; ``total`` itself never leaves the loop.
+What becomes of a decision is read off the noisy total and earlier decisions only, so it needs no
+accounting; ``total`` itself never leaves the loop.
 
 Letters: a record, x decision, s noisy total, t records so far, p the local oracle's answer.
 """

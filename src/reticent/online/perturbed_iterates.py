@@ -4,9 +4,9 @@
 makes them stable, are in :mod:`reticent.online.inner`; sensitivities, calibration and the promise in
 :mod:`reticent.online.iterate_calibration`. Derivations: docs/algorithms/perturbed-iterates.md.
 
-The one thing a reader would get wrong: privacy rests on the stability of the inner algorithm, which
-needs every loss to be strongly convex, the null record's too. So a gap in the stream keeps the
-regulariser's step; a step that is left out moves later iterates more than a record may.
+Privacy rests on the stability of the inner algorithm, which needs every loss to be strongly convex,
+the null record's too. So a gap in the stream keeps the regulariser's step; a step that is left out
+moves later iterates more than a record may.
 """
 
 from __future__ import annotations
@@ -64,8 +64,13 @@ class PerturbedIterates(OnlineLearner):
         How often a person may contribute (`reticent.privacy.Participation`): all of a person's records are
         then protected together, records are given with ``person=``, and those beyond are blanked. By
         default single records are protected.
-    budget, seed, noise_precision
-        As in :class:`Learner`. There is no pure version.
+    budget : Budget
+        What may be spent, for the learner's whole life; it is spent at once. It needs delta > 0:
+        there is no pure version.
+    seed : int, optional
+        For experiments only; the guarantee says so.
+    noise_precision : {"lattice", "float"}
+        ``"float"`` is the fast path for simulations; the guarantee says so.
 
     Examples
     --------
@@ -100,6 +105,16 @@ class PerturbedIterates(OnlineLearner):
         seed: int | None = None,
         noise_precision: str = "lattice",
     ) -> None:
+        self._prepare(set, loss, inner, budget, horizon, schedule, added_regularizer, lipschitz,
+                      participation, seed, noise_precision)  # fmt: skip
+        warn_of(self._guarantee)
+        charge(self._guarantee, f"PerturbedIterates of dimension {self.dim}")
+        self._begin()
+
+    def _prepare(self, set: ConvexSet, loss: Loss, inner: Any, budget: Budget, horizon: int | None,
+                 schedule: str | None, added: str | float | None, lipschitz: float | None,
+                 participation: Participation | None, seed: int | None, noise_precision: str) -> None:  # fmt: skip
+        """All that is decided before the first record; nothing is charged for it."""
         super().__init__(set, loss, budget)
         if budget.fade is not None:
             raise ValueError(
@@ -121,7 +136,7 @@ class PerturbedIterates(OnlineLearner):
         assert isinstance(loss, GeneralizedLinear)  # kind_of refuses others
         known = self._constants = iterate_calibration.calibrate(
             set, loss, self._inner, budget, horizon=self.horizon, schedule=self.schedule,
-            precision=self.noise_precision, lipschitz=lipschitz, added=added_regularizer,
+            precision=self.noise_precision, lipschitz=lipschitz, added=added,
             participation=participation,
         )  # fmt: skip
         self.lipschitz, self.added_regularizer = known.lipschitz, known.added
@@ -130,9 +145,6 @@ class PerturbedIterates(OnlineLearner):
             Source(seed), self._plan, self._reach, self.horizon, self.dim, noise_precision
         )
         self._guarantee = self._promise()
-        warn_of(self._guarantee)
-        charge(self._guarantee, f"PerturbedIterates of dimension {self.dim}")
-        self._begin()
 
     # ------------------------------------------------------------------ the life of a learner
 
@@ -324,11 +336,17 @@ class PerturbedIterates(OnlineLearner):
         lease = claim(state["id"], state["steps"], "learner")
         name, projected = state["inner"]
         inner: Any = GradientDescent() if name == "GradientDescent" else ImplicitGradient(projected)
+        if given:
+            raise TypeError(f"from_state takes set= and loss= here, got {next(iter(given))}=")
+        known = state["arguments"]
         table = None if state["persons"] is None else Persons.from_state(state["persons"])
-        learner = cls(
-            set, loss, inner=inner, budget=Budget(**state["budget"]), **state["arguments"], **given,
-            participation=None if table is None else table.participation,
+        learner = cls.__new__(cls)
+        learner._prepare(
+            set, loss, inner, Budget(**state["budget"]), known["horizon"], known["schedule"],
+            known["added_regularizer"], known["lipschitz"],
+            None if table is None else table.participation, None, known["noise_precision"],
         )  # fmt: skip
+        learner._begin()
         learner._table = table
         iterate_calibration.check_bounds(
             state, iterate_calibration.bounds(learner._constants, learner._knobs)

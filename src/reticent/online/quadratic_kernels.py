@@ -5,8 +5,8 @@ entries times sqrt(2), and then u = sum of y v times a weight. So its Euclidean 
 norm of V together with the weighted norm of u, and noise that is the same in every entry is
 symmetric noise on V: standard deviation s on the diagonal and s/sqrt(2) beside it.
 
-The one thing a reader would get wrong: V with noise may have negative eigenvalues. Early on, where the
-regularisers do not outweigh the noise, they are cut at 0; later a Cholesky factorisation does.
+V with noise may have negative eigenvalues. Early on, where the regularisers do not outweigh the
+noise, they are cut at 0; later a Cholesky factorisation does.
 
 Considered: LAPACK's dposv through SciPy, which cannot be called from compiled code that is cached;
 np.linalg.cholesky inside Numba is the same LAPACK and was faster at every size.

@@ -4,8 +4,8 @@
 corrected bounds, one joint account for both totals, symmetric noise and a safe solve. Derivation:
 docs/algorithms/quadratic-leader.md.
 
-The one thing a reader would get wrong: V and u are one total, not two with half the budget each. A record
-moves them together, and under replacement by less than twice what it can be.
+V and u are one total, not two with half the budget each. A record moves them together, and under
+replacement by less than twice what it can be.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from reticent.noise import door, lattice
 from reticent.online import quadratic_kernels as k
 from reticent.online import records, totals
 from reticent.online.base import FloatArray, check_horizon
-from reticent.online.frame import TotalLearner, _Restored
 from reticent.online.ftrl import needs_projection
+from reticent.online.learner import Restored, TotalLearner
 from reticent.privacy import Budget, Participation, prescribed
 from reticent.sets import ConvexSet, WholeSpace
-from reticent.sums import RunningTotal
+from reticent.sums import Mechanism, RunningTotal
 from reticent.trace.play import pages_of
 
 _NOTHING = np.zeros(0)
@@ -45,8 +45,17 @@ class QuadraticLeader(TotalLearner):
     loss : Squared
         With its bounds on features and labels, and its ridge. Without a ridge the set must be
         bounded.
-    budget, horizon, total, seed, noise_precision
-        As in :class:`Learner`.
+    budget : Budget
+        What may be spent, for the learner's whole life; it is spent at once.
+    horizon : int, optional
+        Upper bound on the number of records. Without one the running total decides how long it lasts.
+    total : str, Mechanism, class, callable or RunningTotal
+        ``"auto"``, ``"correlated"``, ``"tree"``, ``"window-tree"``, ``"independent"``; or a description
+        of `reticent.sums` that fits, or a class of these; or a fresh total that fits, or what makes one.
+    seed : int, optional
+        For experiments only; the guarantee says so.
+    noise_precision : {"lattice", "float"}
+        ``"float"`` is the fast path for simulations; the guarantee says so.
     weight : float, optional
         Of y v beside v v' in the joint total; by default what makes the error of a decision least
         that takes the longest features to the largest label.
@@ -125,8 +134,7 @@ class QuadraticLeader(TotalLearner):
         self._typical = min(self.radius, Y / F)
         self.weight = self._weight(weight, F, Y)
         self.damping = None if damping is None else _checks.number(damping, "damping", low=0.0)
-        self.total = self._make_total(total, seed, F, Y)
-        self._begin()
+        self._start(total, seed)
 
     def _weight(self, given: float | None, F: float, Y: float) -> float:
         if self.calibration != "exact":
@@ -146,10 +154,9 @@ class QuadraticLeader(TotalLearner):
         # Least (F^4 + w^2 F^2 Y^2) (r^2/2 + 1/w^2): the noise of V x and of u, at ||x|| = r.
         return math.sqrt(math.sqrt(2.0) * F / (self._typical * Y))
 
-    def _make_total(self, total: Any, seed: int | None, F: float, Y: float) -> RunningTotal:
-        if isinstance(total, _Restored):
-            return total.total
-        d = self.dim
+    def _choose_total(self, total: Any, seed: int | None) -> Mechanism | RunningTotal:
+        assert isinstance(self.loss, Squared)
+        d, F, Y = self.dim, self.loss.feature_norm, self.loss._largest_label
         dim = d * (d + 1) // 2 + d
         norm = self._norm(F, Y)
         needs: dict[str, Any] = {
@@ -197,7 +204,7 @@ class QuadraticLeader(TotalLearner):
 
     def _begin(self) -> None:
         assert isinstance(self.loss, Squared)
-        d, total = self.dim, self.total
+        d, total = self.dim, self.mechanism
         noise = total.error(2**20 if self.horizon is None else self.horizon)
         if self.damping is None:
             self.damping = self._balanced(noise)
@@ -266,17 +273,18 @@ class QuadraticLeader(TotalLearner):
         pages: FloatArray,
         losses: FloatArray | None = None,
     ) -> FloatArray:
-        losses = np.empty(len(chunk)) if losses is None else losses
+        losses = np.empty(len(chunk.A)) if losses is None else losses
         self._check_finished()
         total, knobs = self.total, self._knobs
         one_by_one = self._kinds[1] < 0
         where = self._target if one_by_one else self._decision
         done = written = 0
-        while done < len(chunk):
+        count = len(chunk.A)
+        while done < count:
             total._ready()
             knobs[k.LIMIT], knobs[k.PER_STEP] = total._limit, total._per_step
             knobs[k.STEP] = total._noise.step
-            end = min(len(chunk), done + len(total._block) - total._row)
+            end = min(count, done + len(total._block) - total._row)
             if one_by_one:
                 end = done + 1
             row = total._row
@@ -293,8 +301,10 @@ class QuadraticLeader(TotalLearner):
             )  # fmt: skip
             if one_by_one:
                 self._finish()
-            turned, wait = pages_of(end - done, wait, every)
-            written, done = written + turned, end
+            if len(pages):
+                turned, wait = pages_of(end - done, wait, every)
+                written += turned
+            done = end
         return losses
 
     def _decide(self) -> None:
@@ -329,7 +339,7 @@ class QuadraticLeader(TotalLearner):
             set,
             loss,
             budget=restored.budget,
-            total=_Restored(restored),
+            total=Restored(restored),
             participation=restored.mechanism.participation,
             **state["arguments"],
             **given,

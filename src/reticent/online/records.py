@@ -3,8 +3,8 @@
 Everything is checked before anything is learnt from it, so a bad record changes nothing. Clipping is
 the loss's own (`reticent.losses`); what is already within its bounds is passed on without a copy.
 
-The one thing a reader would get wrong: a stream of chunks is checked chunk by chunk. Chunks before a
-bad one have been learnt from, the bad one and those after it have not.
+A stream of chunks is checked chunk by chunk. Chunks before a bad one have been learnt from, the bad
+one and those after it have not.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def chunks(loss: Loss, dim: int, stream: Iterator[Any]) -> Iterator[Chunk]:
 
 
 @dataclass
-class Hindsight:
+class RecordsInHindsight:
     """The best fixed decision on kept records, found when asked for. Reads private data."""
 
     set: Any

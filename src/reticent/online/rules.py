@@ -10,8 +10,8 @@ regularised leader (m = ridge; [chapter], Algorithm 4) or the approximate leader
 with one step of a local linear minimiser it is [window], Algorithm 2. See docs/algorithms/ftrl.md
 and docs/algorithms/approximate-leader.md.
 
-The one thing a reader would get wrong: the total holds the part of the gradients that depends on the
-records. The ridge is the same for everyone, so it is not put through the noise but added here, exactly.
+The total holds the part of the gradients that depends on the records. The ridge is the same for
+everyone, so it is not put through the noise but added here, exactly.
 """
 
 from __future__ import annotations
@@ -22,12 +22,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reticent._checks import FloatArray
 from reticent.online import kernels
 from reticent.sets import ConvexSet
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

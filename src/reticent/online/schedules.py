@@ -5,8 +5,8 @@ if one record moves the t-th iterate by at most r_t and its noise has standard d
 mu^2 = sum over t of (r_t/s_t)^2, exactly ([online], Theorem 1, without its composition theorem).
 Which s_t to take is free; docs/algorithms/perturbed-iterates.md derives each of these.
 
-The one thing a reader would get wrong: rounding to the lattice adds to every r_t. A rounded iterate
-moves by up to sqrt(dim) steps more, a step being at most 2^-30 of s_t; ``grain`` is that share.
+Rounding to the lattice adds to every r_t. A rounded iterate moves by up to sqrt(dim) steps more, a
+step being at most 2^-30 of s_t; ``grain`` is that share.
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ from numpy.typing import NDArray
 from scipy.special import expi
 
 from reticent import _checks
+from reticent._checks import FloatArray
 from reticent.noise import lattice
 from reticent.noise.source import Source
 from reticent.online import iterate_kernels as k
 from reticent.privacy import Budget, Participation, prescribed
 from reticent.privacy.prescribed import Prescription
-
-FloatArray = NDArray[np.float64]
 
 SCHEDULES = ("optimal", "proportional", "horizon-free")
 _BLOCK = 32768  # numbers of noise drawn at a time

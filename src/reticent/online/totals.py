@@ -81,28 +81,26 @@ def describe(
 
 def choose(
     total: Any, dim: int, horizon: int | None, *, budget: Budget, seed: int | None, **needs: Any
-) -> RunningTotal:
-    """A fresh running total: started from a description, one that is ready-made, or what a factory makes."""
+) -> Mechanism | RunningTotal:
+    """A description to start a total from, a total that is ready-made, or what a factory makes."""
     if isinstance(total, RunningTotal):
         _check_fit(
             total.mechanism, dim, horizon, budget, needs["norm"], needs.get("participation"),
             steps=total.steps,
         )  # fmt: skip
         return total
-    if callable(total) and not _is_class(total, Mechanism):
-        made = total(dim, horizon, budget=budget, seed=seed, **needs)
-        if not isinstance(made, RunningTotal):
-            raise TypeError(f"total must make a reticent.sums.RunningTotal, but made {made!r}")
-    else:
-        made = RunningTotal(describe(total, dim, horizon, budget=budget, **needs), seed=seed)
-    warn_of(made.guarantee)
+    if not callable(total) or _is_class(total, Mechanism):
+        return describe(total, dim, horizon, budget=budget, **needs)
+    made = total(dim, horizon, budget=budget, seed=seed, **needs)
+    if not isinstance(made, RunningTotal):
+        raise TypeError(f"total must make a reticent.sums.RunningTotal, but made {made!r}")
     return made
 
 
 def prescribed(
     total: Any, word: str, calibration: str, mechanism: str, *, facts: dict[str, Any], **needs: Any
-) -> RunningTotal:
-    """A fresh running total whose noise a calibration prescribes for a learner.
+) -> Mechanism | RunningTotal:
+    """The description of a running total whose noise a calibration prescribes for a learner.
 
     Parameters
     ----------

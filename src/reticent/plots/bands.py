@@ -1,7 +1,7 @@
 """Repeats drawn as a line with a band: their median, between two of their quantiles.
 
-The one thing a reader would get wrong: the band is what the repeats did, not a confidence interval of
-their mean; where there was one repeat there is none.
+The band is what the repeats did, not a confidence interval of their mean; where there was one
+repeat there is none.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The error of running totals over time, several mechanisms side by side.
 
-The one thing a reader would get wrong: these are exact standard deviations of the noise, computed, not measured from
-data; drawing them spends no privacy.
+These are exact standard deviations of the noise, computed, not measured from data; drawing them
+spends no privacy.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A measure of several runs over time, each as a line with a band: regret, accuracy, loss.
 
-The one thing a reader would get wrong: the band is what the repeats did, from the smallest quantile to
-the largest, not a confidence interval of their mean.
+The band is what the repeats did, from the smallest quantile to the largest, not a confidence
+interval of their mean.
 """
 
 from __future__ import annotations

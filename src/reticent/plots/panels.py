@@ -1,7 +1,7 @@
 """Small multiples: several panels with the same few lines in each, and one legend for all.
 
-The one thing a reader would get wrong: a band is the standard error of a mean over repeats; where
-there was one repeat, or the number was computed, there is none.
+A band is the standard error of a mean over repeats; where there was one repeat, or the number was
+computed, there is none.
 """
 
 from __future__ import annotations

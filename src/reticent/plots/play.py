@@ -1,6 +1,6 @@
 """Curves of a run over time: average loss, and regret.
 
-The one thing a reader would get wrong: both are read off private records, and each figure says so.
+Both are read off private records, and each figure says so.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Frank-Wolfe over an l1 ball adds at most one coordinate a step (Jaggi 2013, section 3); that is what is
 seen here.
 
-The one thing a reader would get wrong: iterates of a private solver are covered by its guarantee only
-if the solver says that it releases them; otherwise the path is a diagnostic.
+Iterates of a private solver are covered by its guarantee only if the solver says that it releases
+them; otherwise the path is a diagnostic.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """How every figure looks: colours that colour-blind readers tell apart, thin grid, room around the lines.
 
-The one thing a reader would get wrong: matplotlib is imported when a figure is made, not before, so that the library
-works without it.
+Matplotlib is imported when a figure is made, not before, so that the library works without it.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 The picture of Dong, Roth and Su, *Gaussian differential privacy*, Section 2: a mechanism keeps its
 promise if no attacker gets below the promised curve; the diagonal is perfect privacy.
 
-The one thing a reader would get wrong: the band is for the whole curve at once, so a measured curve
-that leaves it anywhere refutes the claim; and a curve well above the claim may be a poor attack.
+The band is for the whole curve at once, so a measured curve that leaves it anywhere refutes the
+claim; and a curve well above the claim may be a poor attack.
 """
 
 from __future__ import annotations
@@ -13,12 +13,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from reticent._checks import FloatArray
 from reticent.plots.style import COLOURS, axes
-
-FloatArray = NDArray[np.float64]
-
 
 FINE = np.concatenate([np.linspace(0.0, 4.0, 161), np.geomspace(4.1, 60.0, 60)])
 COARSE = np.concatenate([np.linspace(0.0, 2.0, 21), np.geomspace(2.2, 40.0, 16)])

@@ -1,7 +1,7 @@
 """Bytes that each party sent and was sent, round by round.
 
-The one thing a reader would get wrong: how many bytes travel depends on which columns were chosen,
-which the guarantee covers; drawing them spends nothing more.
+How many bytes travel depends on which columns were chosen, which the guarantee covers; drawing them
+spends nothing more.
 """
 
 from __future__ import annotations

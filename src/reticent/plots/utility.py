@@ -1,7 +1,7 @@
 """What privacy costs: a score against epsilon, one line a learner, beside what needs no privacy.
 
-The one thing a reader would get wrong: scores are measured on records, so the whole picture is a
-diagnostic, however private the models in it are.
+Scores are measured on records, so the whole picture is a diagnostic, however private the models in
+it are.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Bun and Steinke, *Concentrated differential privacy*; Mironov, *Rényi differential privacy*.
 
-The one thing a reader would get wrong: a zCDP bound that came from a Gaussian gives 8 to 11 % away;
-use :class:`reticent.privacy.Gaussian` where the noise is Gaussian.
+A zCDP bound that came from a Gaussian gives 8 to 11 % away; use :class:`reticent.privacy.Gaussian`
+where the noise is Gaussian.
 """
 
 from __future__ import annotations

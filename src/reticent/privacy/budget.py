@@ -1,8 +1,8 @@
 """What privacy is asked for: epsilon, delta, who counts as a neighbour, and for how long.
 
-The one thing a reader would get wrong: the neighbouring relation is not a detail. Under
-``"replace"`` a record may turn into any other one, so whatever is clipped to a norm moves by up to
-twice that norm; use :meth:`Budget.sensitivity` and never a factor of one's own.
+The neighbouring relation is not a detail. Under ``"replace"`` a record may turn into any other one,
+so whatever is clipped to a norm moves by up to twice that norm; use :meth:`Budget.sensitivity` and
+never a factor of one's own.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Gaussian noise by the exact trade-off (Balle and Wang, *Improving the Gaussian m
 Algorithm 1, in closed form for any composition); everything else by a search over the scale, with
 the accounting of :mod:`reticent.privacy.compose`.
 
-The one thing a reader would get wrong: the sensitivities given here are those *after* the
-neighbouring relation. Pass ``budget.sensitivity(norm)``, never the norm itself.
+The sensitivities given here are those *after* the neighbouring relation. Pass
+``budget.sensitivity(norm)``, never the norm itself.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ with Gaussian ones (:mod:`reticent.privacy.two_point`). Everything else is the l
 apply: the sum of pure epsilons, the sum of Rényi divergences at the best order, the root of the sum
 of squared mu, and the privacy loss distribution where sampling is involved.
 
-The one thing a reader would get wrong: each release may depend on the outputs of earlier ones, but
+Each release may depend on the outputs of earlier ones, but
 *how private* each one is must be fixed beforehand. Where that too is chosen on the way, count with
 a :class:`reticent.privacy.Ledger`, whose rule allows it.
 """

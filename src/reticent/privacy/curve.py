@@ -4,9 +4,9 @@ A curve bounds both directions of a pair of neighbours. ``pure``, ``gdp`` and ``
 where not defined; ``rdp(alpha)``, ``delta(epsilon)`` and ``epsilon(delta)`` are upper bounds that
 hold, and are exact where exactness is known.
 
-The one thing a reader would get wrong: ``gdp`` is reported only where the mechanism *is* Gaussian,
-so that printing it never suggests more than it says. That a pure release also satisfies some
-mu-GDP is true and used in composition; it is ``gdp_bound``.
+``gdp`` is reported only where the mechanism *is* Gaussian, so that printing it never suggests more
+than it says. That a pure release also satisfies some mu-GDP is true and used in composition; it is
+``gdp_bound``.
 """
 
 from __future__ import annotations

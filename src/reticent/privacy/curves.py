@@ -5,9 +5,9 @@ composition theorem for differential privacy*; Mironov, *Rényi differential pri
 Cesar and Rogers, *Bounding, concentrating and truncating*; Dong, Durfee and Rogers, *Optimal
 differential privacy composition for exponential mechanisms*.
 
-The one thing a reader would get wrong: Gumbel noise and Laplace noise of one scale are not equally
-private. A choice by Gumbel noise has bounded range, and under composition costs a quarter of what
-an arbitrary pure release of the same epsilon costs.
+Gumbel noise and Laplace noise of one scale are not equally private. A choice by Gumbel noise has
+bounded range, and under composition costs a quarter of what an arbitrary pure release of the same
+epsilon costs.
 """
 
 from __future__ import annotations

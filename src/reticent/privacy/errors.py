@@ -1,7 +1,7 @@
 """What goes wrong with privacy, each with a name of its own so that it can be caught.
 
-The one thing a reader would get wrong: ``PrivacyLeakWarning`` is not cosmetic. The test suite turns
-it into an error, and a deployment should too.
+``PrivacyLeakWarning`` is not cosmetic. The test suite turns it into an error, and a deployment
+should too.
 """
 
 from __future__ import annotations

@@ -7,10 +7,9 @@ Theorem 8):
 
     delta(epsilon) = Phi(-a) - e^epsilon Phi(-b),   a = epsilon/mu - mu/2,   b = epsilon/mu + mu/2.
 
-The one thing a reader would get wrong: the two terms agree to many digits wherever delta is small,
-so neither ``Phi`` nor its logarithm may be subtracted. Since ``b^2 - a^2 = 2 epsilon``, the common
-factor ``exp(-a^2/2)`` can be taken out exactly, and what is left is the integral of a positive
-function over ``[a, b]``.
+The two terms agree to many digits wherever delta is small, so neither ``Phi`` nor its logarithm may
+be subtracted. Since ``b^2 - a^2 = 2 epsilon``, the common factor ``exp(-a^2/2)`` can be taken out
+exactly, and what is left is the integral of a positive function over ``[a, b]``.
 """
 
 from __future__ import annotations

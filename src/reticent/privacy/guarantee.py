@@ -1,8 +1,7 @@
 """What privacy was delivered: a list of releases, what they cost together, and what to beware of.
 
-The one thing a reader would get wrong: a guarantee without its neighbouring relation and window
-means nothing, so two that differ in either refuse to be added, and every sentence printed here says
-both.
+A guarantee without its neighbouring relation and window means nothing, so two that differ in either
+refuse to be added, and every sentence printed here says both.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from reticent._checks import integer, number
 from reticent.privacy.ages import Ages, ages_from_dict
 from reticent.privacy.budget import OLDEST, Budget, Scope, few, plain
 from reticent.privacy.compose import Composed, Worst, compose, parallel
+from reticent.privacy.composition import meets
 from reticent.privacy.curve import Curve, from_dict
 from reticent.privacy.curves import NoPrivacy
 from reticent.privacy.odds import Odds, odds_of
 from reticent.privacy.repeated import BestOf
-from reticent.privacy.tally import meets
 
 SEEDED = "seeded: for experiments, not a release"
 FLOATING = "floating-point noise: for simulations, not a release"

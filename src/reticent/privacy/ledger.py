@@ -1,7 +1,7 @@
 """What has been spent against one budget, in memory or in a file that several processes share.
 
 Every sum, learner and solver calls :func:`charge` when it is built, before any noise is drawn, so a
-refusal costs nothing. :mod:`reticent.privacy.tally` says how entries are counted, and
+refusal costs nothing. :mod:`reticent.privacy.composition` says how entries are counted, and
 :mod:`reticent.privacy.store` is the file.
 
 A ledger follows the work: threads, clones and worker processes spend from the ledger around them
@@ -26,10 +26,10 @@ from typing import Any
 from reticent import _html
 from reticent.privacy import gaussian, scope
 from reticent.privacy.budget import Budget, plain
+from reticent.privacy.composition import Composition, Filter
 from reticent.privacy.errors import BudgetExceeded, ForkError, LedgerError, RepeatedFitWarning
 from reticent.privacy.guarantee import Guarantee
 from reticent.privacy.store import Row, Store
-from reticent.privacy.tally import Composition, Filter
 
 PLANNED = (
     "composed as if how private each entry is had been fixed before the first output was seen "

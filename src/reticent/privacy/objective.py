@@ -22,8 +22,8 @@ and that ``count`` such fits with one sign together cost
 A person with several records acts along several directions, and there the bound by Renyi divergences
 alone remains, with ``c = r log(1 + beta/(r Delta))`` for r directions (docs/algorithms/persons.md).
 
-The one thing a reader would get wrong: all of this needs the *exact* minimiser and a loss of the
-form ``f(<x, theta>)``. A solver's tolerance is a leak of its own, and other losses are not covered.
+All of this needs the *exact* minimiser and a loss of the form ``f(<x, theta>)``. A solver's
+tolerance is a leak of its own, and other losses are not covered.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ with
 
     epsilon = R + log(1 - 1/alpha) - (log delta + log alpha) / (alpha - 1).
 
-The one thing a reader would get wrong: every order gives a valid bound, so a careless minimisation
-is never unsound, only wasteful. The order is searched over fifteen decades, for the best one is
-near 1 for little privacy and in the thousands for much of it.
+Every order gives a valid bound, so a careless minimisation is never unsound, only wasteful. The
+order is searched over fifteen decades, for the best one is near 1 for little privacy and in the
+thousands for much of it.
 """
 
 from __future__ import annotations

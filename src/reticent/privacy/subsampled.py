@@ -12,8 +12,8 @@ set of outputs that has probability ``Phi(t)`` under the common part, a record o
 its probability to ``Phi(t + 1/z)`` at most and lower it to ``Phi(t - 1/z)`` at least, and a
 half-line attains both at once.
 
-The one thing a reader would get wrong: "pick a batch of fixed size" and "shuffle, then cut" are not
-Poisson sampling, and this curve does not cover them.
+"pick a batch of fixed size" and "shuffle, then cut" are not Poisson sampling, and this curve does
+not cover them.
 """
 
 from __future__ import annotations

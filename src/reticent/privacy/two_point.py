@@ -8,8 +8,7 @@ Gaussian hockey stick,
 
     delta(epsilon) = E[ H(epsilon - L; mu) ],     H(e; 0) = max(0, 1 - e^e).
 
-The one thing a reader would get wrong: ``H`` is needed at negative arguments too, where it is
-``1 - e^e (1 - H(-e))``, not 1.
+``H`` is needed at negative arguments too, where it is ``1 - e^e (1 - H(-e))``, not 1.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 No script, no font, no picture from elsewhere; a policy in the page forbids the browser to fetch anything.
 
-The one thing a reader would get wrong: a page that shows a diagnostic is as private as the records it
-was read off. Every table and drawing says which it is, and ``write`` keeps such a page to its owner.
+A page that shows a diagnostic is as private as the records it was read off. Every table and drawing
+says which it is, and ``write`` keeps such a page to its owner.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How a page looks: one style sheet for light and dark, with the house palette in both.
 
-The one thing a reader would get wrong: the dark palette is not the light one on black. Its colours are
-lighter versions in the same order, still told apart by colour-blind readers.
+The dark palette is not the light one on black. Its colours are lighter versions in the same order,
+still told apart by colour-blind readers.
 """
 
 SHEET = """

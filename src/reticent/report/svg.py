@@ -3,8 +3,8 @@
 Colours of the house palette become CSS variables, black becomes the page's text colour and white
 nothing at all, so that one drawing is readable on light and on dark paper.
 
-The one thing a reader would get wrong: matplotlib names clip paths and markers by hash, and two figures
-of one page may share a name; every name gets the figure's own prefix here.
+Matplotlib names clip paths and markers by hash, and two figures of one page may share a name; every
+name gets the figure's own prefix here.
 """
 
 from __future__ import annotations

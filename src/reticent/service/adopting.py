@@ -5,6 +5,10 @@ noise on other records. So every stream begins anew with keys of its own, from t
 its promise becomes the composition of both: a record that was sent after the backup, and is sent again, is counted
 in what was lost and in what follows.
 
+The same backup can be adopted more than once, and each time something may have been released. So adoptions are counted
+for the whole lineage, outside the folder and before they happen, and a folder pays for all that it has not paid for.
+On another machine there is no such count; the command says so.
+
 What a ledger paid after the backup is unknown here. The ledger of a stream pays for that stream alone. One that is
 shared, or a table's, may have paid for anything up to its budget; unless the anchor tells that no charge is missing,
 it is closed, and so are the streams that it paid for.
@@ -22,7 +26,7 @@ import msgspec
 from reticent.privacy import Budget, Guarantee, Ledger
 from reticent.privacy.errors import BudgetExceeded
 from reticent.service import runners
-from reticent.service.anchor import Anchor
+from reticent.service.anchor import Anchor, count_adoption
 from reticent.service.folder import Folder, Options
 from reticent.service.packing import pack, unpack
 from reticent.service.sealing import state_place
@@ -43,6 +47,10 @@ class Adopted:
     renewed: list[str]
     closed: list[str]
     raised: list[str]
+    adoptions: int = 1
+    """How many adoptions were paid for: more than one where the same backup was adopted before."""
+    counted: bool = True
+    """Whether this machine knows how often the lineage was adopted before."""
 
 
 def adopt(options: Options) -> Adopted:
@@ -60,33 +68,38 @@ def adopt(options: Options) -> Adopted:
     """
     folder = Folder(options, adopting=True)
     try:
-        complete = _charges_are_complete(folder)
+        known = _known_charges(folder)
+        count, counted = count_adoption(folder.adoption_files(), folder.adoptions)
+        copies = count - folder.adoptions
         folder.id = secrets.token_hex(16)
         folder.commit += 1
         # before the transaction: an id without an anchor would have to be adopted again
         folder.anchor = folder.new_anchor()
         with folder.store.transaction() as rows:
-            done = _renew_all(folder, rows, complete)
+            # what another adoption of the same backup has charged is not in this folder
+            complete = known == rows.charges() and copies == 1
+            done = _renew_all(folder, rows, complete, copies)
             rows.set_about("id", folder.id)
+            rows.set_about("root", folder.root)
+            rows.set_about("adoptions", str(count))
             rows.set_about("commit", str(folder.commit))
-        folder.anchor.commit(folder.commit, rows.charges())
-        return done
+            charges = rows.charges()
+        folder.anchor.commit(folder.commit, charges)
+        return replace(done, adoptions=copies, counted=counted or known is not None)
     finally:
         folder.close()
 
 
-def _charges_are_complete(folder: Folder) -> bool:
-    """Whether the anchor says that no charge was made after the backup; refuses a folder that needs nothing."""
-    with folder.store.read() as rows:
-        charges = rows.charges()
+def _known_charges(folder: Folder) -> int | None:
+    """How many charges there were, if the anchor tells; refuses a folder that needs no adoption."""
     try:
         anchor = Anchor(folder.anchor_path())
     except StoreError:
-        return False
+        return None
     try:
-        anchor.check(folder.id, folder.commit, folder.path, folder.inode)
+        anchor.check(folder.id, folder.commit, folder.path)
     except StoreError:
-        return anchor.facts.id == folder.id and anchor.facts.charges == charges
+        return anchor.facts.charges if anchor.facts.id == folder.id else None
     finally:
         anchor.close()
     raise StoreError(
@@ -94,7 +107,7 @@ def _charges_are_complete(folder: Folder) -> bool:
     )
 
 
-def _renew_all(folder: Folder, rows: Transaction, complete: bool) -> Adopted:
+def _renew_all(folder: Folder, rows: Transaction, complete: bool, copies: int) -> Adopted:
     done = Adopted([], [], [])
     found = rows.streams()
     own = {row.name for row in found if row.ledger == row.name}
@@ -109,7 +122,7 @@ def _renew_all(folder: Folder, rows: Transaction, complete: bool) -> Adopted:
         if ledgers[stream.ledger].closed or stream.closed:
             rows.set_stream(replace(stream, closed=stream.closed or _LOST))
             continue
-        guarantee = _renew(folder, rows, stream)
+        guarantee = _renew(folder, rows, stream, copies)
         before = ledgers[stream.ledger]
         after = ledgers[stream.ledger] = _charge(rows, before, guarantee, stream.name)
         if after.budget != before.budget:
@@ -118,8 +131,12 @@ def _renew_all(folder: Folder, rows: Transaction, complete: bool) -> Adopted:
     return done
 
 
-def _renew(folder: Folder, rows: Transaction, stream: StreamRow) -> Guarantee:
-    """Replace the state of a stream by one with fresh noise, and return what that costs."""
+def _renew(folder: Folder, rows: Transaction, stream: StreamRow, copies: int) -> Guarantee:
+    """Replace the state of a stream by one with fresh noise, and return what that costs.
+
+    It is counted once for each adoption that the folder had not paid for: a record that was sent after the backup may
+    be in what each of them released.
+    """
     specification = Specification.from_dict(stream.specification)
     state = rows.state(stream.id)
     assert state is not None
@@ -130,9 +147,12 @@ def _renew(folder: Folder, rows: Transaction, stream: StreamRow) -> Guarantee:
     runner = runners.renew(specification, old, msgspec.json.decode(output.body))
     sealed = folder.ring.seal(pack(runner.state()), place)
     rows.save(stream.id, StateRow(state.steps, state.number, sealed))
-    both = Guarantee.from_dict(stream.guarantee) + runner.guarantee
-    rows.set_stream(replace(stream, guarantee=both.to_dict(), epochs=stream.epochs + 1))
-    return runner.guarantee
+    cost = runner.guarantee
+    for _ in range(copies - 1):
+        cost = cost + runner.guarantee
+    whole = Guarantee.from_dict(stream.guarantee) + cost
+    rows.set_stream(replace(stream, guarantee=whole.to_dict(), epochs=stream.epochs + copies))
+    return cost
 
 
 def _charge(rows: Transaction, row: LedgerRow, guarantee: Guarantee, stream: str) -> LedgerRow:

@@ -29,6 +29,7 @@ except ImportError:  # pragma: no cover - Windows
     fcntl = None  # type: ignore[assignment]
 
 FOLDER = "RETICENT_ANCHORS"
+DATABASE = "service.sqlite"
 _SLOTS = (0, 4096)
 _SIZE = 2048
 
@@ -41,6 +42,8 @@ class Facts:
     ----------
     id : str
         Of the folder.
+    root : str
+        Id of the folder that it descends from by adoptions.
     commit : int
         How many commits were made.
     charges : int
@@ -49,13 +52,17 @@ class Facts:
         Where the folder was.
     inode : int
         Of its database.
+    device : int
+        On which its database is.
     """
 
     id: str
+    root: str
     commit: int
     charges: int
     path: str
     inode: int
+    device: int
 
 
 def default_path(identity: str) -> Path:
@@ -109,6 +116,11 @@ class Anchor:
         self._dirty = False
         self._closed = threading.Event()
         if facts is not None:
+            if os.fstat(self._file).st_size and not _may_replace(latest, facts):
+                os.close(self._file)
+                raise StoreError(
+                    f"there is an anchor at {path} already, of another folder; name another file with --anchor"
+                )
             self.facts = facts
             self._write()
             self._write()
@@ -123,9 +135,10 @@ class Anchor:
         else:
             self.facts = latest
 
-    def check(self, identity: str, commit: int, path: Path, inode: int) -> None:
+    def check(self, identity: str, commit: int, path: Path) -> None:
         """Refuse a folder that is not the one which was served last."""
         facts = self.facts
+        device, inode = place_of(path)
         if facts.id != identity:
             raise StoreError(f"the anchor {self.path} belongs to another folder, {facts.path}")
         if commit < facts.commit:
@@ -134,12 +147,14 @@ class Anchor:
                 "was published since used noise that must not be used again; `reticent serve adopt` goes on with "
                 "fresh noise and charges for it"
             )
-        if facts.path != str(path) and facts.inode != inode:
+        # numbers of files coincide on fresh disks: one was moved only if nothing is left where it was
+        moved = (facts.device, facts.inode) == (device, inode) and not Path(facts.path).exists()
+        if facts.path != str(path) and not moved:
             raise StoreError(
                 f"{path} is a copy of {facts.path}, or was moved to another disk; both would use the same noise. "
                 "Serve the original, or run `reticent serve adopt`, which begins with fresh noise and charges for it"
             )
-        self.facts = replace(facts, path=str(path), inode=inode)
+        self.facts = replace(facts, path=str(path), inode=inode, device=device)
         self._write()
         self.sync()
 
@@ -184,6 +199,60 @@ class Anchor:
         if mark != b"%08x" % zlib.crc32(text) or not text:
             return None
         return Facts(**json.loads(text))
+
+
+def _may_replace(there: Facts | None, facts: Facts) -> bool:
+    """Whether a new anchor may take the place of what is there."""
+    if there is None:
+        return False
+    # one that was made for this folder at a first start which did not come to its end
+    unused = there.commit == 0 and there.path == facts.path
+    return unused or there.root == facts.root
+
+
+def place_of(path: Path) -> tuple[int, int]:
+    """Device and inode of the database in a folder."""
+    found = (path / DATABASE).stat()
+    return found.st_dev, found.st_ino
+
+
+def count_adoption(files: list[Path], known: int) -> tuple[int, bool]:
+    """Count one more adoption of a lineage, durably, before it happens.
+
+    Parameters
+    ----------
+    files : list of path
+        Where the count is kept; all of them are brought up to date.
+    known : int
+        How many adoptions the folder itself knows of.
+
+    Returns
+    -------
+    tuple of (int, bool)
+        How many there are now, this one included, and whether there was a count to go on.
+    """
+    handles = []
+    try:
+        for file in files:
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handles.append(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
+            if fcntl is not None:
+                fcntl.flock(handles[-1], fcntl.LOCK_EX)
+        found = [os.pread(handle, 20, 0).strip(b"\0\n ") for handle in handles]
+        if any(text and not text.isdigit() for text in found):
+            raise StoreError(
+                f"the count of adoptions is damaged: {', '.join(map(str, files))}; write into it how often backups "
+                "of this service were adopted, or more"
+            )
+        count = 1 + max([known, *(int(text) for text in found if text)])
+        for handle, file in zip(handles, files, strict=True):
+            os.pwrite(handle, b"%-19d\n" % count, 0)
+            os.fsync(handle)
+            _sync_folder(file.parent)
+        return count, any(found)
+    finally:
+        for handle in handles:
+            os.close(handle)
 
 
 def _sync_folder(path: Path) -> None:

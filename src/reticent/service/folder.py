@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from reticent.service import tokens
-from reticent.service.anchor import Anchor, Facts, default_path
+from reticent.service.anchor import DATABASE, Anchor, Facts, default_path, place_of
 from reticent.service.keys import Keys
 from reticent.service.sealing import Damaged, Ring, master_key, state_place
 from reticent.service.sqlite import SqliteStore
@@ -20,7 +20,7 @@ try:
 except ImportError:  # pragma: no cover - Windows, where nothing keeps two services apart
     fcntl = None  # type: ignore[assignment]
 
-DATABASE, LOCK, KEY = "service.sqlite", "service.lock", "service.key"
+LOCK, KEY = "service.lock", "service.key"
 _SECRET = b"secret of the keys of records"
 
 
@@ -82,6 +82,10 @@ class Folder:
         The keys under which states are sealed.
     keys : Keys
         How keys of records are written.
+    root : str
+        Id of the folder that this one descends from by adoptions; its own if there were none.
+    adoptions : int
+        How many adoptions its ledgers have paid for.
     anchor : Anchor or None
         By which a restored backup is recognised; None while a folder is being adopted.
     first_token : str or None
@@ -139,9 +143,11 @@ class Folder:
                 "backup of the folder in its place and run `reticent serve adopt`"
             ) from None
         self.id, self.commit = about["id"], int(about.get("commit", "0"))
+        self.root = about.get("root", self.id)
+        self.adoptions = int(about.get("adoptions", "0"))
         if not adopting:
             self.anchor = Anchor(self.anchor_path())
-            self.anchor.check(self.id, self.commit, self.path, self.inode)
+            self.anchor.check(self.id, self.commit, self.path)
         return None
 
     def _begin(self) -> str:
@@ -149,6 +155,7 @@ class Folder:
         secret = secrets.token_bytes(32)
         self.keys = Keys(secret)
         self.id, self.commit = secrets.token_hex(16), 0
+        self.root, self.adoptions = self.id, 0
         self.anchor = (
             self.new_anchor()
         )  # before the id is written: an id without an anchor is a copy
@@ -160,20 +167,22 @@ class Folder:
             rows.add_token(row)
         return token
 
-    @property
-    def inode(self) -> int:
-        """Of the database."""
-        return (self.path / DATABASE).stat().st_ino
-
     def anchor_path(self) -> Path:
         """Where the anchor is."""
         return self._options.anchor or default_path(self.id)
 
+    def adoption_files(self) -> list[Path]:
+        """Where adoptions of the lineage that the folder belongs to are counted."""
+        files = [default_path(self.root)]
+        if self._options.anchor is not None:
+            files.append(self._options.anchor)
+        return [file.with_name(file.name + ".adoptions") for file in files]
+
     def new_anchor(self) -> Anchor:
         """An anchor for the folder as it is now."""
-        return Anchor(
-            self.anchor_path(), Facts(self.id, self.commit, 0, str(self.path), self.inode)
-        )
+        device, inode = place_of(self.path)
+        facts = Facts(self.id, self.root, self.commit, 0, str(self.path), inode, device)
+        return Anchor(self.anchor_path(), facts)
 
     def change_key(self, new: bytes) -> int:
         """Seal everything under another key, and return how many states there were."""

@@ -116,12 +116,17 @@ def key_from_file(path: Path) -> bytes:
 
 def new_key_file(path: Path) -> bytes:
     """Make a key and keep it in a new file that only its owner can read."""
+    if path.exists():
+        raise FileExistsError(f"{path} exists already; a new key needs a new file")
     key = os.urandom(KEY_BYTES)
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    # whole or not at all: half a key would be in the way of the next start
+    draft = path.with_name(path.name + ".draft")
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "w") as out:
         out.write(key.hex() + "\n")
         out.flush()
         os.fsync(handle)
+    draft.rename(path)
     return key
 
 

@@ -36,7 +36,10 @@ _JUMP = 60.0  # seconds by which a clock that jumps is told from one that is cor
 def warm() -> None:
     """Compile the kernels that streams need."""
     number, truth = {"type": "number", "bounds": [0, 1]}, {"type": "boolean"}
-    for kind, target in (("logistic", truth), ("linear", number), ("total", number)):
+    several = {"type": "category", "values": ["a", "b", "c"]}
+    for kind, target in (
+        ("logistic", truth), ("logistic", several), ("linear", number), ("total", number),
+    ):  # fmt: skip
         schema = Schema.from_dict({"target": "y", "columns": {"x": number, "y": target}})
         for budget in (Budget(1.0, 1e-6, window=16), Budget(1.0, 1e-6)):
             asked = Specification("warm", kind, schema, budget, seed=0)

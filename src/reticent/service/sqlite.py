@@ -287,13 +287,12 @@ class SqliteStore:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        fresh = not path.exists()
-        if fresh:
+        if not path.exists():
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         with self._named():
             self._writer = self._connect()
             try:
-                self._prepare(fresh or path.stat().st_size == 0)
+                self._prepare()
                 self._reader = self._connect()
             except BaseException:
                 self._writer.close()
@@ -314,11 +313,12 @@ class SqliteStore:
         connection.execute("PRAGMA secure_delete = ON")  # states that were replaced are overwritten
         return connection
 
-    def _prepare(self, fresh: bool) -> None:
-        if fresh:
-            self._writer.executescript(f"BEGIN IMMEDIATE;{_TABLES}COMMIT;")
-            with self.transaction() as transaction:
-                transaction.set_about("format", FORMAT)
+    def _prepare(self) -> None:
+        # not whether the file was there: whoever was killed at the first start left a file without tables
+        (tables,) = self._writer.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if not tables:
+            mark = f"INSERT INTO about VALUES ('format', '{FORMAT}');"
+            self._writer.executescript(f"BEGIN IMMEDIATE;{_TABLES}{mark}COMMIT;")
             return
         (found,) = self._writer.execute("PRAGMA quick_check(1)").fetchone()
         if found != "ok":

@@ -38,15 +38,15 @@ class Total:
             specification.check_options(_OPTIONS)
             options = specification.options
             self._before, self._base = 0, np.zeros(len(encoder.names))
-            self._total = totals.choose(
+            mechanism = totals.describe(
                 options.get("total", "auto"),
                 len(encoder.names),
                 options.get("horizon"),
                 budget=specification.budget,
                 norm=options.get("norm", encoder.largest_norm),
-                seed=specification.seed,
                 noise_precision="lattice",
             )
+            self._total = sums.RunningTotal(mechanism, seed=specification.seed)
         else:
             self._before, self._base = int(state["before"]), np.array(state["base"], np.float64)
             kind: Any = getattr(sums, state["total"]["kind"])
@@ -84,6 +84,9 @@ class Total:
     def room(self) -> int | None:
         horizon = self._total.horizon
         return None if horizon is None else horizon - self._total.steps
+
+    def check(self, batch: Batch) -> None:
+        """Records that were decoded can be added."""
 
     def learn(self, batch: Batch) -> None:
         self._latest = self._total.run(batch.X)[-1]

@@ -1,7 +1,7 @@
 """Where decisions live: project, minimise a linear function, minimise it locally.
 
-The one thing a reader would get wrong: a set object holds no data and no state, so one object may
-serve many learners; names are loaded when first used, so that importing the package stays quick.
+A set object holds no data and no state, so one object may serve many learners; names are loaded
+when first used, so that importing the package stays quick.
 """
 
 from __future__ import annotations

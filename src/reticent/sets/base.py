@@ -7,9 +7,9 @@ Assumption 1 of Lou and Cheung, "Projection-free Online Empirical Risk Minimizat
 Privacy-preserving and Privacy Expiration"; see docs/algorithms/local-linear-oracle.md for every
 oracle and its proof.
 
-The one thing a reader would get wrong: public methods check and reshape, then call the method of
-the same name with an underscore, which sees flat finite float64 vectors only. Library sets define
-the latter; a user's own set may simply override the public one.
+Public methods check and reshape, then call the method of the same name with an underscore, which
+sees flat finite float64 vectors only. Library sets define the latter; a user's own set may simply
+override the public one.
 """
 
 from __future__ import annotations

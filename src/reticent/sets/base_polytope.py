@@ -5,9 +5,8 @@ minimises a linear function over it with ``dim`` calls of f. This is the decisio
 projection-free bandit paper (Ene, Nguyen and Vladu). The local oracle moves weight between greedy
 vertices; docs/algorithms/local-linear-oracle.md.
 
-The one thing a reader would get wrong: a function that is not submodular gives greedy answers that
-are not in any polytope, silently; so f is tested on all sets where there are few, else on random
-ones.
+A function that is not submodular gives greedy answers that are not in any polytope, silently; so f
+is tested on all sets where there are few, else on random ones.
 """
 
 from __future__ import annotations

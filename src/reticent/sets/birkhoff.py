@@ -5,8 +5,7 @@ fastest public call). The local oracle moves weight between permutations (Birkho
 decomposition); any point within r of x needs at most ``n / 2 * r`` of it, so ``rho = n / 2 *
 sqrt(2 n)``: docs/algorithms/local-linear-oracle.md.
 
-The one thing a reader would get wrong: points are n x n matrices; a flat vector of length n^2 is
-welcome everywhere and comes back flat.
+Points are n x n matrices; a flat vector of length n^2 is welcome everywhere and comes back flat.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 The local oracle walks along -g, letting each coordinate stop at its wall, until it has gone
 ``radius``: the exact local minimiser, so ``rho = 1``; see docs/algorithms/local-linear-oracle.md.
 
-The one thing a reader would get wrong: a coordinate whose bounds coincide makes the box flat, and
-the inner ball then lives in the other coordinates.
+A coordinate whose bounds coincide makes the box flat, and the inner ball then lives in the other
+coordinates.
 """
 
 from __future__ import annotations

@@ -6,8 +6,7 @@ its own answers to other directions, its local linear minimiser against both ine
 local linear oracle (Assumption 1 of Lou and Cheung; docs/algorithms/local-linear-oracle.md), its
 geometry against all of these.
 
-The one thing a reader would get wrong: a pass is evidence, not proof; a failure is a proof, and
-names the input that shows it.
+A pass is evidence, not proof; a failure is a proof, and names the input that shows it.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 The linear minimiser is in closed form; the projection is one scalar equation in the eigenbasis,
 solved by Newton's method from the side where it cannot overshoot (More and Sorensen 1983).
 
-The one thing a reader would get wrong: ``matrix`` is the form, not the covariance: the semi-axes
-are ``1 / sqrt(eigenvalue)``, so a large eigenvalue is a narrow direction.
+``matrix`` is the form, not the covariance: the semi-axes are ``1 / sqrt(eigenvalue)``, so a large
+eigenvalue is a narrow direction.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ this sweep beats by more than ten times; csgraph reads a weight of zero as a mis
 local oracle moves weight between paths of a decomposition of x; any point within r of x needs at
 most ``sqrt(k) r`` of it, k the dimension of the flows: docs/algorithms/local-linear-oracle.md.
 
-The one thing a reader would get wrong: a point has one entry per edge, in the order the edges were
-given; edges on no path from source to target are allowed and carry nothing.
+A point has one entry per edge, in the order the edges were given; edges on no path from source to
+target are allowed and carry nothing.
 """
 
 from __future__ import annotations

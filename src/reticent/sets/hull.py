@@ -7,8 +7,8 @@ a normal of the set (with probability one), else a new affinely independent poin
 points found span a simplex, whose inscribed ball is a ball in the set. Flaxman-style probing (the
 bandit learner) needs it.
 
-The one thing a reader would get wrong: the ball from the simplex is valid but small; sets that
-know their constraints use `chebyshev_ball`, the largest one.
+The ball from the simplex is valid but small; sets that know their constraints use `chebyshev_ball`,
+the largest one.
 """
 
 from __future__ import annotations

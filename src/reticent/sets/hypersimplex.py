@@ -3,8 +3,8 @@
 The linear minimiser picks the k smallest entries (``numpy.argpartition``, the fastest public
 call); the projection clips at one threshold, found exactly on its piecewise linear function.
 
-The one thing a reader would get wrong: the sum is exactly k, not at most k, so the set is flat;
-for "at most k" with signs see `KSparseBall`.
+The sum is exactly k, not at most k, so the set is flat; for "at most k" with signs see
+`KSparseBall`.
 """
 
 from __future__ import annotations

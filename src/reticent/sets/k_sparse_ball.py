@@ -4,8 +4,8 @@ It is the intersection of the l1 ball of radius k tau and the cube of half-width
 FrankWolfe.jl's KSparseLMO). The linear minimiser takes the k largest |g_i|
 (``numpy.argpartition``); the projection clips |x| - t between 0 and tau at one threshold t.
 
-The one thing a reader would get wrong: for k = 1 it is the l1 ball and for k = dim the cube; it is
-not the ball of the k-support norm, whose entries share an l2 bound.
+For k = 1 it is the l1 ball and for k = dim the cube; it is not the ball of the k-support norm,
+whose entries share an l2 bound.
 """
 
 from __future__ import annotations

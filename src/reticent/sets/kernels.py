@@ -5,9 +5,9 @@ own loop is compiled (see `reticent._compile.specialised`); the params are passe
 oracles are those of docs/algorithms/local-linear-oracle.md. Considered: passing kernels as
 arguments, which Numba cannot cache across processes.
 
-The one thing a reader would get wrong: ``params`` of a box are all lower bounds, then all upper
-bounds; those of a product are ``[blocks, (kind, dim, number of params, params...)...]``, and a
-product has no compiled local oracle (see `LOCAL_KINDS`).
+``params`` of a box are all lower bounds, then all upper bounds; those of a product are ``[blocks,
+(kind, dim, number of params, params...)...]``, and a product has no compiled local oracle (see
+`LOCAL_KINDS`).
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Its local oracle solves the problem exactly with the l2 ball around x replaced b
 ``sqrt(dim)`` times its radius, so ``rho = sqrt(dim)``; see docs/algorithms/local-linear-oracle.md.
 The projection discards coordinates instead of sorting them (Michelot 1986).
 
-The one thing a reader would get wrong: its l2 diameter is twice the radius whatever the dimension,
-and the l2 ball inside it has radius ``radius / sqrt(dim)``.
+Its l2 diameter is twice the radius whatever the dimension, and the l2 ball inside it has radius
+``radius / sqrt(dim)``.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 The local problem is the intersection of two balls and has a closed form, so ``rho = 1``; see
 docs/algorithms/local-linear-oracle.md.
 
-The one thing a reader would get wrong: it has no vertices, so vertex-based private Frank-Wolfe
-does not apply to it.
+It has no vertices, so vertex-based private Frank-Wolfe does not apply to it.
 """
 
 from __future__ import annotations

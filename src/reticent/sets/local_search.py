@@ -5,8 +5,8 @@ The point ``p(t) = project(x - t g)`` minimises ``<g, .>`` over the part of the 
 1.01 radius`` therefore gives both properties of a local linear oracle (Assumption 1 of Lou and
 Cheung) with ``rho = 1.01``. Proof in docs/algorithms/local-linear-oracle.md.
 
-The one thing a reader would get wrong: it costs some ten projections, so it is for comparing with
-projection-free methods, not for speed; a learner on such a set should project.
+It costs some ten projections, so it is for comparing with projection-free methods, not for speed; a
+learner on such a set should project.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 The linear minimiser needs one singular pair (``scipy.sparse.linalg.svds`` with ARPACK, the fastest
 public call; PROPACK failed at k = 1), the projection all of them.
 
-The one thing a reader would get wrong: ARPACK starts from a vector fixed here, not a random one,
-so that the same direction always gives the same matrix.
+ARPACK starts from a vector fixed here, not a random one, so that the same direction always gives
+the same matrix.
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@
 A product of hypersimplices over groups of coordinates that need not be adjacent: recommendations
 with a quota per category. Groups are independent, so every oracle works group by group.
 
-The one thing a reader would get wrong: every group meets its quota exactly (a base), so each group
-with 0 < quota < size takes away one dimension of the affine hull, and a group with quota 0 or full
-is fixed.
+Every group meets its quota exactly (a base), so each group with 0 < quota < size takes away one
+dimension of the affine hull, and a group with quota 0 or full is fixed.
 """
 
 from __future__ import annotations

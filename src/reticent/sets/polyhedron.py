@@ -5,8 +5,8 @@ program with every coordinate held within ``radius`` of x: the cube holds the ba
 than ``sqrt(free) radius``, free the number of coordinates that can move;
 docs/algorithms/local-linear-oracle.md.
 
-The one thing a reader would get wrong: building it solves two linear programs per coordinate, to
-prove it bounded and not empty and to bound its diameter; build it once.
+Building it solves two linear programs per coordinate, to prove it bounded and not empty and to
+bound its diameter; build it once.
 """
 
 from __future__ import annotations

@@ -5,8 +5,7 @@ of the points, with the ball around x replaced by the cube that holds it in the 
 affine hull, so ``rho = sqrt(k)``, k the dimension of the hull; the general constant for moving
 weight between vertices is never smaller: docs/algorithms/local-linear-oracle.md.
 
-The one thing a reader would get wrong: points that are not extreme are welcome and stay in
-``vertices()``.
+Points that are not extreme are welcome and stay in ``vertices()``.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ every block the full radius has ``rho = sqrt(sum rho_i^2)``; trying a few radii 
 buying the best bargains within a budget has ``rho = sqrt(3.25) max rho_i``, whatever the number of
 blocks. The smaller is taken; docs/algorithms/local-linear-oracle.md has both proofs.
 
-The one thing a reader would get wrong: blocks are concatenated flat, so a matrix block takes rows
+Blocks are concatenated flat, so a matrix block takes rows
 * columns places; ``split`` gives the blocks back.
 """
 

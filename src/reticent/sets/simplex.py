@@ -5,8 +5,8 @@ reached by moving at most ``r sqrt(k (n - k) / n)``, k the number of coordinates
 which makes ``rho = sqrt(n / 2)``, smaller than the usual sqrt(n); see
 docs/algorithms/local-linear-oracle.md.
 
-The one thing a reader would get wrong: the set is flat (the sum is fixed), so its inner ball and
-any probing noise live in the hyperplane of vectors that sum to zero.
+The set is flat (the sum is fixed), so its inner ball and any probing noise live in the hyperplane
+of vectors that sum to zero.
 """
 
 from __future__ import annotations

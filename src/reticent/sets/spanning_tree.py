@@ -6,9 +6,8 @@ missing edge); both are slower and need the graph rebuilt for new weights. The l
 weight between trees; its constant comes from chains of tight sets, as for every matroid:
 docs/algorithms/local-linear-oracle.md.
 
-The one thing a reader would get wrong: an edge that is a bridge is in every tree, so each
-biconnected block of the graph takes one dimension from the affine hull, and a bridge is fixed at
-one.
+An edge that is a bridge is in every tree, so each biconnected block of the graph takes one
+dimension from the affine hull, and a bridge is fixed at one.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ covariances.
 The linear minimiser needs one eigenvector (``scipy.sparse.linalg.eigsh``, the fastest public
 call), the projection all of them.
 
-The one thing a reader would get wrong: only the symmetric part of a direction or a point counts,
-and the set is flat in the n^2 coordinates: its hull are the symmetric matrices of that trace.
+Only the symmetric part of a direction or a point counts, and the set is flat in the n^2
+coordinates: its hull are the symmetric matrices of that trace.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ cannot survive (Michelot 1986), the second by Newton's method on a piecewise lin
 bracket. Neither sorts, unless the input is built to make discarding slow. Considered: no
 maintained library offers these as compiled calls; scikit-learn and SciPy have none.
 
-The one thing a reader would get wrong: both return a pair ``(shift, t)`` and the result is
-``(values - shift) - t``, in this order: a single threshold near 1e17 would swallow a total of 1.
+Both return a pair ``(shift, t)`` and the result is ``(values - shift) - t``, in this order: a
+single threshold near 1e17 would swallow a total of 1.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """No constraint at all: the space itself, for learners that are kept in place by their
 regulariser.
 
-The one thing a reader would get wrong: it is the only set here that is not bounded, so it has no
-linear minimiser and learners that need a diameter refuse it.
+It is the only set here that is not bounded, so it has no linear minimiser and learners that need a
+diameter refuse it.
 """
 
 from __future__ import annotations

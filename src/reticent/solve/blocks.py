@@ -142,7 +142,15 @@ class Within:
         return np.clip((y - self.low) / (self.high - self.low) * 2.0 - 1.0, -1.0, 1.0)
 
 
-Meaning = AsGiven | IsClass | Within
+@dataclass(frozen=True)
+class AsFound:
+    """Labels as they came, numbers or not, for a look at them."""
+
+    def read(self, labels: Any) -> Any:
+        return labels
+
+
+Meaning = AsGiven | AsFound | IsClass | Within
 """What labels stand for."""
 
 
@@ -207,14 +215,26 @@ class Records(Protocol):
     def map(self, work: Pass) -> Iterator[FloatArray]:
         """The result for every block, in the order of the blocks."""
 
-    def thinned(self, every: int) -> InMemory:
-        """Every so-many-th record, or about as many, in memory: to begin a run with, never to end it."""
+    def thinned(self, every: int) -> Records:
+        """Every so-many-th record, or about as many, close at hand: to begin a run with, never to end it."""
 
     def meaning(self, labels: Meaning) -> Self:
         """The same records, whose labels stand for something else."""
 
     def matrix(self) -> Any:
         """All rows in their form, in memory; refused where they do not lie in memory."""
+
+
+class LabelCheck(Protocol):
+    """Looks at labels where they lie: ``check(labels, number of the first)``; it can be pickled.
+
+    It raises for labels that cannot be used; what it returns is added up.
+    """
+
+    by_value: ClassVar[bool]
+    """Whether it is enough to look at each value once."""
+
+    def __call__(self, y: Any, start: int) -> float: ...
 
 
 @runtime_checkable
@@ -238,11 +258,10 @@ class Lazy(Protocol):
     def blocks(self) -> Iterator[Any]:
         """The rows, some at a time."""
 
-    def records(self, labels: Any, form: Form, check: Callable[[Any, int], float]) -> Records:
+    def records(self, labels: Any, form: Form, check: LabelCheck) -> Records:
         """Records for a solver: one pass reads and checks all of them.
 
-        ``check(labels, start)`` is given the labels of each block and the number of the first; it raises for
-        labels that cannot be used, and what it returns is added up in an attribute ``beyond``.
+        What the checks return is added up in an attribute ``beyond``.
         """
 
 

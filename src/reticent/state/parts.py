@@ -3,8 +3,8 @@
 A part of the library is its class name and its constructor's arguments. A part of the user's own has
 no such description: it is given again when the state is restored, and only its name is compared.
 
-The one thing a reader would get wrong: this is not pickle. A state names classes of
-`reticent.sets` and `reticent.losses` only, whatever it says.
+This is not pickle. A state names classes of `reticent.sets` and `reticent.losses` only, whatever it
+says.
 """
 
 from __future__ import annotations

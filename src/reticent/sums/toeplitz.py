@@ -9,9 +9,9 @@ coefficients of ``1 / b``. Here ``th_1 > ze_1 > th_2 > ze_2 > ... > 0``, so that
 positive, every sum is a sum of positive terms, and ``c`` is positive and decreasing. Formulae:
 docs/algorithms/correlated.md.
 
-The one thing a reader would get wrong: the parameters are ``1 - th`` and ``1 - ze``, on the grid of
-multiples of 2^-53 where ``1 - (1 - a) == a``, so the decay that a loop multiplies by and the gap
-that the privacy guarantee is computed from are the same number; never round one without the other.
+The parameters are ``1 - th`` and ``1 - ze``, on the grid of multiples of 2^-53 where ``1 - (1 - a)
+== a``, so the decay that a loop multiplies by and the gap that the privacy guarantee is computed
+from are the same number; never round one without the other.
 """
 
 from __future__ import annotations

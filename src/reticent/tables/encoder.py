@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._checks import FloatArray
 from reticent.tables.schema import Column, Schema, TableError, canonical
 
-FloatArray = NDArray[np.float64]
 Columns = Mapping[str, Sequence[Any]]
 
 

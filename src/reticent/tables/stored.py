@@ -31,6 +31,7 @@ from reticent.solve.blocks import (
     Block,
     Form,
     InMemory,
+    LabelCheck,
     Meaning,
     Pass,
     ends,
@@ -220,7 +221,7 @@ class StoredRows:
         """The rows, some at a time."""
         return self.table.each(lambda start, rows, labels: rows, self.watch)
 
-    def records(self, labels: Any, form: Form, check: Callable[[Any, int], Any]) -> StoredRecords:
+    def records(self, labels: Any, form: Form, check: LabelCheck) -> StoredRecords:
         """Records for a solver: one pass reads and checks all of them, and keeps a few.
 
         Parameters
@@ -229,9 +230,8 @@ class StoredRows:
             Of the same table.
         form : Form
             How a row becomes the features of a loss.
-        check : callable
-            ``check(labels, start)`` is given the labels of each block and the number of the first; it raises
-            for labels that cannot be used. What it returns is added up.
+        check : LabelCheck
+            What the labels must be.
         """
         if not isinstance(labels, StoredLabels) or labels.table is not self.table:
             raise TypeError("y must come from the same tables.open(...) as X")
@@ -297,7 +297,7 @@ class StoredRecords:
         )
 
 
-def surveyed(rows: StoredRows, form: Form, check: Callable[[Any, int], Any]) -> StoredRecords:
+def surveyed(rows: StoredRows, form: Form, check: LabelCheck) -> StoredRecords:
     """Read all records once: refuse what is not finite, count what is too long, keep a part."""
     count, columns = rows.shape
     wanted = max(1, _SAMPLE_BYTES // (columns * rows.dtype.itemsize))
@@ -310,7 +310,7 @@ def surveyed(rows: StoredRows, form: Form, check: Callable[[Any, int], Any]) -> 
                 f"record {start + first} has a feature that is missing or not finite; mend the table. "
                 "Nothing was learnt"
             )
-        beyond = float(check(labels, start) or 0.0)
+        beyond = check(labels, start)
         part = slice(-start % every, None, every)
         return clipped, beyond, np.array(some[part]), np.array(labels[part])
 

@@ -3,8 +3,8 @@
 The decisions are what the learner released, and its guarantee covers them. Losses and regret are
 measured on the records (regret in the sense of Zinkevich 2003, section 2).
 
-The one thing a reader would get wrong: losses and regret are read off private data. They are
-diagnostics for whoever holds the data; no guarantee covers showing them to anyone else.
+Losses and regret are read off private data. They are diagnostics for whoever holds the data; no
+guarantee covers showing them to anyone else.
 """
 
 from __future__ import annotations
@@ -17,10 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent import _html
-from reticent._checks import integer
+from reticent._checks import FloatArray, integer
 from reticent.privacy import Guarantee
-
-FloatArray = NDArray[np.float64]
 
 NOT_PRIVATE = "diagnostic: read off the records, not covered by the guarantee"
 

@@ -2,8 +2,8 @@
 
 Considered: tqdm; rich is already there for tables.
 
-The one thing a reader would get wrong: how fast a stream is consumed is not secret, but nothing that
-was read off the records is ever shown here.
+How fast a stream is consumed is not secret, but nothing that was read off the records is ever shown
+here.
 """
 
 from __future__ import annotations

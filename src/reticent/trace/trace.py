@@ -3,9 +3,8 @@
 One type for every solver, as in FrankWolfe.jl's callback states, so that tables and plots need to
 know one thing only.
 
-The one thing a reader would get wrong: ``columns`` and ``settings`` are computed from what was
-released or is public, and the guarantee covers them; ``diagnostics`` and ``facts`` are read off
-private records, and it does not.
+``columns`` and ``settings`` are computed from what was released or is public, and the guarantee
+covers them; ``diagnostics`` and ``facts`` are read off private records, and it does not.
 """
 
 from __future__ import annotations
@@ -20,10 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent import _html
-from reticent._checks import integer
+from reticent._checks import FloatArray, integer
 from reticent.trace.progress import Progress
-
-FloatArray = NDArray[np.float64]
 
 NOT_PRIVATE = "diagnostic: read off the records, not covered by the guarantee"
 

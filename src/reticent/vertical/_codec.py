@@ -1,7 +1,6 @@
 """How the fields of a message are written and read: little-endian, bounded, and finite.
 
-The one thing a reader would get wrong: a length that a message states is checked against what is
-there before anything is allocated.
+A length that a message states is checked against what is there before anything is allocated.
 """
 
 from __future__ import annotations

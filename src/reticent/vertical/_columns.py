@@ -3,8 +3,8 @@
 The user node's arithmetic in Algorithm 2 of Lou and Cheung, corrected; see
 docs/algorithms/vertical.md.
 
-The one thing a reader would get wrong: a slope may depend on its own record and on public numbers only.
-Whatever mixed records before the clip (a mean, a standardisation) would undo the sensitivity.
+A slope may depend on its own record and on public numbers only. Whatever mixed records before the
+clip (a mean, a standardisation) would undo the sensitivity.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Why a party does not answer: raised anywhere below :meth:`Party.handle`, which makes a message of it.
 
-The one thing a reader would get wrong: the text travels to the coordinator, so it may name the plan
-and the coordinator's own numbers, and nothing that was read from a record.
+The text travels to the coordinator, so it may name the plan and the coordinator's own numbers, and
+nothing that was read from a record.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ additions of ours: a record's slope is clipped, which bounds the sensitivity wha
 sends; a party computes its own columns' predictions from the columns themselves, which costs no
 privacy; and once it has sent as many columns as agreed, it chooses among these.
 
-The one thing a reader would get wrong: nothing is kept here. Noise is drawn and a new memory is
-returned; :class:`reticent.vertical.Party` writes that down before the answer leaves.
+Nothing is kept here. Noise is drawn and a new memory is returned; :class:`reticent.vertical.Party`
+writes that down before the answer leaves.
 """
 
 from __future__ import annotations

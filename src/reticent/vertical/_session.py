@@ -2,9 +2,9 @@
 
 The rounds of docs/algorithms/vertical.md, seen from the server.
 
-The one thing a reader would get wrong: a pass may be a repetition. Everything that is sent is a
-function of the settings and of the answers so far, so that a second pass sends the same bytes; what
-was answered before is not even asked again.
+A pass may be a repetition. Everything that is sent is a function of the settings and of the answers
+so far, so that a second pass sends the same bytes; what was answered before is not even asked
+again.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ handles a request takes the lock, reads the files if someone else has written th
 the answer leaves; so a killed site goes on where it was, and two processes on one folder are one
 party, not two.
 
-The one thing a reader would get wrong: these files cannot be restored from an old copy. The noise
-that was drawn since would be drawn again; see docs/sharp-edges.md.
+These files cannot be restored from an old copy. The noise that was drawn since would be drawn
+again; see docs/sharp-edges.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Whether all parties have the same rows in the same order, without showing whose they are.
 
-The one thing a reader would get wrong: an unkeyed hash of ids would let anyone try names on it. The
-key belongs to the parties; the coordinator compares what it cannot compute.
+An unkeyed hash of ids would let anyone try names on it. The key belongs to the parties; the
+coordinator compares what it cannot compute.
 """
 
 from __future__ import annotations

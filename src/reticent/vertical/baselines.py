@@ -6,8 +6,8 @@ privacy between features in distributed estimation*, with exact calibration; and
 Frank-Wolfe algorithm for communication-efficient sparse learning*. The third baseline, with all
 columns in one place, is :func:`reticent.erm.frank_wolfe`.
 
-The one thing a reader would get wrong: noise on all columns is noise on the regressors, which pulls
-least squares towards zero; nothing here corrects for it, as nothing in the original does.
+Noise on all columns is noise on the regressors, which pulls least squares towards zero; nothing
+here corrects for it, as nothing in the original does.
 """
 
 from __future__ import annotations

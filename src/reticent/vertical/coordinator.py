@@ -6,9 +6,9 @@ Private Sparse Optimization with Feature-Wise Distributed Data*. Three problems 
 which all parties move; ``"ball"``, the true l1 ball, in which the party with the best noisy score
 moves; ``"sampled"``, the product again, in which randomly drawn parties move.
 
-The one thing a reader would get wrong: the coordinator holds nothing that must be kept secret and
-little that must be kept. Parties repeat their answers, so a run is resumed by going through it
-again from its first request, byte for byte the same.
+The coordinator holds nothing that must be kept secret and little that must be kept. Parties repeat
+their answers, so a run is resumed by going through it again from its first request, byte for byte
+the same.
 """
 
 from __future__ import annotations

@@ -5,9 +5,8 @@ divide by K instead); what each party enforces by itself is what is added up, so
 holds against the coordinator too. The shares of choices, values and sketches are those at which
 the sum of their errors is least. See docs/algorithms/vertical.md.
 
-The one thing a reader would get wrong: the errors here are rough bounds from public numbers, used
-to divide the budget and to choose the number of rounds. Only utility depends on them; what is
-promised is computed from the noise itself.
+The errors here are rough bounds from public numbers, used to divide the budget and to choose the
+number of rounds. Only utility depends on them; what is promised is computed from the noise itself.
 """
 
 from __future__ import annotations

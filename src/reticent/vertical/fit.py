@@ -1,8 +1,8 @@
 """What a feature-distributed run returns: the model by party, what is promised, and what travelled.
 
-The one thing a reader would get wrong: ``guarantee`` is about a person's whole row, against the
-coordinator and everyone who sees what it sees; ``guarantees[name]`` is about one party's part of
-the row, against everybody else together, the other parties included.
+``guarantee`` is about a person's whole row, against the coordinator and everyone who sees what it
+sees; ``guarantees[name]`` is about one party's part of the row, against everybody else together,
+the other parties included.
 """
 
 from __future__ import annotations

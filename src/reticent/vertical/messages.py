@@ -7,9 +7,9 @@ length of what follows, and its fields in order, little-endian. Reading one runs
 nothing: every length is bounded before anything is allocated, every number must be finite, and not
 one byte may be left over.
 
-The one thing a reader would get wrong: the bytes are compared, not only the values. A party takes a
-repeated sequence number for a repeated question only if the whole request is the same, so encoding
-must be canonical: one message, one string of bytes.
+The bytes are compared, not only the values. A party takes a repeated sequence number for a repeated
+question only if the whole request is the same, so encoding must be canonical: one message, one
+string of bytes.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._checks import FloatArray
 from reticent.vertical._codec import MalformedMessage, Reader, read, write
 
 VERSION = 1
@@ -31,7 +32,6 @@ MAX_BYTES = 64 * 2**20
 _MARK = b"TV"
 _HEAD = struct.Struct("<2sBBI")
 
-FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.uint32]
 
 

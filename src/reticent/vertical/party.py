@@ -5,9 +5,8 @@ Private Sparse Optimization with Feature-Wise Distributed Data*: what may be ask
 what it costs. What is computed in a round, and what is corrected there, is in
 :mod:`reticent.vertical._rounds`; see docs/algorithms/vertical.md.
 
-The one thing a reader would get wrong: a request may come twice, and the site may be killed between
-the two. The state is on disk before the answer leaves, and a repeated request gets the same bytes;
-nothing is ever drawn again.
+A request may come twice, and the site may be killed between the two. The state is on disk before
+the answer leaves, and a repeated request gets the same bytes; nothing is ever drawn again.
 """
 
 from __future__ import annotations

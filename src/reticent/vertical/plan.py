@@ -5,8 +5,8 @@ Sensitivities and composition are those of docs/algorithms/vertical.md: a choice
 norm of a column of J; twice that under replacement. Both sides compute the cost with the same
 function here, and the party charges it to its own ledger before it answers anything.
 
-The one thing a reader would get wrong: nothing in a plan is trusted. A coordinator that asks for
-little noise is charged for it; the bounds on features and labels are the party's own.
+Nothing in a plan is trusted. A coordinator that asks for little noise is charged for it; the bounds
+on features and labels are the party's own.
 """
 
 from __future__ import annotations

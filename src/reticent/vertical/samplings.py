@@ -4,8 +4,8 @@ The samplings of Table 1 of Lou and Cheung (with p_min = K tau / d for the distr
 the table squares), importance sampling, and a user's own. A sampling is described by the
 probability that two blocks are in the set together; its diagonal is p.
 
-The one thing a reader would get wrong: only p_min enters the universal step, so a sampling that
-almost never draws some block takes small steps everywhere, however important the others are.
+Only p_min enters the universal step, so a sampling that almost never draws some block takes small
+steps everywhere, however important the others are.
 """
 
 from __future__ import annotations

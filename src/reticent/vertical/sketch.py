@@ -6,8 +6,8 @@ the block construction), so that every column of J has norm exactly 1 and no rea
 be measured. With at least as many places as records J is the identity: a column travels unsketched,
 under noise of the same size.
 
-The one thing a reader would get wrong: J is public, and all parties must use the same one; it
-shortens messages and protects nobody. Privacy comes from the noise alone.
+J is public, and all parties must use the same one; it shortens messages and protects nobody.
+Privacy comes from the noise alone.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 A transport is any object with ``names`` and ``ask``. The one here calls parties in this process;
 :mod:`reticent.vertical.ray` calls Ray actors, and NVIDIA FLARE carries the bytes between organisations.
 
-The one thing a reader would get wrong: ``ask`` may be repeated. A transport that is not sure whether
-a request arrived says :class:`PartyLost`; the coordinator asks again with the same bytes, and a
-party answers a repeated request with the answer that it gave before.
+``ask`` may be repeated. A transport that is not sure whether a request arrived says
+:class:`PartyLost`; the coordinator asks again with the same bytes, and a party answers a repeated
+request with the answer that it gave before.
 """
 
 from __future__ import annotations

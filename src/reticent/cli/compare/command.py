@@ -1,7 +1,7 @@
 """``reticent compare``: read a table by its schema, let everyone learn from it, show the scores.
 
-The one thing a reader would get wrong: every (entrant, epsilon, repeat) has the whole budget to itself;
-all of them together have spent far more than one budget, so none of the fits may leave.
+Every (entrant, epsilon, repeat) has the whole budget to itself; all of them together have spent far
+more than one budget, so none of the fits may leave.
 """
 
 from __future__ import annotations

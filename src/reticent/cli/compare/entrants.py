@@ -3,8 +3,8 @@
 Solvers see features scaled by what the schema declares, a constant appended, every row of norm at most 1,
 as the estimators do it.
 
-The one thing a reader would get wrong: nobody is tuned. A number here is what the defaults give, which is
-what a user gets who may not look at the data.
+Nobody is tuned. A number here is what the defaults give, which is what a user gets who may not look
+at the data.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 import reticent
 from reticent import erm, estimators, losses, sets
-
-FloatArray = NDArray[np.float64]
+from reticent._checks import FloatArray
 
 INTERCEPT = 0.3  # the constant beside features of norm 1, as in the estimators
 

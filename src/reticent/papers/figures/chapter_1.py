@@ -5,8 +5,8 @@ descent (6.11), FTRL (6.15), Frank-Wolfe for the LASSO (6.22), and the lower bou
 data: logistic regression in the unit ball. Hardest data: linear losses whose sum has norm p/epsilon or
 sqrt(p)/epsilon, the instance of Theorem 6.26.
 
-The one thing a reader would get wrong: a lower bound is about the hardest data and up to a constant, which
-is drawn as 1. On natural data, where losses are curved at their minimum, an algorithm may be below it.
+A lower bound is about the hardest data and up to a constant, which is drawn as 1. On natural data,
+where losses are curved at their minimum, an algorithm may be below it.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 The folder is what the environment variable RETICENT_DATA names, else ``shared/data`` beside the checkout.
 Every column is scaled by what is publicly known of it, never by what the file holds.
 
-The one thing a reader would get wrong: which data a figure used is part of its settings, so a result
-made with a stand-in is never taken for one made with the real thing.
+Which data a figure used is part of its settings, so a result made with a stand-in is never taken
+for one made with the real thing.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from reticent._checks import FloatArray
+
 Records = tuple[FloatArray, FloatArray]
 
 FILES = {

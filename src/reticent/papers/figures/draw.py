@@ -1,7 +1,7 @@
 """A stored result as a picture and as plain data.
 
-The one thing a reader would get wrong: what is drawn are means over seeds with their standard errors;
-the seeds decide data and noise together.
+What is drawn are means over seeds with their standard errors; the seeds decide data and noise
+together.
 """
 
 from __future__ import annotations

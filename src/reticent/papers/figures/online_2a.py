@@ -4,8 +4,8 @@ Jain, Kothari and Thakurta, *Differentially Private Online Learning*, appendix G
 alpha = 1, Gaussian features and targets <g, x*> plus noise of 0.01. Rows are scaled to norm at most 1,
 which PQFTL's noise supposes.
 
-The one thing a reader would get wrong: regret is against ridge regression on all records at once, and
-alpha multiplies every record's loss, so the best decision is strongly pulled to 0.
+Regret is against ridge regression on all records at once, and alpha multiplies every record's loss,
+so the best decision is strongly pulled to 0.
 """
 
 from __future__ import annotations

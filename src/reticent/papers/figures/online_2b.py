@@ -4,8 +4,7 @@ Jain, Kothari and Thakurta, appendix G.1, used the Year Prediction data (515,345
 copy could be had. In its place: the arrival delays of 327,346 flights (dimension 26) and the comments on
 60,021 blog posts (dimension 63), or two short bundled streams where these are not at hand.
 
-The one thing a reader would get wrong: these are other data, so only the shape of the curves can be
-compared with the paper's.
+These are other data, so only the shape of the curves can be compared with the paper's.
 """
 
 from __future__ import annotations

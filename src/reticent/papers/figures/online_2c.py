@@ -3,9 +3,8 @@
 Jain, Kothari and Thakurta, appendix G.2: a tenth of 581,012 records held out, PIGD on the others, mean
 over runs. Without the forest cover data, the Shuttle telemetry that River carries takes its place.
 
-The one thing a reader would get wrong: PIGD's privacy rests on a ridge, so its loss has one (0.005) and
-the other learners' need not have; accuracy is of the last decision, which the records held out did not
-see.
+PIGD's privacy rests on a ridge, so its loss has one (0.005) and the other learners' need not have;
+accuracy is of the last decision, which the records held out did not see.
 """
 
 from __future__ import annotations

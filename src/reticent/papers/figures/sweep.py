@@ -3,8 +3,8 @@
 Considered: joblib, which scikit-learn brings; the standard library's pool does the same here, and
 stops at once when interrupted.
 
-The one thing a reader would get wrong: tasks come back in their own order, not in the order in which
-they finish, so that a result does not depend on how many cores there were.
+Tasks come back in their own order, not in the order in which they finish, so that a result does not
+depend on how many cores there were.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Lou and Cheung, *Uplink Communication Efficient Differentially Private Sparse Op
 Distributed Data*: Theorem 1's bound with each row's p_min and expected curvature beside the measured gap;
 bytes from the parties to the server against the number of records; error against epsilon.
 
-The one thing a reader would get wrong: table 1 is about a product of sets and no privacy. The l1 ball of the
-paper's LASSO is not a product; "published" and "corrected" solve the product of smaller balls in it, "ours" the ball.
+Table 1 is about a product of sets and no privacy. The l1 ball of the paper's LASSO is not a
+product; "published" and "corrected" solve the product of smaller balls in it, "ours" the ball.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 Lou and Cheung's table compares bounds; here every row is run on one problem that all of them can solve:
 squared losses with a ridge over an l1 ball, which has a projection and a local linear minimiser.
 
-The one thing a reader would get wrong: the first three rows protect a record for ever and the others for
-W decisions, so at equal epsilon they do not promise the same; and the bounds' growth is asymptotic, so
-where noise is as large as the set regret is near linear whatever the bound says.
+The first three rows protect a record for ever and the others for W decisions, so at equal epsilon
+they do not promise the same; and the bounds' growth is asymptotic, so where noise is as large as
+the set regret is near linear whatever the bound says.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 Theorem 4, Lemma 7 and Lemma 10 of *Projection-Free Bandit Optimization with Privacy Guarantees*;
 docs/errata.md says what is wrong with them.
 
-The one thing a reader would get wrong: the directions are played, hence public, so one record
-moves one summand of one batch and nothing else. The printed noise is sound for the bandit only
-because its sensitivity counts a whole batch; the tree on its own under-protects.
+The directions are played, hence public, so one record moves one summand of one batch and nothing
+else. The printed noise is sound for the bandit only because its sensitivity counts a whole batch;
+the tree on its own under-protects.
 """
 
 from __future__ import annotations

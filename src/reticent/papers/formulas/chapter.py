@@ -5,8 +5,8 @@ objective perturbation with Gaussian noise the chapter gives only the order; the
 of Kifer, Smith and Thakurta (*Private convex empirical risk minimization and high-dimensional
 regression*), which it cites as [KST12].
 
-The one thing a reader would get wrong: the chapter's neighbours add or remove a record, which is
-``"zero-out"`` here. Replacement doubles the sensitivity, and that more than doubles epsilon.
+The chapter's neighbours add or remove a record, which is ``"zero-out"`` here. Replacement doubles
+the sensitivity, and that more than doubles epsilon.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 Algorithms 2 to 7 of *Differentially Private Online Learning*; docs/errata.md says what is wrong
 with them.
 
-The one thing a reader would get wrong: the iterates before noise do not use the noise, so all the
-perturbed iterates together are one Gaussian mechanism, and its ratio is the root of the sum of the
-squared ratios. No composition theorem is needed, and the printed noise is ten times too large.
+The iterates before noise do not use the noise, so all the perturbed iterates together are one
+Gaussian mechanism, and its ratio is the root of the sum of the squared ratios. No composition
+theorem is needed, and the printed noise is ten times too large.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ The two subroutines, private signed index and private active feature, of *Uplink
 Efficient Differentially Private Sparse Optimization with Feature-Wise Distributed Data*;
 docs/errata.md says what is wrong with them.
 
-The one thing a reader would get wrong: the printed sketch noise is scaled by 1/n, but Algorithm 2
-(line 12) adds it to ``J a`` and not to ``J a / n``. Added as printed it hides next to nothing.
+The printed sketch noise is scaled by 1/n, but Algorithm 2 (line 12) adds it to ``J a`` and not to
+``J a / n``. Added as printed it hides next to nothing.
 """
 
 from __future__ import annotations

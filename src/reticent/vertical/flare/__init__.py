@@ -1,7 +1,7 @@
 """NVIDIA FLARE as the transport of :mod:`reticent.vertical`: columns of different organisations.
 
-The one thing a reader would get wrong: importing this package needs no engine. `site`, `server` and
-`transport` do, and are loaded by the engine's own processes.
+Importing this package needs no engine. `site`, `server` and `transport` do, and are loaded by the
+engine's own processes.
 """
 
 from reticent.vertical.flare.commands import (

@@ -1,7 +1,7 @@
 """The engine's decorators, or stand-ins that say what to install.
 
-The one thing a reader would get wrong: the modules that need the engine can be imported without it,
-for their documentation and their types; only using them fails.
+The modules that need the engine can be imported without it, for their documentation and their
+types; only using them fails.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 The functions here take plain arguments and print nothing but progress; `reticent vertical` is a thin coat
 over them.
 
-The one thing a reader would get wrong: `provision` knows every private key it makes. That is right
-for a trial on one machine, or where all parties trust who runs it; hand each kit over a safe
-channel and take the `authority` folder off line.
+`provision` knows every private key it makes. That is right for a trial on one machine, or where all
+parties trust who runs it; hand each kit over a safe channel and take the `authority` folder off
+line.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A run as a FLARE job: written without code, submitted, followed, and its model fetched.
 
-The one thing a reader would get wrong: the engine's own export copies the source of the server and
-site classes into the job, and a job with source is refused by every closed kit. The copies are
-taken out again; what a job holds is the names of installed classes and the analyst's terms.
+The engine's own export copies the source of the server and site classes into the job, and a job
+with source is refused by every closed kit. The copies are taken out again; what a job holds is the
+names of installed classes and the analyst's terms.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
 The keys, certificates and start scripts come from NVIDIA FLARE's own provisioning command; this
 file writes the project it reads and then replaces the permissive policies of the kits it made.
 
-The one thing a reader would get wrong: the kits as the engine makes them let a job ship Python
-that runs at every site, let an administrator read files there, and forward every unknown entry of
-`resources.json` to the server. So the policy is closed here, kit by kit, and a site's data path
-and budget live in a file of their own (`local/reticent.json`, see `settings`), never in resources.
+The kits as the engine makes them let a job ship Python that runs at every site, let an
+administrator read files there, and forward every unknown entry of `resources.json` to the server.
+So the policy is closed here, kit by kit, and a site's data path and budget live in a file of their
+own (`local/reticent.json`, see `settings`), never in resources.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Start a kit's processes with this Python, and end them with all that they started.
 
-The one thing a reader would get wrong: a job runs in a process and a session of its own. Ending
-only the process that was started would leave the job's running, with the site's data in it.
+A job runs in a process and a session of its own. Ending only the process that was started would
+leave the job's running, with the site's data in it.
 """
 
 from __future__ import annotations

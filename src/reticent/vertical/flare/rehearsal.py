@@ -1,8 +1,7 @@
 """A whole federation on one machine: a rehearsal before three organisations meet, and a test bed.
 
-The one thing a reader would get wrong: it is the real thing (kits, certificates, one process per
-participant), only on the loopback device. What it does not rehearse is distrust: one folder holds
-everybody's keys and settings.
+It is the real thing (kits, certificates, one process per participant), only on the loopback device.
+What it does not rehearse is distrust: one folder holds everybody's keys and settings.
 """
 
 from __future__ import annotations

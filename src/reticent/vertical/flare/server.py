@@ -1,8 +1,8 @@
 """What runs at the server: one coordinator, for one job.
 
-The one thing a reader would get wrong: a job is not a run. A run whose site was killed goes on in a
-second job of the same name; what the coordinator remembers lies in the server's kit, not in the
-job, and the parties answer repeated questions from what they kept.
+A job is not a run. A run whose site was killed goes on in a second job of the same name; what the
+coordinator remembers lies in the server's kit, not in the job, and the parties answer repeated
+questions from what they kept.
 """
 
 from __future__ import annotations

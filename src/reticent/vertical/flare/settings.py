@@ -2,8 +2,8 @@
 
 All of it sits in one file of the site's own kit, `local/reticent.json`, readable by its owner only.
 
-The one thing a reader would get wrong: nothing here may ever come from a job. A job names classes
-and hands them arguments, so the class that runs at a site takes none and reads this file instead.
+Nothing here may ever come from a job. A job names classes and hands them arguments, so the class
+that runs at a site takes none and reads this file instead.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What runs at a site: the party, behind one public method that takes bytes and gives bytes.
 
-The one thing a reader would get wrong: this class is named by a job that strangers wrote, and what
-it publishes may be called by every process of that job, other sites included. So it takes no
-argument, reads the site's own settings, answers the server only, and never raises: the engine would
-send the traceback along. What went wrong stands in the site's own log.
+This class is named by a job that strangers wrote, and what it publishes may be called by every
+process of that job, other sites included. So it takes no argument, reads the site's own settings,
+answers the server only, and never raises: the engine would send the traceback along. What went
+wrong stands in the site's own log.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A site's own table, read into the arrays that a party takes.
 
-The one thing a reader would get wrong: rows are put in the order of their ids, as text, because
-two exports of the same patients seldom agree on an order and the protocol needs one. Who is in
-the table must still be agreed on beforehand; the alignment check says whether it was.
+Rows are put in the order of their ids, as text, because two exports of the same patients seldom
+agree on an order and the protocol needs one. Who is in the table must still be agreed on
+beforehand; the alignment check says whether it was.
 """
 
 from __future__ import annotations

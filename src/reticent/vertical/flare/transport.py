@@ -3,8 +3,8 @@
 Collab calls carry `bytes` in about 12 ms for three sites; arrays would go through a download
 transaction and take six times as long.
 
-The one thing a reader would get wrong: a call that timed out may still have been answered. It is
-asked again with the same bytes, and the party gives the answer it gave before.
+A call that timed out may still have been answered. It is asked again with the same bytes, and the
+party gives the answer it gave before.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ This is NOISYOCO of [bandit], section 3, with its three parts visible: a loss of
 user's own gradients), a running total of `reticent.sums`, and a rule of `reticent.online.rules`. Privacy is
 spent by the total alone, when the learner is built; the rule reads released totals only.
 
-The one thing a reader would get wrong: one compiled loop and one Python loop do the same arithmetic in
-the same order, so a part of the user's own changes how fast a learner is, never what it plays.
+One compiled loop and one Python loop do the same arithmetic in the same order, so a part of the
+user's own changes how fast a learner is, never what it plays.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from reticent.losses.kernels import LINEAR
 from reticent.online import kernels as k
 from reticent.online import records, totals
 from reticent.online.base import FloatArray, OnlineLearner, check_horizon
+from reticent.online.records import NO_GAPS, Chunk
 from reticent.online.rules import Moment, Problem, Rule
 from reticent.privacy import Budget, Guarantee, Participation
 from reticent.sets import ConvexSet
 from reticent.sets.kernels import LOCAL_KINDS
 from reticent.state.lease import Lease
 from reticent.state.persons import Persons
-from reticent.sums import RunningTotal
+from reticent.sums import Mechanism, RunningTotal
 from reticent.sums.running import refuse_ids
 from reticent.trace.play import pages_of
 
@@ -47,7 +48,34 @@ class TotalLearner(OnlineLearner):
     """
 
     total: RunningTotal
+    mechanism: Mechanism
     _unfinished = False
+
+    def _start(self, total: Any, seed: int | None) -> None:
+        """Describe the total, make ready whatever may refuse, and only then charge for it and start it."""
+        restored = isinstance(total, Restored)
+        chosen = total.total if restored else self._choose_total(total, seed)
+        self.mechanism = chosen if isinstance(chosen, Mechanism) else chosen.mechanism
+        self._begin()
+        self.total = RunningTotal(chosen, seed=seed) if isinstance(chosen, Mechanism) else chosen
+        if not restored:
+            totals.warn_of(self.total.guarantee)
+
+    def _learn(self, A: FloatArray, labels: FloatArray) -> FloatArray:
+        """Learn from dense rows that the caller has checked and cut to the loss's bounds; nothing is written down."""
+        assert self.total._persons is None, "records of persons go through `run`, which blanks some"
+        with self.total._lock:
+            self._check_room(len(A))
+            self._play(Chunk(A, labels, NO_GAPS), len(A), 1, A[:0])
+            return self._point.copy()
+
+    def _choose_total(self, total: Any, seed: int | None) -> Mechanism | RunningTotal:
+        """What the user asked for as ``total=``, with what the learner needs."""
+        raise NotImplementedError
+
+    def _begin(self) -> None:
+        """Stand where the first record is awaited; the mechanism is known, and nothing is charged yet."""
+        raise NotImplementedError
 
     def retry(self) -> FloatArray:
         """Make the decision of a step that an error ended after its record had been counted.
@@ -198,12 +226,9 @@ class Learner(TotalLearner):
         self.lipschitz = _lipschitz(lipschitz, loss, set)
         self.participation = participation
         self.noise_precision = noise_precision
-        self.total = self._make_total(total, seed)
-        self._begin()
+        self._start(total, seed)
 
-    def _make_total(self, total: Any, seed: int | None) -> RunningTotal:
-        if isinstance(total, _Restored):
-            return total.total
+    def _choose_total(self, total: Any, seed: int | None) -> Mechanism | RunningTotal:
         return totals.choose(total, **self._for_total(seed))
 
     def _for_total(self, seed: int | None) -> dict[str, Any]:
@@ -220,7 +245,12 @@ class Learner(TotalLearner):
     def _begin(self) -> None:
         ridge = 0.0 if self.loss is None else self.loss.ridge
         problem = Problem(
-            self.set, self.lipschitz, ridge, _smoothness(self.loss), self.horizon, self.total.error
+            self.set,
+            self.lipschitz,
+            ridge,
+            _smoothness(self.loss),
+            self.horizon,
+            self.mechanism.error,
         )
         self.rule.prepare(problem)
         self._memory = np.zeros((k.MEMORY_ROWS, self.dim))
@@ -413,7 +443,7 @@ class Learner(TotalLearner):
     def _play_compiled(
         self, chunk: records.Chunk, wait: int, every: int, pages: FloatArray, losses: FloatArray
     ) -> None:
-        total, count = self.total, len(chunk)
+        total, count = self.total, len(chunk.A)
         play = k.play(*self._kinds, self._loss_kind)
         done = written = 0
         while done < count:
@@ -431,11 +461,13 @@ class Learner(TotalLearner):
             self._knobs[k.CLIPPED] = 0.0
             total.clipped += clipped
             self.clipped += clipped
-            turned, wait = pages_of(end - done, wait, every)
-            written, done = written + turned, end
+            if len(pages):
+                turned, wait = pages_of(end - done, wait, every)
+                written += turned
+            done = end
 
     def _play(self, chunk: records.Chunk, wait: int, every: int, pages: FloatArray) -> FloatArray:
-        losses = np.empty(len(chunk))
+        losses = np.empty(len(chunk.A))
         if self._compiled and self._loss_kernel is not None:
             self._play_compiled(chunk, wait, every, pages, losses)
             return losses
@@ -484,7 +516,7 @@ class Learner(TotalLearner):
             set=set,
             loss=loss,
             budget=restored.budget,
-            total=_Restored(restored),
+            total=Restored(restored),
             participation=restored.mechanism.participation,
             **state["arguments"],
             **cls._parts(state, given),
@@ -508,7 +540,7 @@ class Learner(TotalLearner):
         return super()._given() | ({"rule": self.rule} if type(self) is Learner else {})
 
 
-class _Restored:
+class Restored:
     """A total that goes on from a state, on its way into a learner that is built again."""
 
     def __init__(self, total: RunningTotal) -> None:

@@ -7,11 +7,11 @@ added (Rogers, Roth, Ullman and Vadhan, *Privacy odometers and filters*); square
 divergences of one order, fixed beforehand, may be added (Feldman and Zrnic, *Individual privacy
 accounting via a Rényi filter*).
 
-The one thing a reader would get wrong: taking at each moment whichever rule looks best is a fourth
-rule, and a false one, for every rule that may end a run needs its own share of delta. So the rule
-is settled by the first entry that needs delta: mu if it is Gaussian, else divergences at the order
-at which the most copies of it would fit. Pure epsilons spent before are taken off the budget first.
-The pure rule itself stays open throughout, for it spends no delta.
+Taking at each moment whichever rule looks best is a fourth rule, and a false one, for every rule
+that may end a run needs its own share of delta. So the rule is settled by the first entry that
+needs delta: mu if it is Gaussian, else divergences at the order at which the most copies of it
+would fit. Pure epsilons spent before are taken off the budget first. The pure rule itself stays
+open throughout, for it spends no delta.
 """
 
 from __future__ import annotations

@@ -4,9 +4,8 @@ Learners and solvers are built for the settings that are asked about and are ask
 guarantee and their own noise; nothing here calibrates anything. Solvers that need records get made-up
 ones: neither their guarantee nor their noise depends on what records hold.
 
-The one thing a reader would get wrong: what is called a bound is a theorem for the stated norms (its
-formula is on the algorithm's page under docs/algorithms/); what is called "about" is the balance by which
-defaults are chosen.
+What is called a bound is a theorem for the stated norms (its formula is on the algorithm's page
+under docs/algorithms/); what is called "about" is the balance by which defaults are chosen.
 """
 
 from __future__ import annotations

@@ -39,23 +39,24 @@ def test_a_rule_of_ones_own_plays_what_the_built_in_one_does(precision):
 @pytest.mark.parametrize(
     ("word", "budget", "kind"),
     [
-        ("auto", BUDGET, sums.Correlated),
-        ("auto", BUDGET.with_(window=9), sums.Correlated),
-        ("auto", reticent.Budget(1.0), sums.Tree),
-        ("auto", reticent.Budget(1.0, window=9), sums.WindowTree),
-        ("correlated", BUDGET, sums.Correlated),
-        ("tree", BUDGET, sums.Tree),
-        ("window-tree", BUDGET.with_(window=9), sums.WindowTree),
-        ("independent", reticent.Budget(1.0), sums.Independent),
-        (sums.Tree, BUDGET, sums.Tree),
-        (lambda *a, **k: sums.Tree(*a, estimator="plain", **k), BUDGET, sums.Tree),
+        ("auto", BUDGET, sums.CorrelatedMechanism),
+        ("auto", BUDGET.with_(window=9), sums.CorrelatedMechanism),
+        ("auto", reticent.Budget(1.0), sums.TreeMechanism),
+        ("auto", reticent.Budget(1.0, window=9), sums.WindowTreeMechanism),
+        ("correlated", BUDGET, sums.CorrelatedMechanism),
+        ("tree", BUDGET, sums.TreeMechanism),
+        ("window-tree", BUDGET.with_(window=9), sums.WindowTreeMechanism),
+        ("independent", reticent.Budget(1.0), sums.IndependentMechanism),
+        (sums.Tree, BUDGET, sums.TreeMechanism),
+        (sums.TreeMechanism, BUDGET, sums.TreeMechanism),
+        (lambda *a, **k: sums.Tree(*a, estimator="plain", **k), BUDGET, sums.TreeMechanism),
     ],
 )
 def test_any_running_total(word, budget, kind):
     learner = online.Learner(
         sets.L2Ball(DIM), Lazy(), losses.Logistic(), budget=budget, horizon=50, total=word, seed=0
     )
-    assert type(learner.total) is kind
+    assert type(learner.total.mechanism) is kind
     learner.run(*records(50))
     assert learner.steps == 50
     assert learner.guarantee is learner.total.guarantee

@@ -4,8 +4,8 @@ The frame is NOISYOCO of [bandit] (Algorithm 2): the response to the running tot
 far is the decision of the next one. Without a horizon, epochs of doubling length follow each other;
 an epoch has a total and constants of its own, and earlier ones live on in what they released.
 
-The one thing a reader would get wrong: the end of a round is decided by the number of plays, never
-by values; so neighbouring streams of records have the same rounds, and a record is in one epoch.
+The end of a round is decided by the number of plays, never by values; so neighbouring streams of
+records have the same rounds, and a record is in one epoch.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FEASIBILITY = ("shrink", "overflow")
 CENTRING = ("adaptive", "middle")
 
 
-class Frame(ABC):
+class Rounds(ABC):
     """What happens between plays; `Bandit` adds the plays."""
 
     def __init__(
@@ -155,7 +155,7 @@ class Frame(ABC):
             total = RunningTotal._paid(mechanism, source)
         self._start_epoch(epoch, made, total, total.error(sums))
 
-    def _start_epoch(self, epoch: int, made: plan.Plan, total: Any, error: float) -> None:
+    def _start_epoch(self, epoch: int, made: plan.EpochPlan, total: Any, error: float) -> None:
         before = None
         if epoch > 0 and self._watches:
             before = self._centring.baseline, self._centring.clip

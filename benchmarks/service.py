@@ -1,0 +1,291 @@
+"""What durability and learning cost: the service beside bare commits of the same bytes on the same machine.
+
+    python benchmarks/service.py              # a minute
+    python benchmarks/service.py --full       # longer runs, and 1,000 streams
+
+Bare commits: the bytes of a batch go into one SQLite table (WAL, synchronous FULL), one transaction each, with no
+network and nothing learnt. The bare handler: a Starlette application under the same uvicorn that commits one row for
+each request. Clients run in processes of their own on the same cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import io
+import json
+import multiprocessing
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from faults.server import Server, free_port
+
+DIM, BATCH = 54, 1000
+LINES, ARROW = "application/x-ndjson", "application/vnd.apache.arrow.stream"
+SPECIFICATION = {
+    "name": "speed", "kind": "logistic",
+    "schema": {
+        "target": "y",
+        "columns": {f"c{k}": {"type": "number", "bounds": [-1, 1]} for k in range(DIM)} | {"y": {"type": "boolean"}},
+    },
+    "budget": {"epsilon": 1.0, "delta": 1e-6, "window": 1024},
+}  # fmt: skip
+
+BARE = """
+import sqlite3, sys, threading
+import uvicorn
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
+
+db = sqlite3.connect(sys.argv[1], isolation_level=None, check_same_thread=False)
+db.execute("PRAGMA journal_mode = WAL")
+db.execute("PRAGMA synchronous = FULL")
+db.execute("CREATE TABLE rows (body BLOB)")
+
+async def handle(request):
+    body = await request.body()
+    db.execute("INSERT INTO rows VALUES (?)", (body,))
+    return Response(b'{"accepted":1}', media_type="application/json")
+
+async def ready(request):
+    return Response(b"{}")
+
+app = Starlette(routes=[Route("/readyz", ready), Route("/rows", handle, methods=["POST"])])
+uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[2]), log_level="error", access_log=False)
+"""
+
+
+def key(number: int) -> str:
+    """A UUID of version 7 with a number in it."""
+    digits = f"{int(time.time() * 1000):012x}7{number % 4096:03x}8{number:015x}"
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32]))
+
+
+def lines(dice: np.random.Generator, count: int, first: int) -> bytes:
+    """Records as JSON lines."""
+    rows = dice.uniform(-1, 1, (count, DIM)).round(4).tolist()
+    return _join([_rest(row) for row in rows], first)
+
+
+def _rest(row: list[float]) -> str:
+    made = {"x": {f"c{j}": v for j, v in enumerate(row)}, "y": row[0] > 0}
+    return json.dumps(made, separators=(",", ":"))[1:]
+
+
+def _join(rests: list[str], first: int) -> bytes:
+    return "\n".join(f'{{"id":"{key(first + k)}",{rest}' for k, rest in enumerate(rests)).encode()
+
+
+def arrow(dice: np.random.Generator, count: int) -> bytes:
+    """Records as an Arrow stream."""
+    import pyarrow
+
+    rows = dice.uniform(-1, 1, (count, DIM))
+    columns = {f"c{j}": rows[:, j] for j in range(DIM)} | {"y": rows[:, 0] > 0}
+    table = pyarrow.table(columns)
+    out = io.BytesIO()
+    with pyarrow.ipc.new_stream(out, table.schema) as writer:
+        writer.write_table(table)
+    return out.getvalue()
+
+
+def commits(folder: Path, body: bytes, seconds: float) -> float:
+    """How many times a second the bytes can be committed, with nothing around."""
+    db = sqlite3.connect(folder / "bare.sqlite", isolation_level=None)
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute("PRAGMA synchronous = FULL")
+    db.execute("CREATE TABLE IF NOT EXISTS rows (id INTEGER PRIMARY KEY, body BLOB)")
+    count, began = 0, time.perf_counter()
+    while time.perf_counter() - began < seconds:
+        db.execute("INSERT INTO rows (body) VALUES (?)", (body,))
+        count += 1
+    rate = count / (time.perf_counter() - began)
+    db.close()
+    return rate
+
+
+def client(
+    port: int, path: str, token: str, kind: str, number: int, seconds: float, out: Any
+) -> None:
+    """One connection that sends without pause, and its waiting times."""
+    dice = np.random.default_rng(number)
+    if kind == ARROW:
+        bodies = [arrow(dice, BATCH) for _ in range(4)]
+    elif kind == LINES:
+        rests = [_rest(row) for row in dice.uniform(-1, 1, (BATCH, DIM)).round(4).tolist()]
+        bodies = [_join(rests, 10**9 * number + 10**5 * k) for k in range(int(40 * seconds))]
+    else:
+        rests = [_rest(row) for row in dice.uniform(-1, 1, (16, DIM)).round(4).tolist()]
+        bodies = [_join([rests[k % 16]], 10**9 * number + k) for k in range(int(4000 * seconds))]
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    headers = {
+        "Authorization": f"Bearer {token}",
+        "Content-Type": LINES if kind == "single" else kind,
+    }
+    waits: list[float] = []
+    out.put("ready")
+    began = time.perf_counter()
+    while time.perf_counter() - began < seconds and len(waits) < 10**6:
+        if kind == ARROW:
+            headers["Idempotency-Key"] = key(10**9 * number + len(waits))
+        elif len(waits) == len(bodies):
+            break
+        sent = time.perf_counter()
+        connection.request("POST", path, bodies[len(waits) % len(bodies)], headers)
+        answer = connection.getresponse()
+        data = answer.read()
+        waits.append(time.perf_counter() - sent)
+        if answer.status != 200:
+            raise RuntimeError(f"{answer.status}: {data[:300]!r}")
+    out.put((len(waits), time.perf_counter() - began, waits))
+
+
+def load(
+    port: int, path: str, token: str, kind: str, connections: int, seconds: float
+) -> dict[str, float]:
+    """Requests a second over some connections, and the waiting time that one in a hundred exceeds."""
+    made = multiprocessing.get_context("fork")
+    out = made.Queue()
+    tasks = [
+        made.Process(target=client, args=(port, path, token, kind, number, seconds, out))
+        for number in range(connections)
+    ]
+    for task in tasks:
+        task.start()
+    found = [one for one in (out.get() for _ in range(2 * connections)) if one != "ready"]
+    for task in tasks:
+        task.join()
+    waits = np.concatenate([one[2] for one in found])
+    return {
+        "rate": sum(one[0] / one[1] for one in found),
+        "p50": float(np.quantile(waits, 0.5)),
+        "p99": float(np.quantile(waits, 0.99)),
+    }
+
+
+class Bare:
+    """The bare handler."""
+
+    def __init__(self, folder: Path) -> None:
+        self.port = free_port()
+        database = str(folder / "handler.sqlite")
+        self.process = subprocess.Popen([sys.executable, "-c", BARE, database, str(self.port)])
+        while True:
+            probe = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+            try:
+                probe.request("GET", "/readyz")
+                probe.getresponse().read()
+                return
+            except OSError:
+                time.sleep(0.05)
+            finally:
+                probe.close()
+
+    def close(self) -> None:
+        """End it."""
+        self.process.kill()
+        self.process.wait()
+
+
+def many_streams(folder: Path, count: int) -> dict[str, float]:
+    """Memory with many streams that have learnt, and how long a start takes."""
+    server = Server(folder)
+    server.start()
+    body = lines(np.random.default_rng(0), 2, 0)
+    for k in range(count):
+        server.json("POST", "/v1/streams", SPECIFICATION | {"name": f"s{k}"})
+        status, data = server.request("POST", f"/v1/streams/s{k}/records", body, LINES)
+        assert status == 200, data
+    used = memory(server.process.pid)
+    server.stop()
+    began = time.perf_counter()
+    server.start()
+    ready = time.perf_counter() - began
+    after = memory(server.process.pid)
+    server.stop()
+    return {"streams": count, "MiB": used, "ready_s": ready, "MiB_after_start": after}
+
+
+def memory(pid: int) -> float:
+    """Resident memory of a process, in MiB."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS"):
+            return int(line.split()[1]) / 1024
+    raise RuntimeError("the process is gone")
+
+
+def measure(seconds: float, streams: int) -> dict[str, Any]:
+    """Everything."""
+    folder = Path(tempfile.mkdtemp(prefix="reticent-speed-"))
+    found: dict[str, Any] = {"cores": os.cpu_count()}
+    server = Server(folder / "service")
+    bare = Bare(folder)
+    try:
+        server.start()
+        server.json("POST", "/v1/streams", SPECIFICATION)
+        path = "/v1/streams/speed/records"
+        dice = np.random.default_rng(0)
+        found["bare_commits"] = BATCH * commits(folder, arrow(dice, BATCH), seconds)
+        for name, kind, each, connections in (
+            ("arrow", ARROW, BATCH, 2), ("lines", LINES, BATCH, 2), ("single_1", "single", 1, 1),
+            ("single_8", "single", 1, 8),
+        ):  # fmt: skip
+            some = load(server.port, path, server.token, kind, connections, seconds)
+            found[name] = some | {"records": each * some["rate"]}
+        for name, connections in (("bare_1", 1), ("bare_8", 8)):
+            found[name] = load(bare.port, "/rows", "", "single", connections, seconds)
+        server.stop()
+        if streams:
+            found["many"] = many_streams(folder / "many", streams)
+    finally:
+        bare.close()
+        server.close()
+        shutil.rmtree(folder, ignore_errors=True)
+    found["ratios"] = {
+        "arrow / bare commits": found["arrow"]["records"] / found["bare_commits"],
+        "single / bare handler, 1 connection": found["single_1"]["rate"] / found["bare_1"]["rate"],
+        "single / bare handler, 8 connections": found["single_8"]["rate"] / found["bare_8"]["rate"],
+    }
+    return found
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser.add_argument("--full", action="store_true", help="longer, and with 1,000 streams")
+    parser.add_argument("--streams", type=int, help="how many streams to fill memory with")
+    parser.add_argument("--out", type=Path, help="a JSON file")
+    said = parser.parse_args()
+    streams = said.streams if said.streams is not None else (1000 if said.full else 0)
+    found = measure(15.0 if said.full else 4.0, streams)
+    print(f"bare commits of the same bytes: {found['bare_commits']:,.0f} records/s")
+    for name in ("arrow", "lines", "single_1", "single_8", "bare_1", "bare_8"):
+        one = found[name]
+        print(
+            f"{name}: {one.get('records', one['rate']):,.0f} records/s, "
+            f"median {1e3 * one['p50']:.2f} ms, p99 {1e3 * one['p99']:.2f} ms"
+        )
+    for name, value in found["ratios"].items():
+        print(f"{name}: {value:.2f}")
+    if "many" in found:
+        many = found["many"]
+        print(
+            f"{many['streams']} streams: {many['MiB']:.0f} MiB, ready again in {many['ready_s']:.1f} s "
+            f"with {many['MiB_after_start']:.0f} MiB"
+        )
+    if said.out is not None:
+        said.out.write_text(json.dumps(found, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,244 @@
+"""Records on a Dask cluster: workers compute the sums of blocks, and noise and accounting stay with the client.
+
+A pass (`reticent.erm`) is sent to wherever a chunk of rows lies; what comes back are the sums of the chunk's blocks,
+which the client adds in pairs, in the order of the records. Blocks begin where those of a table in memory begin if
+chunks do, and then results are the same to the bit. A pass draws nothing and charges nothing, so that a task which is
+lost, repeated or run twice changes nothing either.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from reticent._checks import FloatArray
+from reticent.erm._passes import Survey
+from reticent.solve.blocks import (
+    UNITS,
+    AsFound,
+    AsGiven,
+    Block,
+    Form,
+    InMemory,
+    LabelCheck,
+    Meaning,
+    Pass,
+)
+
+MODULE = "dask"
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a Dask array or data frame; never imports Dask.
+
+    Examples
+    --------
+    >>> is_dask(np.ones(3))
+    False
+    """
+    return type(X).__module__.split(".")[0] in (MODULE, "dask_expr") and hasattr(X, "dask")
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterLabels:
+    """Labels in the chunks of a Dask array.
+
+    Parameters
+    ----------
+    array : dask.array.Array
+        One label for each record.
+    """
+
+    array: Any
+
+    def distinct(self) -> Any:
+        """All values there are, sorted. Workers read them, and send what they found."""
+        import dask
+
+        parts = dask.compute(*(dask.delayed(np.unique)(p) for p in self.array.to_delayed().ravel()))
+        return np.unique(np.concatenate(parts))
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterRows:
+    """Features in the chunks of a Dask array.
+
+    Parameters
+    ----------
+    array : dask.array.Array
+        One row for each record; a chunk holds whole rows.
+    names : tuple of str, optional
+        Of the features.
+    """
+
+    array: Any
+    names: tuple[str, ...] | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return int(self.array.shape[0]), int(self.array.shape[1])
+
+    def blocks(self) -> Iterator[Any]:
+        """The rows, a chunk at a time."""
+        return (np.ascontiguousarray(part.compute()) for part in self.array.to_delayed().ravel())
+
+    def records(self, labels: Any, form: Form, check: LabelCheck) -> ClusterRecords:
+        """Records for a solver: workers read and check all of them, and keep a mark of every chunk."""
+        if not isinstance(labels, ClusterLabels):
+            raise TypeError("y must be given along with X")
+        table = ClusterRecords(self, labels, form)
+        found = list(table.map(_Look(check)))
+        for _, refused, first, _ in found:
+            if refused:
+                raise ValueError(f"X must be finite; row {int(first)} is not. Nothing was learnt")
+        clipped, beyond = sum(int(one[0]) for one in found), sum(float(one[3]) for one in found)
+        return replace(table, clipped=clipped, beyond=beyond)
+
+
+@dataclass(frozen=True, eq=False)
+class _Look:
+    """A survey of rows, and a check of the labels beside them."""
+
+    check: LabelCheck
+
+    def __call__(self, block: Block) -> FloatArray:
+        return np.array([*Survey()(block), self.check(block.labels, block.start)])
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterRecords:
+    """Records on a cluster, in blocks: see `reticent.solve.blocks.Records`."""
+
+    rows: ClusterRows
+    labels: ClusterLabels
+    form: Form
+    clipped: int | None = None
+    beyond: float = 0.0  # what the check of the labels added up to
+    labels_are: Meaning = AsGiven()  # noqa: RUF009 (frozen)
+    marks: dict[int, int] = field(default_factory=dict, repr=False)
+    units: ClassVar[float] = UNITS
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.rows.shape[0], self.form.dim(self.rows.shape[1])
+
+    def map(self, work: Pass) -> Iterator[FloatArray]:
+        """The result for every block, in the order of the blocks."""
+        import dask
+
+        array = self.rows.array
+        run = dask.delayed(_run, pure=False)
+        starts = np.cumsum([0, *array.chunks[0]]).tolist()
+        parts = zip(
+            array.to_delayed().ravel(),
+            self.labels.array.to_delayed().ravel(),
+            starts[:-1],
+            strict=True,
+        )
+        tasks = [run(work, a, y, self.form, self.labels_are, start) for a, y, start in parts]
+        for number, (mark, results) in enumerate(dask.compute(*tasks)):
+            if self.marks.setdefault(number, mark) != mark:
+                raise ValueError(
+                    f"chunk {number} of X or y has changed since it was first read, so passes saw different records; "
+                    "nothing is released. Call X.persist() and y.persist(), or keep what they are read from as it is"
+                )
+            yield from results
+
+    def thinned(self, every: int) -> InMemory:
+        import dask
+
+        rows, labels = dask.compute(self.rows.array[::every], self.labels.array[::every])
+        return InMemory(np.ascontiguousarray(rows), labels, None, self.form, self.labels_are)
+
+    def meaning(self, labels: Meaning) -> ClusterRecords:
+        return replace(self, labels_are=labels)
+
+    def matrix(self) -> Any:
+        raise TypeError(
+            "this solver needs all records in memory at once, and these are on a cluster; use one that goes by passes: "
+            "objective perturbation, output perturbation, gradient descent without sampling, or sufficient statistics"
+        )
+
+
+def _run(
+    work: Pass, rows: Any, labels: Any, form: Form, labels_are: Meaning, start: int
+) -> tuple[int, list[FloatArray]]:
+    """On a worker: the results of a chunk's blocks, and a mark by which a change of the chunk shows."""
+    rows, labels = np.ascontiguousarray(rows), np.ascontiguousarray(labels)
+    whole = InMemory(rows, labels, None, form, labels_are)
+    if isinstance(work, _Look):  # labels are looked at as they came
+        whole = replace(whole, labels_are=AsFound())
+    with threadpool_limits(limits=1, user_api="blas"):
+        found = [work(block._replace(start=start + block.start)) for block in whole.blocks()]
+    return _mark(rows) ^ _mark(labels), found
+
+
+def _mark(array: Any) -> int:
+    """A number that changes, all but surely, when the array does."""
+    if array.dtype.kind == "O":
+        return hash(tuple(array.tolist())) & (2**64 - 1)
+    bytes_ = array.view(np.uint8).ravel()
+    whole = len(bytes_) // 8 * 8
+    words = bytes_[:whole].view(np.uint64)
+    rest = int.from_bytes(bytes_[whole:].tobytes(), "little")
+    # sums of every stride of a few columns apart, so that moved numbers show too
+    parts = [int(words[k::7].sum(dtype=np.uint64)) for k in range(7)]
+    mixed = rest + len(bytes_)
+    for part in parts:
+        mixed = (mixed * 0x9E3779B97F4A7C15 + part) % 2**64
+    return mixed
+
+
+def on_cluster(X: Any, y: Any = None) -> tuple[ClusterRows, ClusterLabels | None]:
+    """Dask arrays or data frames as a table; chunks become whole rows, the labels' chunks follow.
+
+    Parameters
+    ----------
+    X : dask array or data frame
+        One row for each record.
+    y : dask array or series, or array, optional
+        One label for each record.
+    """
+    import dask.array as da
+
+    names = tuple(map(str, X.columns)) if hasattr(X, "columns") else None
+    rows = _as_array(X, "X")
+    if rows.ndim != 2:
+        raise ValueError(
+            f"X must have one row for each record, shape (n, dim); got shape {rows.shape}"
+        )
+    if rows.dtype.kind not in "iufb":
+        raise TypeError(
+            f"X must hold real numbers, got dtype {rows.dtype}; convert it with X.astype(float)"
+        )
+    if rows.shape[0] == 0 or rows.shape[1] == 0:
+        raise ValueError(f"X must have at least one row and one column, got shape {rows.shape}")
+    if rows.dtype not in (np.float32, np.float64):
+        rows = rows.astype(np.float64)
+    chunks = tuple(c for c in rows.chunks[0] if c)
+    if len(rows.chunks[1]) > 1 or chunks != rows.chunks[0]:
+        rows = rows.rechunk({0: chunks, 1: -1})
+    if y is None:
+        return ClusterRows(rows, names), None
+    labels = _as_array(y, "y") if is_dask(y) else da.from_array(np.asarray(y), chunks=(chunks,))
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.shape != (rows.shape[0],):
+        raise ValueError(
+            f"y must have one label for each of the {rows.shape[0]} rows, got shape {labels.shape}"
+        )
+    return ClusterRows(rows, names), ClusterLabels(labels.rechunk((chunks,)))
+
+
+def _as_array(X: Any, name: str) -> Any:
+    array = X.to_dask_array(lengths=True) if hasattr(X, "to_dask_array") else X
+    if any(math.isnan(c) for chunks in array.chunks for c in chunks):
+        raise ValueError(
+            f"the chunks of {name} have unknown sizes; call {name}.compute_chunk_sizes() first, which reads them once"
+        )
+    return array

@@ -1,0 +1,194 @@
+"""Passes on a device against those in memory, by libraries that run anywhere: array-api-strict, or PyTorch."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import reticent
+from reticent.erm import _passes
+from reticent.losses import CappedLogistic, Huber, Logistic, Poisson, SmoothHinge, Squared
+from reticent.solve.blocks import AsGiven, Form, InMemory, IsClass, Within, summed
+
+pytest.importorskip("array_api_compat", reason="devices need array-api-compat")
+from reticent.devices import OnDevice, is_device_array, on_device, plain
+
+_LIBRARIES = ["array_api_strict", "torch"]
+
+
+@pytest.fixture(params=_LIBRARIES)
+def xp(request):
+    return pytest.importorskip(request.param, reason=f"{request.param} is not installed")
+
+
+def _records(count=40_000, columns=7, dtype=np.float32, seed=0):
+    rng = np.random.default_rng(seed)
+    X = (rng.standard_normal((count, columns)) * rng.lognormal(0, 1, (count, 1))).astype(dtype)
+    return X, rng.integers(0, 3, count), rng.uniform(-2, 2, count)
+
+
+_LOSSES = [
+    (Logistic(), IsClass(1)),
+    (CappedLogistic(0.5), IsClass(2)),
+    (SmoothHinge(0.5), IsClass(0)),
+    (Squared(), Within(-1.0, 1.0)),
+    (Huber(0.3), AsGiven()),
+    (Poisson(label_bounds=(0.0, 5.0)), AsGiven()),
+]
+
+
+@pytest.mark.parametrize(("loss", "meaning"), _LOSSES, ids=lambda v: type(v).__name__)
+@pytest.mark.parametrize("form", [Form(2.0, 1.0, 0.5), Form(1.0, 3.0, 0.0)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_every_pass_agrees_with_the_one_in_memory(xp, loss, meaning, form, weighted):
+    X, classes, values = _records()
+    y = (
+        classes
+        if isinstance(meaning, IsClass)
+        else np.abs(values)
+        if isinstance(loss, Poisson)
+        else values
+    )
+    rng = np.random.default_rng(1)
+    weights = rng.uniform(0, 1, len(X)) if weighted else None
+    here = InMemory(X, y, weights, form, meaning)
+    there = OnDevice(xp.asarray(X), xp.asarray(y), weights, form, meaning)
+    assert there.shape == here.shape
+    x, v = 0.3 * rng.standard_normal((2, here.shape[1]))
+    scalar = _passes.Scalar(*loss.kernel, 0.7)
+    works = [
+        _passes.SlopeSum(scalar, x),
+        _passes.SlopeSquares(scalar, x),
+        _passes.Values(scalar, x),
+        _passes.Along(scalar, x, v),
+        _passes.Curvature(scalar, x),
+        _passes.CurvatureTimes(scalar, x, v),
+    ]
+    for work in works:
+        ours, reference = summed(there.map(work)), summed(here.map(work))
+        assert ours == pytest.approx(reference, rel=1e-9, abs=1e-9 * len(X)), work
+    thin = there.thinned(7)
+    assert summed(thin.map(works[0])) == pytest.approx(
+        summed(here.thinned(7).map(works[0])), rel=1e-9, abs=1e-6
+    )
+
+
+def test_products_agree(xp):
+    X, _, y = _records()
+    form = Form(1.5, 1.0, 0.25)
+    ours = summed(OnDevice(xp.asarray(X), xp.asarray(y), None, form).map(_passes.Products()))
+    assert ours == pytest.approx(
+        summed(InMemory(X, y, None, form).map(_passes.Products())), rel=1e-10, abs=1e-8
+    )
+
+
+def test_rounding_stays_within_the_stated_units(xp):
+    """Exact sums by fractions: records with cancelling entries, half of them of the other sign."""
+    rng = np.random.default_rng(2)
+    count = plain.ROWS * (plain.PARTS + 3) + 77
+    X = rng.uniform(0.5, 1.0, (count, 2))
+    X[1::2] *= -1.0
+    table = OnDevice(xp.asarray(X), xp.asarray(np.ones(count)), None, Form(length=10.0))
+    linear = _passes.Scalar(1, np.empty(0), 1e9)  # squared loss: at x = 0 every slope is -1
+    total = summed(table.map(_passes.SlopeSum(linear, np.zeros(2))))
+    for j in range(2):
+        exact = -sum(map(Fraction, X[:, j].tolist()))
+        size = sum(abs(Fraction(v)) for v in X[:, j].tolist())
+        assert abs(Fraction(float(total[j])) - exact) <= Fraction(table.units) * size / 2**53
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_are_cut_on_the_device(xp, dtype):
+    X = np.array([[3e30, 4e30], [0.3, 0.4], [1e-30, 0.0], [0.0, 0.0]], dtype=dtype)
+    cut, beyond, finite = plain.rows_in_form(_namespace(xp), xp.asarray(X), Form(1.0, 1.0, 0.0))
+    assert np.asarray(cut) == pytest.approx(
+        np.array([[0.6, 0.8], [0.3, 0.4], [1e-30, 0], [0, 0]]), rel=1e-6
+    )
+    assert np.asarray(beyond).tolist() == [True, False, False, False]
+    assert np.asarray(finite).all()
+
+
+def test_rows_that_are_not_finite_count_for_nothing_if_they_appear_after_the_survey(xp):
+    X = np.array([[np.nan, 1.0], [np.inf, 0.0], [0.6, 0.0], [1e300, 1e300]])
+    table = OnDevice(xp.asarray(X), xp.asarray(np.ones(4)), None, Form(1.0, 1.0, 0.5))
+    linear = _passes.Scalar(1, np.empty(0), 1e9)
+    assert summed(table.map(_passes.SlopeSum(linear, np.zeros(3)))).tolist()[:2] == [-0.6, 0.0]
+    with pytest.raises(ValueError, match="row 0 is not"):
+        _passes.surveyed(table)
+
+
+def _namespace(xp):
+    return importlib.import_module("array_api_compat").array_namespace(xp.asarray([1.0]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        (reticent.PrivateLogisticRegression, {"classes": [0, 1, 2], "regularizer": 100.0}),
+        (reticent.PrivateLinearSVC, {"classes": [0, 1, 2], "regularizer": 100.0}),
+        (reticent.PrivateLinearRegression, {"label_bounds": (-2, 2)}),
+        (reticent.PrivateLinearRegression, {"label_bounds": (-2, 2), "solver": "gradient-descent"}),
+    ],
+)
+def test_fits_are_those_of_numpy(xp, kind, options):
+    X, classes, values = _records(20_000, 4)
+    y = classes if "classes" in options else values
+    make = lambda: kind(epsilon=1.0, random_state=0, **options)  # noqa: E731
+    here, there = make().fit(X, y), make().fit(xp.asarray(X), xp.asarray(y))
+    # the noise is the same but for its scale: sums may be off by a little more on a device
+    assert there.coef_ == pytest.approx(here.coef_, rel=1e-4, abs=1e-4)
+    assert there.guarantee_.epsilon(1e-6) <= 1.0
+    assert there.predict(xp.asarray(X[:50])).tolist() == pytest.approx(
+        here.predict(X[:50]).tolist(), rel=1e-4
+    )
+
+
+def test_a_larger_rounding_bound_costs_noise(xp):
+    X, _, y = _records(20_000, 4)
+    here, there = InMemory(X, y), OnDevice(xp.asarray(X), xp.asarray(y))
+    assert there.units > here.units
+
+
+def test_a_failed_fit_charges_nothing(xp):
+    X, classes, _ = _records(1000, 3)
+    with reticent.Ledger(reticent.Budget(1.0, 1e-6)) as ledger:
+        broken = X.copy()
+        broken[999, 0] = np.nan
+        for rows, labels, words in [
+            (broken, classes, "row 999 is not"),
+            (X, np.where(classes == 2, 7, classes), "not one of the classes"),
+            (X[:, :0], classes, "at least one column"),
+            (X, classes[:-1], "one label for each"),
+        ]:
+            with pytest.raises(ValueError, match=words):
+                reticent.PrivateLogisticRegression(classes=[0, 1, 2]).fit(
+                    xp.asarray(rows), xp.asarray(labels)
+                )
+        with pytest.raises(TypeError, match="numbers"):
+            reticent.PrivateLogisticRegression(classes=["a", "b"]).fit(xp.asarray(X), ["a"] * 1000)
+        assert not ledger.entries
+
+
+def test_solvers_that_need_all_records_say_so(xp):
+    X, _, y = _records(1000, 3)
+    with pytest.raises((TypeError, ValueError), match=r"memory|passes|host"):
+        reticent.PrivateLasso(epsilon=1.0).fit(xp.asarray(X), xp.asarray(y))
+
+
+def test_numpy_is_no_device():
+    assert not is_device_array(np.ones(3))
+    assert not is_device_array([[1.0]])
+
+
+def test_labels_of_the_host_travel(xp):
+    X, classes, _ = _records(100, 3)
+    rows, labels = on_device(xp.asarray(X), classes)
+    assert rows.shape == (100, 3)
+    assert labels.distinct().tolist() == [0, 1, 2]
+    assert math.isclose(
+        float(np.concatenate(list(rows.blocks())).sum()), float(X.sum()), rel_tol=1e-5
+    )

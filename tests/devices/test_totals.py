@@ -1,0 +1,136 @@
+"""Running totals on a device: the generator against another implementation, and, where there is a device, the rest."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+
+import reticent
+from reticent import sums
+
+pytest.importorskip("array_api_compat", reason="devices need array-api-compat")
+from reticent.devices import DeviceTotal
+from reticent.devices.totals import CAVEAT, chacha_normals, chacha_words, next_key
+
+
+@pytest.fixture
+def cupy():
+    cupy = pytest.importorskip("cupy", reason="no CuPy, so no device")
+    try:
+        cupy.cuda.runtime.getDeviceCount()
+    except Exception:
+        pytest.skip("no NVIDIA device")
+    return cupy
+
+
+def _mechanism(dim=8, horizon=64, **options):
+    budget = reticent.Budget(1.0, 1e-6)
+    return sums.CorrelatedMechanism(dim, horizon, budget=budget, noise_precision="float", **options)
+
+
+@pytest.mark.parametrize("block", [0, 1, 5, 2**32 + 7])
+def test_the_generator_is_chacha(block):
+    ciphers = pytest.importorskip("cryptography.hazmat.primitives.ciphers")
+    key = bytes(range(32))
+    cipher = ciphers.Cipher(ciphers.algorithms.ChaCha20(key, struct.pack("<QQ", block, 0)), None)
+    words = struct.unpack("<16I", cipher.encryptor().update(bytes(64)))
+    assert tuple(chacha_words(key, block, 20).tolist()) == words
+
+
+def test_its_numbers_are_normal():
+    """65,536 of them; a false alarm has probability below 1e-6."""
+    z = np.concatenate([chacha_normals(bytes(32), k, 1.0) for k in range(4096)])
+    assert abs(z.mean()) < 5 / np.sqrt(z.size)
+    assert abs(z.var() - 1.0) < 5 * np.sqrt(2 / z.size)
+
+
+def test_keys_move_on():
+    assert len({bytes(32), next_key(bytes(32)), next_key(next_key(bytes(32)))}) == 3
+
+
+def test_the_lattice_is_refused_and_nothing_is_spent():
+    mechanism = sums.CorrelatedMechanism(8, 64, budget=reticent.Budget(1.0, 1e-6))
+    with reticent.Ledger(reticent.Budget(1.0, 1e-6)) as ledger:
+        with pytest.raises(ValueError, match="lattice is not certified"):
+            DeviceTotal(mechanism)
+        with pytest.raises(TypeError, match="CorrelatedMechanism"):
+            DeviceTotal(sums.TreeMechanism(8, 64, budget=reticent.Budget(1.0, 1e-6)))
+        assert not ledger.entries
+
+
+def _reference(mechanism, key, rows):
+    """Totals and noise in plain NumPy, double precision."""
+    gap, weight = np.array(mechanism.parameters.gap), np.array(mechanism.parameters.weight)
+    buffers, total, out = np.zeros((len(gap), mechanism.dim)), np.zeros(mechanism.dim), []
+    for v in rows:
+        z, seen = np.zeros(mechanism.dim), 4 if mechanism.dim % 4 == 0 else 1
+        for j in range(mechanism.dim):
+            block, rest = divmod(j, 128 * 16)
+            part, within = divmod(rest, 128 * seen)
+            thread, w = divmod(within, seen)
+            z[j] = chacha_normals(key, block * 128 + thread, mechanism.scale())[part * seen + w]
+        size = np.linalg.norm(v.astype(float))
+        total = total + v * min(1.0, mechanism.norm / size)
+        out.append(total + z + weight @ buffers)
+        buffers += z - gap[:, None] * buffers
+        key = next_key(key)
+    return np.array(out)
+
+
+@pytest.mark.parametrize("dim", [8, 7, 2100])
+@pytest.mark.parametrize("at_once", [False, True])
+def test_totals_are_those_of_the_reference(cupy, dim, at_once):
+    mechanism = _mechanism(dim)
+    rows = np.random.default_rng(0).standard_normal((5, dim)).astype(np.float32)
+    total = DeviceTotal(mechanism, seed=0)
+    key = total._key
+    made = cupy.asarray(rows)
+    found = total.run(made) if at_once else cupy.stack([total.add(v) for v in made])
+    assert found.get() == pytest.approx(_reference(mechanism, key, rows), rel=1e-4, abs=1e-3)
+    assert total.clipped == 5
+    assert CAVEAT in total.guarantee.caveats
+
+
+def test_a_state_goes_on_and_only_once(cupy):
+    rows = cupy.asarray(np.random.default_rng(0).standard_normal((6, 8)).astype(np.float32))
+    whole = DeviceTotal(_mechanism(), seed=0).run(rows).get()
+    first = DeviceTotal(_mechanism(), seed=0)
+    first.run(rows[:3])
+    state = first.state()
+    second = DeviceTotal.from_state(state)
+    assert np.array_equal(second.run(rows[3:]).get(), whole[3:])
+    with pytest.raises(reticent.privacy.ForkError):
+        DeviceTotal.from_state(state).run(rows[3:])
+
+
+def test_bad_vectors_are_refused_and_nothing_is_added(cupy):
+    total = DeviceTotal(_mechanism(), seed=0)
+    for bad in (cupy.ones(7, dtype="f4"), cupy.ones(8)):
+        with pytest.raises(ValueError, match="float32"):
+            total.add(bad)
+    with pytest.raises(TypeError, match="on the device"):
+        total.add(np.ones(8, dtype="f4"))
+    with pytest.raises(ValueError, match="beyond the horizon"):
+        total.run(cupy.ones((65, 8), dtype="f4"))
+    assert total.steps == 0
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_what_is_not_finite_is_a_null_record_and_nothing_is_released(cupy, at_once):
+    rows = np.random.default_rng(0).standard_normal((3, 8)).astype(np.float32)
+    total, twin = DeviceTotal(_mechanism(), seed=0), DeviceTotal(_mechanism(), seed=0)
+    bad = rows.copy()
+    bad[1, 5] = np.nan
+    bad[2, 0] = np.inf
+    with pytest.raises(ValueError, match="null record"):
+        total.run(cupy.asarray(bad)) if at_once else [total.add(v) for v in cupy.asarray(bad)]
+    if not at_once:
+        with pytest.raises(ValueError, match="null record"):
+            total.add(cupy.asarray(bad[2]))
+    null = rows.copy()
+    null[1:] = 0.0
+    twin.run(cupy.asarray(null))
+    last = cupy.asarray(rows[0])
+    assert np.array_equal(total.add(last).get(), twin.add(last).get())

@@ -1,0 +1,152 @@
+"""Fits on a real Dask cluster of processes: the same answer to the bit, also when a worker dies during a pass."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import numpy as np
+import pytest
+
+import reticent
+from reticent.solve.blocks import rows_per_block
+
+pytest.importorskip("distributed", reason="clusters need dask and distributed")
+import dask
+import dask.array as da
+import dask.dataframe as dd
+from distributed import Client, LocalCluster
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "60s"}),
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def _records(blocks=4, columns=20, seed=0):
+    rng = np.random.default_rng(seed)
+    count = blocks * rows_per_block(columns) - 1000
+    X = (rng.standard_normal((count, columns)) / np.sqrt(columns)).astype(np.float32)
+    z = X @ rng.standard_normal(columns)
+    return X, (z > 0).astype(np.int64), np.clip(z, -1, 1)
+
+
+def _chunked(*arrays):
+    rows = rows_per_block(arrays[0].shape[1])
+    return [da.from_array(a, chunks=(rows, *a.shape[1:])) for a in arrays]
+
+
+_KINDS = [
+    (reticent.PrivateLogisticRegression, {"classes": [0, 1]}, 1),
+    (reticent.PrivateLinearSVC, {"classes": [0, 1]}, 1),
+    (reticent.PrivateLinearRegression, {}, 2),
+]
+
+
+@pytest.mark.parametrize(("kind", "options", "label"), _KINDS)
+def test_fits_are_those_in_memory_to_the_bit(client, kind, options, label):
+    data = _records()
+    here = kind(random_state=0, **options).fit(data[0], data[label])
+    X, y = _chunked(data[0], data[label])
+    there = kind(random_state=0, **options).fit(X, y)
+    assert np.array_equal(here.coef_, there.coef_)
+    assert np.array_equal(here.predict(data[0][:100]), there.predict(X[:100]))
+    assert here.guarantee_.gdp == there.guarantee_.gdp
+
+
+def test_other_chunks_give_the_same_answer_within_rounding(client):
+    X, y, _ = _records(2)
+    here = reticent.PrivateLogisticRegression(classes=[0, 1], random_state=0).fit(X, y)
+    odd = da.from_array(X, chunks=(12_345, 7)), da.from_array(y, chunks=54_321)
+    there = reticent.PrivateLogisticRegression(classes=[0, 1], random_state=0).fit(*odd)
+    assert there.coef_ == pytest.approx(here.coef_, rel=1e-6, abs=1e-9)
+
+
+def _die_once(block, path=None, after=None):
+    """Kill the worker that computes this block for the so-manieth time."""
+    with open(path, "a") as file:
+        file.write(".")
+    if os.path.getsize(path) == after:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return block
+
+
+def test_a_worker_that_dies_changes_nothing_and_spends_nothing(client, tmp_path):
+    X, y, _ = _records()
+    here = reticent.PrivateLogisticRegression(classes=[0, 1], random_state=0).fit(X, y)
+    rows, labels = _chunked(X, y)
+    counter = tmp_path / "visits"
+    # past the survey of four chunks: the budget is charged by then, and a pass is under way
+    fragile = rows.map_blocks(_die_once, path=str(counter), after=7, dtype=X.dtype)
+    with reticent.Ledger(reticent.Budget(2.0, 1e-5)) as ledger:
+        there = reticent.PrivateLogisticRegression(classes=[0, 1], random_state=0).fit(
+            fragile, labels
+        )
+    assert counter.stat().st_size > 7
+    assert len(ledger.entries) == 1
+    assert np.array_equal(here.coef_, there.coef_)
+
+
+def test_data_frames_are_read(client):
+    import pandas as pd
+
+    X, y, _ = _records(1, 4)
+    frame = dd.from_pandas(pd.DataFrame(X, columns=list("abcd")).assign(y=y), npartitions=3)
+    model = reticent.PrivateLogisticRegression(classes=[0, 1], random_state=0)
+    model.fit(frame[list("abcd")], frame["y"])
+    assert model.feature_names_in_.tolist() == list("abcd")
+
+
+def _replaced(block, path=None):
+    """Another block from the third time on."""
+    with open(path, "a") as file:
+        file.write(".")
+    return block if os.path.getsize(path) <= 2 else block + 1
+
+
+def test_bad_input_is_refused_and_nothing_is_spent(client):
+    X, y, _ = _records(1)
+    rows, labels = da.from_array(X, chunks=(20_000, -1)), da.from_array(y, chunks=20_000)
+    model = reticent.PrivateLogisticRegression(classes=[0, 1])
+    broken = X.copy()
+    broken[-1, 3] = np.nan
+    unknown = rows[rows[:, 0] > 0]
+    with reticent.Ledger(reticent.Budget(2.0, 1e-5)) as ledger:
+        for bad, its_labels, words in [
+            (da.from_array(broken, chunks=(20_000, -1)), labels, f"row {len(X) - 1} is not"),
+            (unknown, labels, "compute_chunk_sizes"),
+            (rows, labels[:-1], "one label for each"),
+            (rows, labels + 5, "not one of the classes"),
+            (rows[:0], labels[:0], "at least one row"),
+        ]:
+            with pytest.raises(ValueError, match=words):
+                model.fit(bad, its_labels)
+        with pytest.raises(TypeError, match="real numbers"):
+            model.fit(rows.astype("U5"), labels)
+        assert not ledger.entries
+
+
+def test_empty_chunks_are_dropped(client):
+    X, y, _ = _records(1)
+    rows = da.concatenate(
+        [da.from_array(X[:0], chunks=(1, -1)), da.from_array(X, chunks=(20_000, -1))]
+    )
+    there = reticent.PrivateLogisticRegression(classes=[0, 1], random_state=0).fit(
+        rows, da.from_array(y)
+    )
+    here = reticent.PrivateLogisticRegression(classes=[0, 1], random_state=0).fit(X, y)
+    assert there.coef_ == pytest.approx(here.coef_, rel=1e-6, abs=1e-9)
+
+
+def test_a_chunk_that_changes_between_passes_is_noticed(client, tmp_path):
+    X, y, _ = _records(1)
+    rows = da.from_array(X, chunks=(len(X), -1)).map_blocks(
+        _replaced, path=str(tmp_path / "visits"), dtype=X.dtype
+    )
+    with pytest.raises(ValueError, match="has changed since it was first read"):
+        reticent.PrivateLogisticRegression(classes=[0, 1]).fit(rows, y)

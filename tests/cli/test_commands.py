@@ -319,6 +319,43 @@ def test_audit(reticent: Reticent, folder: Path) -> None:
     assert page.count(">claimed<") >= 2
 
 
+MINE = """
+import numpy as np
+from reticent.noise.release import noisy
+
+def total(rows, source):
+    return noisy(rows.sum(axis=0), 2.0, source, noise="laplace")
+
+def cases():
+    short, long, blank = (np.array([[0.5], [x]]) for x in (1.0, 3.0, 0.0))
+    yield total, short, blank, 0.5
+
+def forgotten():
+    yield from cases()
+    yield total, 3.0 * np.ones((2, 1)), np.array([[3.0], [0.0]]), 0.5
+"""
+
+
+def test_audit_of_a_mechanism_of_ones_own(reticent: Reticent, folder: Path) -> None:
+    (folder / "mine.py").write_text(MINE)
+    done = reticent("audit", "--mine", "mine.py:cases", "--json", "-q")
+    assert done.status == 0, done.err
+    (line,) = json.loads(done.out)["lines"]
+    assert line["verdict"] == "holds"
+    assert line["finding"]["tightness"] > 0.999
+    done = reticent("audit", "--mine", "mine.py:forgotten", "-q")
+    assert done.status == 1
+    assert "REFUTED" in done.out
+    for bad, words in (
+        ("mine.py", "FILE.py:FUNCTION"),
+        ("mine.py:nothing", "no function"),
+        ("none.py:cases", "cannot be read"),
+    ):
+        done = reticent("audit", "--mine", bad)
+        assert done.status not in (0, 1)
+        assert words in done.err
+
+
 def test_the_ledger_of_a_party(reticent: Reticent, folder: Path) -> None:
     kit = folder / "clinic"
     (kit / "local").mkdir(parents=True)

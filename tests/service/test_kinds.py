@@ -330,3 +330,36 @@ def test_costs_and_dry_runs_create_nothing(service: Service) -> None:
     assert caught.value.status == 409
     (shared,) = [ledger for ledger in client.ledgers() if ledger["name"] == "shared"]
     assert [entry["what"] for entry in shared["entries"]] == ["stream first-on-shared"]
+
+
+def test_persons_are_protected_where_the_stream_says_so(service: Service) -> None:
+    client = service.client()
+    asked = specification(
+        "persons",
+        seed=5,
+        max_records=2,
+        min_gap=3,
+        horizon=100,
+        budget={"epsilon": 1.0, "delta": 1e-6},
+    )
+    assert client.create(asked)["guarantee"]["unit"] == "person"
+    rows = [row | {"person": f"p{k % 4}"} for k, row in enumerate(records(0, 40))]
+    with pytest.raises(Problem, match="whom"):
+        client.send("persons", records(0, 3))
+    client.send("persons", rows[:13])
+    client.send("persons", rows[13:])
+    X = np.array([[row["x"]["a"], row["x"]["b"]] for row in rows])
+    model = reticent.OnlineLogisticRegression(
+        1.0, 1e-6, classes=["false", "true"], feature_norm=np.sqrt(2.0), random_state=5, max_records=2, min_gap=3,
+        horizon=100,
+    )  # fmt: skip
+    model.partial_fit(
+        X, [str(row["y"]).lower() for row in rows], person=[row["person"] for row in rows]
+    )
+    assert client.stream("persons")["decision"]["coefficients"] == model.coef_.tolist()
+    # where records are protected, a person may be named and changes nothing
+    client.create(specification("named", seed=5))
+    client.create(specification("nameless", seed=5))
+    client.send("named", rows)
+    client.send("nameless", records(0, 40))
+    assert client.stream("named")["decision"] == client.stream("nameless")["decision"]

@@ -6,9 +6,12 @@ docs/algorithms/.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
+from importlib import import_module
 from itertools import groupby
 from pathlib import Path
+from runpy import run_path
 from typing import Any
 
 from reticent.cli.console import Console
@@ -55,6 +58,41 @@ def audit(
         console.note(f"page: {out}")
     console.result(report.to_dict(), str(report))
     return 0 if report.holds else FAILED
+
+
+def audit_mine(place: str, *, console: Console) -> int:
+    """White-box lines of a mechanism of the user's own, and the exit status."""
+    from reticent.audit import Line, Report, white_box
+
+    began = time.perf_counter()
+    lines = []
+    for k, (run, data, neighbour, claim) in enumerate(_cases(place), 1):
+        found = white_box(run, data, neighbour, claim, name=place)
+        lines.append(Line(place, f"pair {k}", found))
+    report = Report(tuple(lines), 0.0, time.perf_counter() - began)
+    console.result(report.to_dict(), str(report))
+    return 0 if report.holds else FAILED
+
+
+def _cases(place: str) -> list[tuple[Any, Any, Any, Any]]:
+    """What the named function returns, checked."""
+    where, _, name = place.rpartition(":")
+    if not where or not name.isidentifier():
+        raise Refused(
+            f"--mine must be FILE.py:FUNCTION or MODULE:FUNCTION, got {place!r}, as in mine.py:cases"
+        )
+    try:
+        space = vars(import_module(where)) if not where.endswith(".py") else run_path(where)
+    except (ImportError, OSError) as error:
+        raise Refused(f"{where} cannot be read: {error}") from None
+    if not callable(space.get(name)):
+        raise Refused(f"{where} has no function {name!r}")
+    found = list(space[name]())
+    if not found or not all(isinstance(item, tuple) and len(item) == 4 for item in found):
+        raise Refused(
+            f"{place} must return tuples (run, data, neighbour, claim), at least one; got {found!r}"
+        )
+    return found
 
 
 def _curves(lines: Iterable[Any]) -> Iterator[tuple[str, Any]]:

@@ -112,13 +112,26 @@ def audit(
         int | None, typer.Option(help="Runs of each world, whatever they cost.", min=8)
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Also write a page.")] = None,
+    mine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE.py:FUNCTION",
+            help="Audit mechanisms of your own: a function that returns tuples (run, data, neighbour, claim).",
+        ),
+    ] = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Attack Reticent's own claims; exit with 1 if one falls."""
+    """Attack Reticent's own claims, or yours; exit with 1 if one falls."""
     from reticent.cli.auditing import audit as body
+    from reticent.cli.auditing import audit_mine
 
     console = Console(quiet=quiet, as_json=json)
+    if mine is not None:
+        if names or full or runs is not None or out is not None:
+            raise Refused("--mine stands alone: leave out names, --full, --runs and --out")
+        leave(audit_mine(mine, console=console))
+        return
     leave(body(names or [], full=full, runs=runs, out=out, command=command_line(), console=console))
 
 

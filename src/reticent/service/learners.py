@@ -81,9 +81,26 @@ class Learner:
         horizon = self._stream.plan.horizon
         return None if horizon is None else horizon - self._stream.seen
 
+    def check(self, batch: Batch) -> None:
+        stream = self._stream
+        if stream.plan.participation is None:
+            return
+        if batch.persons is None:
+            raise Problem(
+                422, "no-person", "this stream protects persons: every record must say whom it is about, in person"
+            )  # fmt: skip
+        if stream._saved is not None:
+            stream._resume()
+        try:
+            stream._ids(batch.persons, len(batch))
+        except (ValueError, TypeError) as error:
+            raise Problem(422, "bad-persons", str(error)) from None
+
     def learn(self, batch: Batch) -> None:
         labels, beyond = self._labels(batch.codes)
-        self._stream.learn(batch.X, labels, beyond)
+        # where records are protected, whom they are about changes nothing
+        persons = None if self._stream.plan.participation is None else batch.persons
+        self._stream.learn(batch.X, labels, beyond, persons)
 
     def _labels(self, codes: Any) -> tuple[Any, int]:
         if self.encoder.classes is None:

@@ -44,6 +44,9 @@ class Runner(Protocol):
     def guarantee(self) -> Guarantee:
         """What is promised about all that it will ever publish."""
 
+    def check(self, batch: Batch) -> None:
+        """Refuse records that cannot be taken, with a Problem, before anything is changed."""
+
     def learn(self, batch: Batch) -> None:
         """Take records that were checked."""
 

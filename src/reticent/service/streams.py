@@ -227,6 +227,7 @@ def learn(turn: Turn, live: Live, batch: Batch) -> Head:
         raise wrong_kind("a bandit takes no records: POST /ask, play the point, POST /tell")
     runner = turn.runner(live)
     check_room(runner, len(batch))
+    runner.check(batch)
     turn.touch(live)
     head = turn.head(live)
     outputs: list[OutputRow] = []

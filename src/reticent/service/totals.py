@@ -85,6 +85,9 @@ class Total:
         horizon = self._total.horizon
         return None if horizon is None else horizon - self._total.steps
 
+    def check(self, batch: Batch) -> None:
+        """Records that were decoded can be added."""
+
     def learn(self, batch: Batch) -> None:
         self._latest = self._total.run(batch.X)[-1]
 

@@ -37,7 +37,7 @@ from reticent.sums import scales
 from reticent.sums.mechanism import Mechanism
 from reticent.sums.running import RunningTotal
 from reticent.sums.toeplitz import Toeplitz
-from reticent.sums.toeplitz_search import toeplitz
+from reticent.sums.toeplitz_search import for_persons, toeplitz
 
 # An innovation or a buffer beyond this many standard deviations has probability below 1e-347: the
 # bound on the floating-point error of the known part holds but for that.
@@ -160,10 +160,12 @@ class CorrelatedMechanism(Mechanism):
         if budget.fade is not None:
             return toeplitz(fade=budget.profile, buffers=buffers)
         if budget.window is not None and (steps is None or budget.window < steps):
-            return toeplitz(window=budget.window, buffers=buffers)
+            found = toeplitz(window=budget.window, buffers=buffers)
+            return for_persons(found, self.pattern, budget.window, math.inf, "max")
         if steps is None:
             return toeplitz(endless=_LONG, buffers=buffers)
-        return toeplitz(horizon=steps, objective=self.objective, buffers=buffers)
+        found = toeplitz(horizon=steps, objective=self.objective, buffers=buffers)
+        return for_persons(found, self.pattern, steps, steps, self.objective)
 
     @property
     def is_endless(self) -> bool:

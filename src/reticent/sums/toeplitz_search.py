@@ -26,6 +26,7 @@ import numpy as np
 
 from reticent._checks import FloatArray, choice, integer, number
 from reticent.privacy.ages import geometric, pairs
+from reticent.privacy.participation import Participation
 from reticent.sums.toeplitz import (
     LARGEST_SIZE,
     MOST_BUFFERS,
@@ -361,6 +362,55 @@ def toeplitz(
         found = _from_nearest(problem, buffers, known) or _optimise(problem, buffers)
         _store(path, problem, found)
     return found
+
+
+_MOST_PERSONS_RECORDS = 256  # with more the search would take longer than it is worth
+
+
+@lru_cache(maxsize=256)
+def for_persons(
+    start: Toeplitz, participation: Participation, lags: int, steps: float, objective: str
+) -> Toeplitz:
+    """A filter for persons with several records, found from one for single records.
+
+    Parameters
+    ----------
+    start : Toeplitz
+        Where the search begins; returned where nothing better is found.
+    participation : Participation
+        How many records a person may have, and how far apart.
+    lags : int
+        Outputs in which a person is protected.
+    steps : float
+        The step whose error is to be small; infinite for an endless stream.
+    objective : {"max", "mean"}
+        Its error, or the root mean square error of all steps up to it.
+    """
+    from scipy.optimize import minimize
+
+    records = participation.records_within(lags)
+    if not start.gap or start.gap[0] == 0.0 or not 1 < records <= _MOST_PERSONS_RECORDS:
+        return start
+
+    def build(x: FloatArray) -> Toeplitz:
+        gap = np.exp(-np.cumsum(np.exp(x))[::-1])
+        return Toeplitz(tuple(gap[0::2].tolist()), tuple(gap[1::2].tolist()))
+
+    def cost(x: FloatArray) -> float:
+        try:
+            noise = build(x)
+        except ValueError:  # two nodes have met
+            return 1e3
+        square = noise.sensitivity.sum_of_squares(lags, participation)
+        mean = objective == "mean" and steps != math.inf
+        error = noise.mean_squared_error(int(steps)) if mean else noise.squared_error(_whole(steps))
+        return 0.5 * math.log(square * error)
+
+    nodes = -np.log(np.array(_interleave(start.gap, start.inverse_gap)))[::-1]
+    x = np.log(np.diff(nodes, prepend=0.0))
+    with np.errstate(all="ignore"):
+        found = minimize(cost, x, method="BFGS", options={"gtol": 1e-6, "maxiter": 200})
+    return build(found.x) if found.fun < cost(x) - 1e-4 else start
 
 
 def _from_nearest(

@@ -181,8 +181,12 @@ class PrivateLinearRegression(PrivateRegressor):
 
     Parameters
     ----------
-    epsilon, delta, neighbours
-        The budget; ``delta=0`` asks for pure privacy. See `reticent.Budget`.
+    epsilon : float
+        Privacy parameter epsilon of the budget.
+    delta : float
+        Privacy parameter delta of the budget; 0 asks for pure privacy.
+    neighbours : {"zero-out", "replace"}
+        Whether one record is blanked or replaced by another.
     feature_norm : float or "private"
         Feature vectors longer than this (Euclidean norm) are scaled down to it. "private" finds an
         interval of each column and the norm of rows scaled by them with a share of the budget, a
@@ -190,21 +194,30 @@ class PrivateLinearRegression(PrivateRegressor):
     label_bounds : (low, high) or "private"
         Labels beyond these are clipped, and predictions stay within. State what is known, not what
         the labels turned out to be; "private" finds them with a share of the budget.
-    fit_intercept, weight_bound, noise_precision, verbose, random_state
-        As in `PrivateLogisticRegression`.
+    fit_intercept : bool
+        Whether to learn an intercept.
+    weight_bound : float
+        What ``sample_weight`` is clipped to, from above; noise is proportional to it.
+    noise_precision : {"lattice", "float"}
+        Noise on a lattice leaks nothing through rounding; "float" is for simulations, and the guarantee
+        says so.
+    verbose : int
+        Whether to show progress.
+    random_state : int or RandomState, optional
+        None is a cryptographic generator. Anything else is for experiments, and ``guarantee_`` says so.
     intercept_scaling : float, optional
-        As there, but for the default, which is the best for sufficient statistics: about
-        ``(2 p) ** -0.25``.
+        The constant feature that the intercept is learnt from, as a share of ``feature_norm``; by default
+        what is best for sufficient statistics, about ``(2 p) ** -0.25``.
     max_records : int, optional
         How many of a person's records count, the first ones, where ``fit`` is given ``groups``; by
         default each of a person's m records has the weight 1/m.
     regularizer : float, optional
         A fixed ridge of the summed loss, labels and features scaled. By default sufficient
         statistics choose it after the release, from what was released.
-    solver : {"auto", "boosted-statistics", "sufficient-statistics", "adassp", "objective-perturbation", \
-"gradient-descent"}
-        "auto" takes boosted statistics; where delta = 0, sufficient statistics if noise leaves A'A useful; and
-        else, or with more than 2,000 columns, objective perturbation of Huber's loss. That depends on the
+    solver : str
+        "auto", "boosted-statistics", "sufficient-statistics", "adassp", "objective-perturbation" or
+        "gradient-descent". "auto" takes boosted statistics; where delta = 0, sufficient statistics if
+        noise leaves A'A useful; and else, or with more than 2,000 columns, objective perturbation of Huber's loss. That depends on the
         numbers of records and columns and on the budget alone; ``solver_reason_`` says why.
 
     intervals : bool
@@ -368,24 +381,41 @@ class PrivateLasso(PrivateRegressor):
 
     Parameters
     ----------
+    epsilon : float
+        Privacy parameter epsilon of the budget.
+    delta : float
+        Privacy parameter delta of the budget; 0 asks for pure privacy.
     radius : float, optional
         The largest sum of absolute coefficients, with labels scaled to [-1, 1] and features in
         units of ``feature_norm``. By default 1, or less where the number of records and the budget
         say that noise would choose the coefficients of a larger one.
+    neighbours : {"zero-out", "replace"}
+        Whether one record is blanked or replaced by another.
     feature_norm : float
         The largest absolute value of any *single* feature; larger ones are clipped. Over an l1 ball
         nothing else about a record matters. "private" finds it with a share of the budget.
+    label_bounds : (low, high)
+        Labels beyond these are clipped, and predictions stay within.
+    fit_intercept : bool
+        Whether to learn an intercept.
     steps : int, optional
         Of Frank-Wolfe; by default as many as balance the two parts of the bound on the excess risk.
-    max_records : int, optional
-        How many of a person's records count, the first ones, where ``fit`` is given ``groups``; by
-        default each of a person's m records has the weight 1/m.
     solver : {"auto", "frank-wolfe", "sufficient-statistics"}
         "auto" takes sufficient statistics where there are few features and many records, else
         Frank-Wolfe.
-    epsilon, delta, neighbours, label_bounds, fit_intercept, weight_bound, noise_precision, verbose
-        As in `PrivateLinearRegression`, as is ``random_state``. The intercept is one more
-        coefficient within the ball, around the middle of ``label_bounds``; it costs no noise.
+    weight_bound : float
+        What ``sample_weight`` is clipped to, from above; noise is proportional to it.
+    max_records : int, optional
+        How many of a person's records count, the first ones, where ``fit`` is given ``groups``; by
+        default each of a person's m records has the weight 1/m.
+    noise_precision : {"lattice", "float"}
+        Noise on a lattice leaks nothing through rounding; "float" is for simulations, and the
+        guarantee says so.
+    verbose : int
+        Whether to show progress.
+    random_state : int or RandomState, optional
+        None is a cryptographic generator. Anything else is for experiments, and ``guarantee_`` says
+        so.
 
     Attributes
     ----------

@@ -18,7 +18,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from reticent import _checks, erm
 from reticent.erm._groups import Groups
@@ -26,6 +26,7 @@ from reticent.estimators import parameters
 from reticent.estimators.bounds import SHARE, Search, counted
 from reticent.estimators.face import Bounded, FiniteLabels, FloatArray, lazily
 from reticent.estimators.private import NothingFound, PrivateEstimator, Table
+from reticent.estimators.summary import Moments, SquaredLabels, Summary, summarise
 from reticent.estimators.units import clip_entries
 from reticent.losses import ClipCounts, Huber, Squared
 from reticent.privacy import Budget, Guarantee
@@ -85,6 +86,11 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
                     precision=self.noise_precision,  # type: ignore[attr-defined]
                 )  # fmt: skip
             beside = [item for made in (of_labels, search) if made for item in made.releases]
+            squares = self._squared_labels(common["budget"])
+            if squares is not None:
+                if given is not None or persons is not None:
+                    raise ValueError("intervals=True takes neither sample_weight nor groups")
+                beside.append(squares.release)
             whole, found = None, None
             if beside:
                 blank = np.zeros(X.shape[0])
@@ -100,10 +106,16 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
             table = replace(self._table(X, sample_weight, None, 1.0), groups=persons)
             fit = self._paid(whole, lambda: self._solve(table, labels, common))
             self._finish(fit, table, beyond, whole)
+            if squares is not None:
+                total = squares.draw(labels, source)
+                self._moments = Moments(**fit.released, squares=total, count=table.count)
+                self._constant_feature = table.scaling
             return self
 
     def _fit_lazy(self, X: Lazy, y: Any, sample_weight: Any, groups: Any) -> Self:
         common = self._common()
+        if self._squared_labels(common["budget"]) is not None:
+            raise ValueError("intervals=True needs a table in memory; read it into an array first")
         self._to_unit([])
         table = self._lazy_table(X, y, sample_weight, groups)
         fit = self._solve(table, Within(*self._bounds), common)
@@ -121,6 +133,10 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
 
     def _solve(self, table: Table, labels: Any, common: dict[str, Any]) -> erm.Fit:
         raise NotImplementedError
+
+    def _squared_labels(self, budget: Budget) -> SquaredLabels | None:
+        """What intervals need beside the fit; None without them."""
+        return None
 
     def _squared(self, table: Table, labels: Any) -> tuple[Squared, Any, Any, dict[str, Any]]:
         """The loss, the records and how they count.
@@ -191,6 +207,10 @@ class PrivateLinearRegression(PrivateRegressor):
         else, or with more than 2,000 columns, objective perturbation of Huber's loss. That depends on the
         numbers of records and columns and on the budget alone; ``solver_reason_`` says why.
 
+    intervals : bool
+        Whether :meth:`summary` shall have what it needs: the sum of squared labels is released as well,
+        with a twentieth of the budget, and the solver is sufficient statistics.
+
     Attributes
     ----------
     coef_ : array of shape (n_features,)
@@ -227,6 +247,7 @@ class PrivateLinearRegression(PrivateRegressor):
         noise_precision: str = "lattice",
         verbose: int = 0,
         random_state: Any = None,
+        intervals: bool = False,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -242,6 +263,57 @@ class PrivateLinearRegression(PrivateRegressor):
         self.noise_precision = noise_precision
         self.verbose = verbose
         self.random_state = random_state
+        self.intervals = intervals
+
+    def _squared_labels(self, budget: Budget) -> SquaredLabels | None:
+        if not parameters.CHECKS["fit_intercept"](self.intervals, "intervals"):
+            return None
+        if self.solver not in ("auto", STATISTICS):
+            raise ValueError(
+                f"intervals=True needs solver='auto' or {STATISTICS!r}, got {self.solver!r}"
+            )
+        return SquaredLabels.of(budget, self.noise_precision)
+
+    def summary(self, level: float = 0.95) -> Summary:
+        """Coefficients with standard errors and intervals, sampling error and privacy error apart.
+
+        From what was released only: it spends nothing, and the model's guarantee covers it. Needs
+        ``intervals=True``, and refuses (`NoIntervals`) where noise leaves no interval to trust.
+
+        Parameters
+        ----------
+        level : float
+            Of the intervals.
+        """
+        check_is_fitted(self)
+        moments = getattr(self, "_moments", None)
+        if moments is None:
+            raise ValueError(
+                "a summary needs a model that was fitted with intervals=True, which releases the sum of "
+                "squared labels too; fitting again spends the budget again"
+            )
+        d, columns, t = len(moments.with_labels), self.n_features_in_, self._constant_feature
+        low, high = self._bounds
+        half, middle = 0.5 * high - 0.5 * low, 0.5 * low + 0.5 * high
+        unit = np.eye(d)
+        weights, intercepts = self._units.back(
+            unit[:, :columns], unit[:, columns] * t if t else np.zeros(d)
+        )
+        names = [str(name) for name in self._names()]
+        carry, shift = half * weights.T, np.zeros(columns)
+        if t:
+            carry = np.vstack([carry, half * intercepts])
+            shift = np.append(shift, middle)
+            names.append("intercept")
+        about = (
+            "about the least-squares coefficients of the population that the records are a sample of, after "
+            "clipping, with errors of constant variance"
+        )
+        return summarise(moments, carry, shift, names, level, about, self.guarantee_)
+
+    def _names(self) -> Any:
+        found = getattr(self, "feature_names_in_", None)
+        return [f"x{k}" for k in range(self.n_features_in_)] if found is None else found
 
     def _scaling(self, columns: int) -> float:
         if self.intercept_scaling is None and self.fit_intercept:
@@ -267,6 +339,8 @@ class PrivateLinearRegression(PrivateRegressor):
         self.solver_, self.solver_reason_ = asked, "asked for"
         if asked == "auto":
             self.solver_, self.solver_reason_ = self._chosen(common["budget"], table)
+            if self.intervals:
+                self.solver_, self.solver_reason_ = STATISTICS, "intervals need one release of both"
         if self.solver_ in _METHODS:
             method = _METHODS[self.solver_]
             loss, rows, targets, weighting = self._squared(table, labels)

@@ -15,8 +15,8 @@ _ROOT = Path(__file__).parents[1]
 _REFERENCE = _ROOT / "docs" / "reference"
 _SECTION = re.compile(r"^Parameters\n-+\n(.*?)(?=^\S[^\n]*\n-+\n|\Z)", re.DOTALL | re.MULTILINE)
 _PACKAGES = [
-    "audit", "bandit", "devices", "erm", "estimators", "losses", "noise", "online", "papers", "plots", "privacy", "report",
-    "sets", "state", "sums", "tables", "trace", "vertical",
+    "audit", "bandit", "devices", "erm", "estimators", "losses", "noise", "online", "papers", "plots", "privacy",
+    "report", "sets", "state", "sums", "tables", "trace", "vertical",
 ]  # fmt: skip
 
 pytest.importorskip("latex2mathml", reason="the pages' hook needs the docs group")

@@ -217,8 +217,9 @@ class PrivateLinearRegression(PrivateRegressor):
     solver : str
         "auto", "boosted-statistics", "sufficient-statistics", "adassp", "objective-perturbation" or
         "gradient-descent". "auto" takes boosted statistics; where delta = 0, sufficient statistics if
-        noise leaves A'A useful; and else, or with more than 2,000 columns, objective perturbation of Huber's loss. That depends on the
-        numbers of records and columns and on the budget alone; ``solver_reason_`` says why.
+        noise leaves A'A useful; and else, or with more than 2,000 columns, objective perturbation of
+        Huber's loss. That depends on the numbers of records and columns and on the budget alone;
+        ``solver_reason_`` says why.
 
     intervals : bool
         Whether :meth:`summary` shall have what it needs: the sum of squared labels is released as well,

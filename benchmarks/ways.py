@@ -94,7 +94,7 @@ def learn() -> Way:
     table = folder / "table.csv"
     rows = "\n".join(",".join(map(str, [*row, label])) for row, label in zip(X, Y, strict=True))
     table.write_text("a,b,c,d,y\n" + rows + "\n")
-    schema = folder / "schema.json"
+    schema = folder / "schema.toml"
 
     def command(*words: str) -> None:
         from reticent.cli import main
@@ -107,17 +107,8 @@ def learn() -> Way:
 
     def run() -> None:
         out = str(folder / f"out{next(number)}")
-        command(
-            "learn",
-            str(table),
-            "--schema",
-            str(schema),
-            "--out",
-            out,
-            "--horizon",
-            "1000",
-            "--quiet",
-        )
+        words = ["--horizon", "1000", "--epsilon", "1", "--delta", "1e-6", "--quiet"]
+        command("learn", str(table), "--schema", str(schema), "--out", out, *words)
         assert (Path(out) / "model.json").exists()
 
     return run

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from reticent import Budget, Guarantee, Ledger
@@ -446,6 +447,34 @@ def test_every_option_of_learn_is_a_field_of_what_it_is_told() -> None:
 
     told = [field.name for field in dataclasses.fields(LearnOptions)]
     assert list(inspect.signature(learn).parameters) == told
+
+
+@pytest.mark.skipif(importlib.util.find_spec("pyarrow") is None, reason="needs pyarrow")
+def test_a_large_table_stays_in_its_files(
+    reticent: Reticent, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    from reticent.cli import learn
+
+    rows = visits(300, seed=3)
+    typed = [{"age": int(r[0]), "job": r[1], "member": r[2] == "true", "spent": r[3]} for r in rows]
+    parquet.write_table(
+        pyarrow.Table.from_pylist(typed), folder / "large.parquet", row_group_size=70
+    )
+    found = []
+    for limit in (2**29, 0):
+        monkeypatch.setattr(learn, "_LARGE", limit)
+        out = f"large-{limit}"
+        words = ["-s", "visits.toml", "-e", 1, "--seed", 1, "-o", out, "--no-report"]
+        done = reticent("learn", "large.parquet", *words, "--offline")
+        assert done.status == 0, done.err
+        assert ("from files in every pass" in done.err) == (limit == 0)
+        found.append(json.loads((folder / out / "model.json").read_text()))
+    assert found[0]["records"] == found[1]["records"] == 300
+    weights = [np.ravel(model["coefficients"]) for model in found]
+    np.testing.assert_allclose(weights[0], weights[1], rtol=1e-5)
 
 
 def test_a_promise_that_fades(reticent: Reticent, folder: Path) -> None:

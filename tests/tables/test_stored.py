@@ -244,3 +244,30 @@ def test_what_needs_memory_says_so(tmp_path):
     table = rows.records(labels, Form(1.0, 1.0), lambda y, start: 0.0)
     with pytest.raises(TypeError, match="needs all records in memory at once"):
         erm.ftrl(losses.Logistic(), None, table, budget=reticent.Budget(1.0, 1e-6))
+
+
+def test_records_of_a_schema_are_encoded_in_every_pass(tmp_path):
+    rng = np.random.default_rng(0)
+    age, job = rng.integers(0, 100, 5000), rng.choice(["nurse", "cook"], 5000)
+    spent = np.where((age > 50) ^ (rng.random(5000) < 0.1), "yes", "no")
+    whole = pa.table({"age": age, "job": job, "spent": spent})
+    pq.write_table(whole, tmp_path / "t.parquet", row_group_size=900)
+    columns = {
+        "age": {"type": "number", "bounds": [0, 100]},
+        "job": {"type": "category", "values": ["cook", "nurse"]},
+        "spent": {"type": "category", "values": ["no", "yes"]},
+    }
+    encoder = tables.Encoder(tables.Schema.from_dict({"columns": columns}), "spent")
+    X, y = tables.open_encoded(tmp_path / "t.parquet", encoder)
+    here = tables.read(tmp_path / "t.parquet", encoder)
+    assert (np.concatenate(list(X.blocks())) == here.X).all()
+    assert (np.concatenate(list(y.blocks())) == here.y).all()
+    np.testing.assert_allclose(
+        logistic(classes=["no", "yes"]).fit(X, y).coef_,
+        logistic(classes=["no", "yes"]).fit(here.X, here.y).coef_,
+        rtol=1e-5,
+    )
+    spent[4321] = "perhaps"
+    pq.write_table(whole.set_column(2, "spent", pa.array(spent)), tmp_path / "bad.parquet")
+    X, y = tables.open_encoded(tmp_path / "bad.parquet", encoder)
+    refused("record 4322: column 'spent' is not one of its declared values", X, y)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -34,6 +35,8 @@ from reticent.estimators import (
     PrivateLogisticRegression,
     PrivateScaler,
 )
+from reticent.estimators.bounds import Search, counted
+from reticent.estimators.class_counts import ClassCounts
 from reticent.noise import Source
 from reticent.privacy import Budget, Entry, Guarantee, Ledger
 from reticent.vertical import messages
@@ -258,7 +261,65 @@ def estimators() -> Iterator[Case]:
                 f"PrivateScaler, {neighbours}, {'gaussian' if delta else 'gamma'}",
                 _fitted(scaler, "center_", "scale_"), partial(_moments, neighbours, rows),
             )  # fmt: skip
+            yield case(
+                f"private bounds, {neighbours}, {'gaussian' if delta else 'laplace'}",
+                _counted(Budget(1.0, delta, neighbours)), partial(_places, neighbours),
+            )  # fmt: skip
+            yield case(
+                f"balanced classes, {neighbours}, {'gaussian' if delta else 'laplace'}",
+                _by_class(Budget(1.0, delta, neighbours)), partial(_classes, neighbours),
+            )  # fmt: skip
         yield from _online(neighbours)
+
+
+def _counted(budget: Budget) -> Run:
+    """The last counts behind private bounds: two columns, 16 pieces each."""
+    search = Search.of(budget, 10**6, 2)
+
+    def run(data: Any, source: Source) -> Outcome:
+        X, weights = data
+        last = search.releases[-1]
+        ends = np.full(2, -4.0), np.full(2, 4.0)
+        scale = float(search._scales(False)[-1])
+        seen = search.by_pieces(X, counted(weights, None), source, *ends, scale)
+        return Outcome(seen, Guarantee.of(budget, [replace(last, count=1)]))
+
+    return run
+
+
+def _places(neighbours: str) -> Iterator[Pair]:
+    """A record is counted once per column; a null record, of weight 0, nowhere."""
+    for size in (1.0, HUGE, TINY, -3.0, 0.0):
+        X, weights = np.ones((4, 2)), np.ones(4)
+        X[0] = size
+        other, null = X.copy(), weights.copy()
+        if neighbours == "zero-out":
+            null[0] = 0.0
+        else:
+            other[0] = 1e-9
+        yield Pair((X, weights), (other, null), f"a record of {size:g}")
+
+
+def _by_class(budget: Budget) -> Run:
+    counts = ClassCounts.of(budget, 3, "lattice")
+
+    def run(data: Any, source: Source) -> Outcome:
+        numbers, weights = data
+        seen = counts.seen(numbers, counted(weights, None), source)
+        return Outcome(seen, Guarantee.of(budget, [counts.release]))
+
+    return run
+
+
+def _classes(neighbours: str) -> Iterator[Pair]:
+    numbers, weights = np.array([0, 1, 1, 2]), np.ones(4)
+    for place in range(4):
+        other, null = numbers.copy(), weights.copy()
+        if neighbours == "zero-out":
+            null[place] = 0.0
+        else:
+            other[place] = (numbers[place] + 1) % 3
+        yield Pair((numbers, weights), (other, null), f"the class of record {place}")
 
 
 def _moments(neighbours: str, rows: int) -> Iterator[Pair]:

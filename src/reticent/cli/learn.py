@@ -17,11 +17,22 @@ from reticent.cli.console import Console, Rate, table
 from reticent.cli.errors import Refused
 from reticent.cli.options import Bad, LearnOptions, word
 from reticent.cli.streaming import DECISIONS, Run
-from reticent.tables import Encoded, Encoder, Model, Schema, batches, count_records, open_records
+from reticent.tables import (
+    Encoded,
+    Encoder,
+    Model,
+    Schema,
+    batches,
+    count_records,
+    open_encoded,
+    open_records,
+)
 from reticent.tables.sources import STDIN, join
 
 MODEL, REPORT = "model.json", "report.html"
 _EVERY = 1000
+_LARGE = 2**29
+"""Bytes from which on a Parquet table stays in its files."""
 
 
 def learn(options: LearnOptions) -> int:
@@ -188,8 +199,10 @@ def _offline(
     source, unused = open_records(options.data, encoder, word(options.format))
     if unused:
         console.note(f"not in the schema, so not used: {', '.join(unused)}")
-    parts: list[Encoded] = []
     started = time.perf_counter()
+    if getattr(source, "size", 0) > _LARGE and settings.task != "lasso":
+        return _from_files(options, console, settings, encoder, started)
+    parts: list[Encoded] = []
     with Rate("reading", None, shown=console.watched) as rate:
         for records in batches(source, encoder):
             if records.bad:
@@ -205,6 +218,26 @@ def _offline(
         raise Refused(f"{options.data} holds no records")
     estimator = tasks.build(settings, encoder).fit(whole.X, whole.y)
     model = Model.from_estimator(estimator, encoder, records=len(whole.X))
+    return _finish(
+        replace(options, every=None), console, model, None, time.perf_counter() - started
+    )
+
+
+def _from_files(
+    options: LearnOptions,
+    console: Console,
+    settings: tasks.Settings,
+    encoder: Encoder,
+    started: float,
+) -> int:
+    """Learn from a Parquet table that is too large to be read at once; every pass reads it anew."""
+    assert options.data is not None
+    X, y = open_encoded(options.data, encoder)
+    console.note(f"reading {X.table.size / 2**20:,.0f} MiB from files in every pass")
+    with Rate("bytes read", None, shown=console.watched) as rate:
+        watched = X.watched(lambda size: rate.at(rate.done + size))
+        estimator = tasks.build(settings, encoder).fit(watched, y)
+    model = Model.from_estimator(estimator, encoder, records=len(X))
     return _finish(
         replace(options, every=None), console, model, None, time.perf_counter() - started
     )

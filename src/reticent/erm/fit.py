@@ -6,6 +6,7 @@ records.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,12 +27,15 @@ class Fit:
         What is promised to every record about it.
     trace : Trace
         What happened on the way.
+    released : mapping
+        What else was released and is covered by the guarantee, such as noisy sufficient statistics.
     """
 
     point: FloatArray
     guarantee: Guarantee
     trace: Trace
     _pause: Any = field(default=None, repr=False)
+    released: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def finished(self) -> bool:

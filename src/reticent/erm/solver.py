@@ -57,12 +57,15 @@ class Run:
         Writes the run down.
     arrays : dict
         What a stopped run needs to go on; ``"point"`` is what was noted last.
+    released : dict
+        What was released beside the point.
     """
 
     problem: Problem
     source: Source
     recorder: Recorder
     arrays: dict[str, np.ndarray]
+    released: dict[str, Any] = field(default_factory=dict)
 
     def noisy(self, vector: FloatArray, scale: float) -> FloatArray:
         """The vector with noise of the kind that the budget allows."""
@@ -247,7 +250,7 @@ def solve(
     if plan.identity is not None and step < plan.steps:
         rest = Pause(solver, identity, step, run.arrays, pause.source, pause.lease)
     pause.lease.furthest = step
-    return Fit(point, guarantee, run.recorder.close(), rest)
+    return Fit(point, guarantee, run.recorder.close(), rest, run.released)
 
 
 def _take_steps(plan: Plan, run: Run, pause: Pause) -> int:

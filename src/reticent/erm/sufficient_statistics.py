@@ -260,6 +260,9 @@ def _joint(problem: Problem, given: float | None) -> Plan:
         seen = run.noisy(np.concatenate([_fold(V) / matrix, u / vector]), scale)
         V, u = _unfold(seen[:-p], p) * matrix, seen[-p:] * vector
         spread = scale * (math.sqrt(size + 1.0) if problem.noise == "gamma" else 1.0)
+        run.released.update(
+            products=V, with_labels=u, matrix_noise=spread * matrix, vector_noise=spread * vector
+        )
         ridge = given
         if ridge is None:
             ridge = best_ridge(V, u, spread * matrix, spread * vector, n * problem.loss.ridge)

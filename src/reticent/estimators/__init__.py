@@ -9,9 +9,11 @@ from reticent.estimators.private_classifiers import PrivateLinearSVC, PrivateLog
 from reticent.estimators.private_regressors import PrivateLasso, PrivateLinearRegression
 from reticent.estimators.scalers import DomainScaler, PrivateScaler
 from reticent.estimators.search import PrivateSearchCV
+from reticent.estimators.summary import NoIntervals, Summary
 
 __all__ = [
     "DomainScaler",
+    "NoIntervals",
     "OnlineLinearRegression",
     "OnlineLogisticRegression",
     "PrivateLasso",
@@ -20,4 +22,5 @@ __all__ = [
     "PrivateLogisticRegression",
     "PrivateScaler",
     "PrivateSearchCV",
+    "Summary",
 ]

@@ -241,13 +241,8 @@ class Search:
     ) -> Columns:
         """The intervals cut to the pieces that stand out of the noise."""
         lows, highs = known.low, known.high
-        counts = np.zeros((self.columns, PIECES))
-        for j in range(self.columns):
-            if lows[j] < highs[j]:
-                places = _piece(_column(X, j), lows[j], highs[j])
-                counts[j] = np.bincount(places, weights, PIECES)
-        seen = self._noisy(counts, scale, source)
-        near = _threshold(self.noise, counts.size, _RARE_NEAR)
+        seen = self.by_pieces(X, weights, source, lows, highs, scale)
+        near = _threshold(self.noise, seen.size, _RARE_NEAR)
         new_lows, new_highs = lows.copy(), highs.copy()
         means, deviations = lows.copy(), np.zeros(self.columns)
         for j in range(self.columns):
@@ -259,6 +254,23 @@ class Search:
                 means[j] = _point(lows[j], highs[j], mean)
                 deviations[j] = 2.0 * deviation * (0.5 * highs[j] - 0.5 * lows[j])
         return Columns(new_lows, new_highs, means, deviations)
+
+    def by_pieces(
+        self,
+        X: Any,
+        weights: Any,
+        source: Source,
+        lows: FloatArray,
+        highs: FloatArray,
+        scale: float,
+    ) -> FloatArray:
+        """Every column's counts by pieces of an interval, with noise of a scale."""
+        counts = np.zeros((self.columns, PIECES))
+        for j in range(self.columns):
+            if lows[j] < highs[j]:
+                places = _piece(_column(X, j), lows[j], highs[j])
+                counts[j] = np.bincount(places, weights, PIECES)
+        return self._noisy(counts, scale, source)
 
     def norm(self, sizes: FloatArray, weights: Any, source: Source) -> float | None:
         """A bound that few of these sizes exceed; None where nothing stands out of the noise."""

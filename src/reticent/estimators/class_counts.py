@@ -78,10 +78,23 @@ class ClassCounts:
         source : Source
             Where the noise comes from. The release must have been charged.
         """
+        # below its own noise a count says nothing
+        seen = np.maximum(self.seen(numbers, weights, source), self.scale)
+        return np.asarray(seen.min() / seen)
+
+    def seen(self, numbers: Any, weights: Any, source: Source) -> FloatArray:
+        """The counts with noise.
+
+        Parameters
+        ----------
+        numbers : array of int
+            The class of each record.
+        weights : array or None
+            How much each record counts. None: 1 each.
+        source : Source
+            Where the noise comes from.
+        """
         counts = np.bincount(numbers, weights, self.classes).astype(np.float64)
-        seen = noisy_release.noisy(
+        return noisy_release.noisy(
             counts, self.scale, source, noise=self.noise, precision=self.precision
         )
-        # below its own noise a count says nothing
-        seen = np.maximum(seen, self.scale)
-        return np.asarray(seen.min() / seen)

@@ -27,17 +27,37 @@ class OnlineLinearRegression(Bounded, RegressorMixin, OnlineEstimator):
 
     Parameters
     ----------
-    epsilon, delta, neighbours, feature_norm, fit_intercept, intercept_scaling, horizon, window, random_state
-        As in `OnlineLogisticRegression`.
+    epsilon : float
+        Privacy parameter epsilon of the budget.
+    delta : float
+        Privacy parameter delta of the budget; 0 asks for pure privacy.
+    neighbours : {"zero-out", "replace"}
+        Whether one record is blanked or replaced by another.
+    feature_norm : float
+        Feature vectors longer than this (Euclidean norm) are scaled down to it, when learning and
+        when predicting.
     label_bounds : (low, high)
         Labels beyond these are clipped, and predictions stay within. State what is known, not what
         the labels turned out to be.
-    ridge, coefficient_norm : float
-        As in `OnlineLogisticRegression`, with labels scaled to [-1, 1].
+    fit_intercept : bool
+        Whether to learn an intercept.
+    intercept_scaling : float, optional
+        The constant feature that the intercept is learnt from, as a share of ``feature_norm``;
+        noise is calibrated to both together.
+    ridge : float, optional
+        The weight of half the squared coefficients in every record's loss; by default chosen by
+        theory.
+    coefficient_norm : float, optional
+        Coefficients, with features in units of ``feature_norm``, stay within a ball of this radius;
+        by default chosen by theory.
     learner : {"approximate-leader", "quadratic-leader"}
         The approximate leader sees gradients and is quick. The quadratic leader sums up products of
         features, and solves a linear system for every record; its regret grows with the logarithm
         of the horizon. What was measured: docs/estimators.md.
+    horizon : int, optional
+        Upper bound on the number of records; None where it is unknown.
+    window : int, optional
+        A record is protected for so many outputs; by default for ever.
     fade : list of (age, epsilon) or (age, power), optional
         A promise that fades with age instead of ending, for endless streams; see `reticent.Budget`.
     max_records : int, optional
@@ -47,6 +67,9 @@ class OnlineLinearRegression(Bounded, RegressorMixin, OnlineEstimator):
         With persons: at least so many steps from one record of a person that counts to the next.
     max_persons : int, optional
         Upper bound on the persons that are known at a time; by default memory is the limit.
+    random_state : int or RandomState, optional
+        None is a cryptographic generator. Anything else is for experiments, and ``guarantee_`` says
+        so.
 
     Attributes
     ----------

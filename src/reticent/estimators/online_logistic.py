@@ -29,8 +29,12 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
 
     Parameters
     ----------
-    epsilon, delta, neighbours
-        The budget for the whole stream; ``delta=0`` asks for pure privacy. See `reticent.Budget`.
+    epsilon : float
+        Privacy parameter epsilon of the budget.
+    delta : float
+        Privacy parameter delta of the budget; 0 asks for pure privacy.
+    neighbours : {"zero-out", "replace"}
+        Whether one record is blanked or replaced by another.
     feature_norm : float
         Feature vectors longer than this (Euclidean norm) are scaled down to it, when learning and
         when predicting. Scale features by what is known of them, not by what they turned out to be.

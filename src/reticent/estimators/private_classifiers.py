@@ -164,8 +164,12 @@ class PrivateLogisticRegression(PrivateClassifier):
 
     Parameters
     ----------
-    epsilon, delta, neighbours
-        The budget; ``delta=0`` asks for pure privacy. See `reticent.Budget`.
+    epsilon : float
+        Privacy parameter epsilon of the budget.
+    delta : float
+        Privacy parameter delta of the budget; 0 asks for pure privacy.
+    neighbours : {"zero-out", "replace"}
+        Whether one record is blanked or replaced by another.
     feature_norm : float or "private"
         Feature vectors longer than this (Euclidean norm) are scaled down to it, when learning and
         when predicting. Scale features by what is known of them (`DomainScaler`), not by what they
@@ -293,11 +297,44 @@ class PrivateLinearSVC(PrivateClassifier):
 
     Parameters
     ----------
+    epsilon : float
+        Privacy parameter epsilon of the budget.
+    delta : float
+        Privacy parameter delta of the budget; 0 asks for pure privacy.
+    neighbours : {"zero-out", "replace"}
+        Whether one record is blanked or replaced by another.
+    feature_norm : float
+        Feature vectors longer than this (Euclidean norm) are scaled down to it, when learning and
+        when predicting.
+    classes : list, optional
+        All labels there can be. Without it they are read off the data, with a
+        `reticent.PrivacyLeakWarning` and a caveat in ``guarantee_``.
+    fit_intercept : bool
+        Whether to learn an intercept.
+    intercept_scaling : float, optional
+        The constant feature that the intercept is learnt from, as a share of ``feature_norm``;
+        noise is calibrated to both together.
     width : float
         The hinge's kink is a parabola over margins from 1 - width to 1: noise needs a smooth loss.
-    epsilon, delta, neighbours, feature_norm, classes, fit_intercept, intercept_scaling, regularizer
-        As in `PrivateLogisticRegression`, as are ``solver``, ``class_weight``, ``weight_bound``,
-        ``max_records``, ``noise_precision``, ``verbose`` and ``random_state``.
+    regularizer : float, optional
+        The weight of half the squared coefficients in the summed loss; by default chosen by theory
+        from public numbers.
+    solver : str
+        Which solver; ``solver_`` says which one "auto" took, and ``solver_reason_`` why.
+    class_weight : dict or "balanced", optional
+        Weights by class, 1 where a class is not named; "balanced" counts the classes privately.
+    weight_bound : float
+        What ``sample_weight`` is clipped to, from above; noise is proportional to it.
+    max_records : int, optional
+        At most so many records of one person count.
+    noise_precision : {"lattice", "float"}
+        Noise on a lattice leaks nothing through rounding; "float" is for simulations, and the
+        guarantee says so.
+    verbose : int
+        Whether to show progress.
+    random_state : int or RandomState, optional
+        None is a cryptographic generator. Anything else is for experiments, and ``guarantee_`` says
+        so.
 
     Attributes
     ----------

@@ -18,7 +18,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from reticent import _checks, erm
 from reticent.erm._groups import Groups
@@ -26,6 +26,7 @@ from reticent.estimators import parameters
 from reticent.estimators.bounds import SHARE, Search, counted
 from reticent.estimators.face import Bounded, FiniteLabels, FloatArray, lazily
 from reticent.estimators.private import NothingFound, PrivateEstimator, Table
+from reticent.estimators.summary import Moments, SquaredLabels, Summary, summarise
 from reticent.estimators.units import clip_entries
 from reticent.losses import ClipCounts, Huber, Squared
 from reticent.privacy import Budget, Guarantee
@@ -85,6 +86,11 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
                     precision=self.noise_precision,  # type: ignore[attr-defined]
                 )  # fmt: skip
             beside = [item for made in (of_labels, search) if made for item in made.releases]
+            squares = self._squared_labels(common["budget"])
+            if squares is not None:
+                if given is not None or persons is not None:
+                    raise ValueError("intervals=True takes neither sample_weight nor groups")
+                beside.append(squares.release)
             whole, found = None, None
             if beside:
                 blank = np.zeros(X.shape[0])
@@ -100,10 +106,16 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
             table = replace(self._table(X, sample_weight, None, 1.0), groups=persons)
             fit = self._paid(whole, lambda: self._solve(table, labels, common))
             self._finish(fit, table, beyond, whole)
+            if squares is not None:
+                total = squares.draw(labels, source)
+                self._moments = Moments(**fit.released, squares=total, count=table.count)
+                self._constant_feature = table.scaling
             return self
 
     def _fit_lazy(self, X: Lazy, y: Any, sample_weight: Any, groups: Any) -> Self:
         common = self._common()
+        if self._squared_labels(common["budget"]) is not None:
+            raise ValueError("intervals=True needs a table in memory; read it into an array first")
         self._to_unit([])
         table = self._lazy_table(X, y, sample_weight, groups)
         fit = self._solve(table, Within(*self._bounds), common)
@@ -121,6 +133,10 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
 
     def _solve(self, table: Table, labels: Any, common: dict[str, Any]) -> erm.Fit:
         raise NotImplementedError
+
+    def _squared_labels(self, budget: Budget) -> SquaredLabels | None:
+        """What intervals need beside the fit; None without them."""
+        return None
 
     def _squared(self, table: Table, labels: Any) -> tuple[Squared, Any, Any, dict[str, Any]]:
         """The loss, the records and how they count.
@@ -165,8 +181,12 @@ class PrivateLinearRegression(PrivateRegressor):
 
     Parameters
     ----------
-    epsilon, delta, neighbours
-        The budget; ``delta=0`` asks for pure privacy. See `reticent.Budget`.
+    epsilon : float
+        Privacy parameter epsilon of the budget.
+    delta : float
+        Privacy parameter delta of the budget; 0 asks for pure privacy.
+    neighbours : {"zero-out", "replace"}
+        Whether one record is blanked or replaced by another.
     feature_norm : float or "private"
         Feature vectors longer than this (Euclidean norm) are scaled down to it. "private" finds an
         interval of each column and the norm of rows scaled by them with a share of the budget, a
@@ -174,22 +194,36 @@ class PrivateLinearRegression(PrivateRegressor):
     label_bounds : (low, high) or "private"
         Labels beyond these are clipped, and predictions stay within. State what is known, not what
         the labels turned out to be; "private" finds them with a share of the budget.
-    fit_intercept, weight_bound, noise_precision, verbose, random_state
-        As in `PrivateLogisticRegression`.
+    fit_intercept : bool
+        Whether to learn an intercept.
+    weight_bound : float
+        What ``sample_weight`` is clipped to, from above; noise is proportional to it.
+    noise_precision : {"lattice", "float"}
+        Noise on a lattice leaks nothing through rounding; "float" is for simulations, and the guarantee
+        says so.
+    verbose : int
+        Whether to show progress.
+    random_state : int or RandomState, optional
+        None is a cryptographic generator. Anything else is for experiments, and ``guarantee_`` says so.
     intercept_scaling : float, optional
-        As there, but for the default, which is the best for sufficient statistics: about
-        ``(2 p) ** -0.25``.
+        The constant feature that the intercept is learnt from, as a share of ``feature_norm``; by default
+        what is best for sufficient statistics, about ``(2 p) ** -0.25``.
     max_records : int, optional
         How many of a person's records count, the first ones, where ``fit`` is given ``groups``; by
         default each of a person's m records has the weight 1/m.
     regularizer : float, optional
         A fixed ridge of the summed loss, labels and features scaled. By default sufficient
         statistics choose it after the release, from what was released.
-    solver : {"auto", "boosted-statistics", "sufficient-statistics", "adassp", "objective-perturbation", \
-"gradient-descent"}
-        "auto" takes boosted statistics; where delta = 0, sufficient statistics if noise leaves A'A useful; and
-        else, or with more than 2,000 columns, objective perturbation of Huber's loss. That depends on the
-        numbers of records and columns and on the budget alone; ``solver_reason_`` says why.
+    solver : str
+        "auto", "boosted-statistics", "sufficient-statistics", "adassp", "objective-perturbation" or
+        "gradient-descent". "auto" takes boosted statistics; where delta = 0, sufficient statistics if
+        noise leaves A'A useful; and else, or with more than 2,000 columns, objective perturbation of
+        Huber's loss. That depends on the numbers of records and columns and on the budget alone;
+        ``solver_reason_`` says why.
+
+    intervals : bool
+        Whether :meth:`summary` shall have what it needs: the sum of squared labels is released as well,
+        with a twentieth of the budget, and the solver is sufficient statistics.
 
     Attributes
     ----------
@@ -227,6 +261,7 @@ class PrivateLinearRegression(PrivateRegressor):
         noise_precision: str = "lattice",
         verbose: int = 0,
         random_state: Any = None,
+        intervals: bool = False,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -242,6 +277,57 @@ class PrivateLinearRegression(PrivateRegressor):
         self.noise_precision = noise_precision
         self.verbose = verbose
         self.random_state = random_state
+        self.intervals = intervals
+
+    def _squared_labels(self, budget: Budget) -> SquaredLabels | None:
+        if not parameters.CHECKS["fit_intercept"](self.intervals, "intervals"):
+            return None
+        if self.solver not in ("auto", STATISTICS):
+            raise ValueError(
+                f"intervals=True needs solver='auto' or {STATISTICS!r}, got {self.solver!r}"
+            )
+        return SquaredLabels.of(budget, self.noise_precision)
+
+    def summary(self, level: float = 0.95) -> Summary:
+        """Coefficients with standard errors and intervals, sampling error and privacy error apart.
+
+        From what was released only: it spends nothing, and the model's guarantee covers it. Needs
+        ``intervals=True``, and refuses (`NoIntervals`) where noise leaves no interval to trust.
+
+        Parameters
+        ----------
+        level : float
+            Of the intervals.
+        """
+        check_is_fitted(self)
+        moments = getattr(self, "_moments", None)
+        if moments is None:
+            raise ValueError(
+                "a summary needs a model that was fitted with intervals=True, which releases the sum of "
+                "squared labels too; fitting again spends the budget again"
+            )
+        d, columns, t = len(moments.with_labels), self.n_features_in_, self._constant_feature
+        low, high = self._bounds
+        half, middle = 0.5 * high - 0.5 * low, 0.5 * low + 0.5 * high
+        unit = np.eye(d)
+        weights, intercepts = self._units.back(
+            unit[:, :columns], unit[:, columns] * t if t else np.zeros(d)
+        )
+        names = [str(name) for name in self._names()]
+        carry, shift = half * weights.T, np.zeros(columns)
+        if t:
+            carry = np.vstack([carry, half * intercepts])
+            shift = np.append(shift, middle)
+            names.append("intercept")
+        about = (
+            "about the least-squares coefficients of the population that the records are a sample of, after "
+            "clipping, with errors of constant variance"
+        )
+        return summarise(moments, carry, shift, names, level, about, self.guarantee_)
+
+    def _names(self) -> Any:
+        found = getattr(self, "feature_names_in_", None)
+        return [f"x{k}" for k in range(self.n_features_in_)] if found is None else found
 
     def _scaling(self, columns: int) -> float:
         if self.intercept_scaling is None and self.fit_intercept:
@@ -267,6 +353,8 @@ class PrivateLinearRegression(PrivateRegressor):
         self.solver_, self.solver_reason_ = asked, "asked for"
         if asked == "auto":
             self.solver_, self.solver_reason_ = self._chosen(common["budget"], table)
+            if self.intervals:
+                self.solver_, self.solver_reason_ = STATISTICS, "intervals need one release of both"
         if self.solver_ in _METHODS:
             method = _METHODS[self.solver_]
             loss, rows, targets, weighting = self._squared(table, labels)
@@ -294,24 +382,41 @@ class PrivateLasso(PrivateRegressor):
 
     Parameters
     ----------
+    epsilon : float
+        Privacy parameter epsilon of the budget.
+    delta : float
+        Privacy parameter delta of the budget; 0 asks for pure privacy.
     radius : float, optional
         The largest sum of absolute coefficients, with labels scaled to [-1, 1] and features in
         units of ``feature_norm``. By default 1, or less where the number of records and the budget
         say that noise would choose the coefficients of a larger one.
+    neighbours : {"zero-out", "replace"}
+        Whether one record is blanked or replaced by another.
     feature_norm : float
         The largest absolute value of any *single* feature; larger ones are clipped. Over an l1 ball
         nothing else about a record matters. "private" finds it with a share of the budget.
+    label_bounds : (low, high)
+        Labels beyond these are clipped, and predictions stay within.
+    fit_intercept : bool
+        Whether to learn an intercept.
     steps : int, optional
         Of Frank-Wolfe; by default as many as balance the two parts of the bound on the excess risk.
-    max_records : int, optional
-        How many of a person's records count, the first ones, where ``fit`` is given ``groups``; by
-        default each of a person's m records has the weight 1/m.
     solver : {"auto", "frank-wolfe", "sufficient-statistics"}
         "auto" takes sufficient statistics where there are few features and many records, else
         Frank-Wolfe.
-    epsilon, delta, neighbours, label_bounds, fit_intercept, weight_bound, noise_precision, verbose
-        As in `PrivateLinearRegression`, as is ``random_state``. The intercept is one more
-        coefficient within the ball, around the middle of ``label_bounds``; it costs no noise.
+    weight_bound : float
+        What ``sample_weight`` is clipped to, from above; noise is proportional to it.
+    max_records : int, optional
+        How many of a person's records count, the first ones, where ``fit`` is given ``groups``; by
+        default each of a person's m records has the weight 1/m.
+    noise_precision : {"lattice", "float"}
+        Noise on a lattice leaks nothing through rounding; "float" is for simulations, and the
+        guarantee says so.
+    verbose : int
+        Whether to show progress.
+    random_state : int or RandomState, optional
+        None is a cryptographic generator. Anything else is for experiments, and ``guarantee_`` says
+        so.
 
     Attributes
     ----------

@@ -131,11 +131,18 @@ class PrivateScaler(_Scaler, Charged):
         As in `DomainScaler`: declared and public. The noise is calibrated to them. "private" finds an
         interval of each column with a share of this scaler's budget, a quarter where records are
         many; a column in which nothing is found, or zeros only, comes out as 0.
-    epsilon, delta, neighbours
-        What this scaler spends, beside whatever follows it in a pipeline; a `reticent.Ledger` adds
-        them up.
-    noise_precision, random_state
-        As in `PrivateLogisticRegression`.
+    epsilon : float
+        Privacy parameter epsilon of the budget.
+    delta : float
+        Privacy parameter delta of the budget; 0 asks for pure privacy.
+    neighbours : {"zero-out", "replace"}
+        Whether one record is blanked or replaced by another.
+    noise_precision : {"lattice", "float"}
+        Noise on a lattice leaks nothing through rounding; "float" is for simulations, and the
+        guarantee says so.
+    random_state : int or RandomState, optional
+        None is a cryptographic generator. Anything else is for experiments, and ``guarantee_`` says
+        so.
 
     Attributes
     ----------

@@ -77,8 +77,8 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
     neighbours : {"zero-out", "replace"}
         Whether one record is blanked or replaced between neighbouring tables.
     fits : float, optional
-        Expected number of runs, above 1; by default the number of candidates, and at least 2. A run draws
-        its candidate at random, with replacement. The number of runs is random, has no limit, and stays
+        Expected number of runs, above 1; by default twice the number of candidates. A run draws its
+        candidate at random, with replacement. The number of runs is random, has no limit, and stays
         secret.
     verbose : int
         Whether to say on standard error, before anything is drawn, what the search costs and how many fits
@@ -211,7 +211,7 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
                     f"grid names {name!r}; it may name parameters of the estimator other than "
                     f"{', '.join(sorted(fixed))}"
                 )
-        mean = max(2.0, float(len(candidates)))
+        mean = 2.0 * len(candidates)
         if self.fits is not None:
             mean = _checks.number(self.fits, "fits", low=1.0, open_low=True)
         # so that the probability to stop is a whole number of 2^-64, and the promise exact

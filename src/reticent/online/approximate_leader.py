@@ -47,23 +47,16 @@ class FollowTheApproximateLeader(Learner):
     budget : Budget
         What may be spent, for the learner's whole life; it is spent at once. With a window the
         learner is endless and its noise bounded.
-    horizon : int, optional
-        Upper bound on the number of records. Without one the running total decides how long it lasts.
-    lipschitz : float, optional
-        Gradients of the part that depends on the record are clipped to this norm; by default the
-        loss's own constant on the set, which they never exceed.
-    total : str, Mechanism, class, callable or RunningTotal
-        ``"auto"``, ``"correlated"``, ``"tree"``, ``"window-tree"``, ``"independent"``; or a description
-        of `reticent.sums` that fits, or a class of these; or a fresh total that fits, or what makes one.
-    seed : int, optional
-        For experiments only; the guarantee says so.
-    noise_precision : {"lattice", "float"}
-        ``"float"`` is the fast path for simulations; the guarantee says so.
     step : {"projection", "local-linear"}
         ``"local-linear"`` needs one call of the set's local linear minimiser instead of a projection.
     constants : str
         Radius and length of a local linear step: ``"certified"`` from what was released, or as the
         calibration of this name prescribes (`reticent.privacy.prescribed`).
+    horizon : int, optional
+        Upper bound on the number of records. Without one the running total decides how long it lasts.
+    lipschitz : float, optional
+        Gradients of the part that depends on the record are clipped to this norm; by default the
+        loss's own constant on the set, which they never exceed.
     strong_convexity : float, optional
         The m of (m/2) ||x - x_t||^2; by default the loss's own. A value above the loss's own makes
         the bound on the regret void, not the privacy.
@@ -75,6 +68,16 @@ class FollowTheApproximateLeader(Learner):
         that is added to the t-th loss ([online], section 6.1). ``"auto"`` balances it as FTRL does.
     failure : float
         Probability with which prescribed constants may be too small for the noise.
+    participation : Participation, optional
+        How many records of one person count, and how far apart; given, the promise is about
+        persons. By default one record is protected.
+    total : str, Mechanism, class, callable or RunningTotal
+        ``"auto"``, ``"correlated"``, ``"tree"``, ``"window-tree"``, ``"independent"``; or a description
+        of `reticent.sums` that fits, or a class of these; or a fresh total that fits, or what makes one.
+    seed : int, optional
+        For experiments only; the guarantee says so.
+    noise_precision : {"lattice", "float"}
+        ``"float"`` is the fast path for simulations; the guarantee says so.
     calibration : str
         ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
         reports the truth about that, too.

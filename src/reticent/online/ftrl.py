@@ -40,6 +40,13 @@ class FollowTheRegularizedLeader(Learner):
     lipschitz : float, optional
         Gradients of the part that depends on the record are clipped to this norm; by default the
         loss's own constant on the set, which they never exceed.
+    regularizer : float, optional
+        Weight of (1/2) ||x - center||^2, the center being the set's. By default one that balances
+        the Lipschitz constant, the size of the set, the noise and the horizon; without a horizon it
+        grows with the stream.
+    participation : Participation, optional
+        How many records of one person count, and how far apart; given, the promise is about
+        persons. By default one record is protected.
     total : str, Mechanism, class, callable or RunningTotal
         ``"auto"``, ``"correlated"``, ``"tree"``, ``"window-tree"``, ``"independent"``; or a description
         of `reticent.sums` that fits, or a class of these; or a fresh total that fits, or what makes one.
@@ -47,10 +54,6 @@ class FollowTheRegularizedLeader(Learner):
         For experiments only; the guarantee says so.
     noise_precision : {"lattice", "float"}
         ``"float"`` is the fast path for simulations; the guarantee says so.
-    regularizer : float, optional
-        Weight of (1/2) ||x - center||^2, the center being the set's. By default one that balances
-        the Lipschitz constant, the size of the set, the noise and the horizon; without a horizon it
-        grows with the stream.
     calibration : str
         ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
         reports the truth about that, too.

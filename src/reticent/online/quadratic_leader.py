@@ -49,13 +49,6 @@ class QuadraticLeader(TotalLearner):
         What may be spent, for the learner's whole life; it is spent at once.
     horizon : int, optional
         Upper bound on the number of records. Without one the running total decides how long it lasts.
-    total : str, Mechanism, class, callable or RunningTotal
-        ``"auto"``, ``"correlated"``, ``"tree"``, ``"window-tree"``, ``"independent"``; or a description
-        of `reticent.sums` that fits, or a class of these; or a fresh total that fits, or what makes one.
-    seed : int, optional
-        For experiments only; the guarantee says so.
-    noise_precision : {"lattice", "float"}
-        ``"float"`` is the fast path for simulations; the guarantee says so.
     weight : float, optional
         Of y v beside v v' in the joint total; by default what makes the error of a decision least
         that takes the longest features to the largest label.
@@ -64,6 +57,16 @@ class QuadraticLeader(TotalLearner):
         default it balances that noise with its own pull. 0 is the plain algorithm.
     refresh : int
         Solve every so many records; between, the decision stays.
+    participation : Participation, optional
+        How many records of one person count, and how far apart; given, the promise is about
+        persons. By default one record is protected.
+    total : str, Mechanism, class, callable or RunningTotal
+        ``"auto"``, ``"correlated"``, ``"tree"``, ``"window-tree"``, ``"independent"``; or a description
+        of `reticent.sums` that fits, or a class of these; or a fresh total that fits, or what makes one.
+    seed : int, optional
+        For experiments only; the guarantee says so.
+    noise_precision : {"lattice", "float"}
+        ``"float"`` is the fast path for simulations; the guarantee says so.
     calibration : str
         ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
         reports the truth about that, too.

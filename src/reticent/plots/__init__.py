@@ -2,6 +2,7 @@
 
 from reticent.plots.ages import by_age
 from reticent.plots.errors import error_over_time
+from reticent.plots.forest import forest
 from reticent.plots.odds import odds
 from reticent.plots.over_time import over_time
 from reticent.plots.sparsity import sparsity_path
@@ -14,6 +15,7 @@ __all__ = [
     "axes",
     "by_age",
     "error_over_time",
+    "forest",
     "odds",
     "over_time",
     "privacy_utility",

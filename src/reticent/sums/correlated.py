@@ -109,14 +109,32 @@ class CorrelatedMechanism(Mechanism):
 
     Parameters
     ----------
+    dim : int
+        The length of a record's vector.
+    horizon : int or None
+        Upper bound on the number of records; None where it is unknown.
+    budget : Budget
+        What the whole stream may cost.
+    norm : float
+        Vectors longer than this (Euclidean norm) are scaled down to it.
+    noise : {"gaussian", "gamma", "laplace"}
+        The kind of noise; Gamma and Laplace are for delta = 0.
+    noise_precision : {"lattice", "float"}
+        Noise on a lattice leaks nothing through rounding; "float" is for simulations, and the
+        guarantee says so.
+    sensitivity : float, optional
+        How far one record moves the total, where this is not ``budget.sensitivity(norm)``.
+    records : int
+        Upper bound on the number of records in the exact total, where a contribution is the sum of several.
+    participation : Participation, optional
+        How many records of one person count, and how far apart; given, the promise is about
+        persons. By default one record is protected.
     objective : {"max", "mean"}
         Whether to make the largest or the root mean square error over the horizon small.
     buffers : int or None
         At most so many vectors of memory; by default as few as come close to the optimum.
     filter : Toeplitz or None
         The filter itself; by default the best one that is known for the rest.
-    **others
-        As for every :class:`Mechanism`.
 
     Examples
     --------

@@ -201,12 +201,30 @@ class TreeMechanism(Mechanism):
 
     Parameters
     ----------
+    dim : int
+        The length of a record's vector.
+    horizon : int or None
+        Upper bound on the number of records; None where it is unknown.
+    budget : Budget
+        What the whole stream may cost.
+    norm : float
+        Vectors longer than this (Euclidean norm) are scaled down to it.
+    noise : {"gaussian", "gamma", "laplace"}
+        The kind of noise; Gamma and Laplace are for delta = 0.
+    noise_precision : {"lattice", "float"}
+        Noise on a lattice leaks nothing through rounding; "float" is for simulations, and the
+        guarantee says so.
+    sensitivity : float, optional
+        How far one record moves the total, where this is not ``budget.sensitivity(norm)``.
+    records : int
+        Upper bound on the number of records in the exact total, where a contribution is the sum of several.
+    participation : Participation, optional
+        How many records of one person count, and how far apart; given, the promise is about
+        persons. By default one record is protected.
     estimator : {"honaker", "plain"}
         How a total is estimated from the nodes.
     calibration : str or Calibration
         ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`).
-    **others
-        As for every :class:`Mechanism`.
 
     Examples
     --------

@@ -17,7 +17,7 @@ from reticent.tables.sources import (
     open_source,
     read,
 )
-from reticent.tables.stored import StoredLabels, StoredRows, open
+from reticent.tables.stored import StoredLabels, StoredRows, open, open_encoded
 
 __all__ = [
     "Column",
@@ -33,6 +33,7 @@ __all__ = [
     "count_records",
     "draft",
     "open",
+    "open_encoded",
     "open_records",
     "open_source",
     "read",

@@ -425,6 +425,12 @@ class _Parquet:
         )
         self._at, self._batch = 0, None
 
+    @property
+    def size(self) -> int:
+        """Bytes of all columns, not compressed."""
+        groups = (f.metadata.row_group(k) for f in self._files for k in range(f.num_row_groups))
+        return sum(group.total_byte_size for group in groups)
+
     def count(self) -> int:
         return sum(file.metadata.num_rows for file in self._files)
 
@@ -445,10 +451,11 @@ class _Parquet:
         import pyarrow
 
         table = pyarrow.Table.from_batches(pieces)
-        return {name: _cells(table.column(name)) for name in table.column_names}, got
+        return {name: cells(table.column(name)) for name in table.column_names}, got
 
 
-def _cells(column: Any) -> Sequence[Any]:
+def cells(column: Any) -> Sequence[Any]:
+    """The cells of a column of pyarrow."""
     from pyarrow import types
 
     if types.is_integer(column.type) or types.is_floating(column.type):

@@ -38,7 +38,9 @@ from reticent.solve.blocks import (
     in_order,
     rows_per_block,
 )
+from reticent.tables.encoder import Encoder
 from reticent.tables.schema import TableError
+from reticent.tables.sources import cells
 
 _SAMPLE_BYTES = 2**26
 """What is kept in memory of a table, to begin a run with."""
@@ -555,7 +557,7 @@ class _Numbers:
 
 @dataclass(frozen=True)
 class _Group:
-    """A row group of a Parquet file, or a batch of an Arrow file."""
+    """A row group of a Parquet file, or a batch of an Arrow file; the last of its columns are the labels."""
 
     stamp: Stamp
     kind: str
@@ -563,18 +565,18 @@ class _Group:
     count: int
     size: int
     names: tuple[str, ...]
-    target: str
     dtype: np.dtype[Any]
 
     def pieces(self, rows: int) -> Iterator[Piece]:
+        *features, target = self.names
         for batch in self._batches(rows):
-            out = np.empty((batch.num_rows, len(self.names)), dtype=self.dtype)
-            for j, name in enumerate(self.names):
+            out = np.empty((batch.num_rows, len(features)), dtype=self.dtype)
+            for j, name in enumerate(features):
                 out[:, j] = batch.column(name).to_numpy(zero_copy_only=False)
-            yield out, _labels(batch.column(self.target), self.stamp.path)
+            yield out, _labels(batch.column(target), self.stamp.path)
 
     def _batches(self, rows: int) -> Iterator[Any]:
-        wanted = [*self.names, self.target]
+        wanted = list(self.names)
         if self.kind == "parquet":
             from pyarrow import parquet
 
@@ -591,6 +593,73 @@ class _Group:
                 yield batch.slice(start, stop - start)
 
 
+@dataclass(frozen=True)
+class _Encoded:
+    """A row group whose records are encoded by a schema as they are read."""
+
+    group: _Group
+    encoder: Encoder
+    first: int  # the number of its first record
+
+    @property
+    def count(self) -> int:
+        return self.group.count
+
+    @property
+    def size(self) -> int:
+        return self.group.size
+
+    @property
+    def stamp(self) -> Stamp:
+        return self.group.stamp
+
+    def pieces(self, rows: int) -> Iterator[Piece]:
+        import pyarrow
+
+        at = self.first
+        for batch in self.group._batches(rows):
+            table = pyarrow.Table.from_batches([batch])
+            columns = {name: cells(table.column(name)) for name in table.column_names}
+            found = self.encoder.encode(columns, batch.num_rows)
+            if found.bad:
+                row = min(found.bad)
+                raise TableError(
+                    f"record {at + row + 1}: column {self.encoder.target.name!r} is {found.bad[row]}; "
+                    "nothing was learnt"
+                )
+            yield found.X, found.y
+            at += batch.num_rows
+
+
+def open_encoded(data: str | os.PathLike[str], encoder: Encoder) -> tuple[StoredRows, StoredLabels]:
+    """Open a Parquet table of any size that a schema describes; records are encoded in every pass.
+
+    Parameters
+    ----------
+    data : path
+        A Parquet file, or a folder of them.
+    encoder : Encoder
+        How records become numbers.
+
+    Returns
+    -------
+    X : StoredRows
+        The features.
+    y : StoredLabels
+        The labels.
+    """
+    wanted = tuple(column.name for column in (*encoder.columns, encoder.target))
+    groups = _groups(_files(data), "parquet", lambda schema, path: (wanted, np.dtype(np.float64)))
+    starts = np.cumsum([0, *(group.count for group in groups)])
+    stretches = [
+        _Encoded(group, encoder, int(start))
+        for group, start in zip(groups, starts[:-1], strict=True)
+    ]
+    names = tuple(encoder.names)
+    table = Stored(stretches, names, encoder.target.name, np.dtype(np.float64))
+    return StoredRows(table), StoredLabels(table)
+
+
 def _labels(column: Any, path: str) -> Any:
     import pyarrow
 
@@ -603,13 +672,30 @@ def _labels(column: Any, path: str) -> Any:
 
 
 def _columns(files: list[Path], kind: str, target: Any, features: Sequence[str] | None) -> Stored:
+    if not isinstance(target, str):
+        raise TableError(f"target must be the name of a column, got {target!r}")
+
+    def choose(schema: Any, path: Path) -> tuple[tuple[str, ...], np.dtype[Any]]:
+        names, dtype = _chosen(schema, target, features, path)
+        return (*names, target), dtype
+
+    groups = _groups(files, kind, choose)
+    if not groups:
+        raise TableError(f"{files[0]} holds no records")
+    return Stored(groups, groups[0].names[:-1], target, groups[0].dtype)
+
+
+def _groups(
+    files: list[Path],
+    kind: str,
+    choose: Callable[[Any, Path], tuple[tuple[str, ...], np.dtype[Any]]],
+) -> list[_Group]:
+    """The row groups or batches of all files, which must agree in the columns that are read."""
     try:
         import pyarrow
         from pyarrow import parquet
     except ImportError as error:
         raise ImportError("Parquet and Arrow files need pyarrow: pip install pyarrow") from error
-    if not isinstance(target, str):
-        raise TableError(f"target must be the name of a column, got {target!r}")
     groups: list[_Group] = []
     names: tuple[str, ...] = ()
     schema = None
@@ -633,20 +719,20 @@ def _columns(files: list[Path], kind: str, target: Any, features: Sequence[str] 
         except (pyarrow.ArrowException, OSError) as error:
             raise TableError(f"{path} is not a readable {kind} file ({error})") from None
         if schema is None:
-            schema, (names, dtype) = found, _chosen(found, target, features, path)
-        elif [found.field(n).type for n in (*names, target) if n in found.names] != [
-            schema.field(n).type for n in (*names, target)
+            schema, (names, dtype) = found, choose(found, path)
+        elif [found.field(n).type for n in names if n in found.names] != [
+            schema.field(n).type for n in names
         ]:
             raise TableError(
                 f"{path} differs from {files[0]} in the columns that are read, or in their types; open "
                 "files with the same ones"
             )
         groups += [
-            _Group(stamp, kind, k, count, size, names, target, dtype)
+            _Group(stamp, kind, k, count, size, names, dtype)
             for k, (count, size) in enumerate(sizes)
             if count
         ]
-    return Stored(groups, names, target, dtype)
+    return groups
 
 
 def _chosen(

@@ -1,0 +1,45 @@
+"""A service that is killed at its very first start, at any write, starts again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("starlette", reason="the service needs its extra")
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+
+from faults import shim
+from faults.server import Server
+
+
+@pytest.mark.skipif(shim.available() is not None, reason=shim.available() or "")
+def test_a_first_start_that_was_killed_can_be_repeated(tmp_path: Path) -> None:
+    faults = shim.Shim(tmp_path / "shim", tmp_path / "disk")
+    server = Server(tmp_path, faults.environment, quick=True)
+    try:
+        for calls in (1, 2, 3, 20, 45, 51, 54, 57, 60):
+            shutil.rmtree(tmp_path / "disk", ignore_errors=True)
+            server.log.unlink(missing_ok=True)
+            faults.set(kill=calls)
+            with pytest.raises(RuntimeError):
+                server.start()
+            faults.calm()
+            server.token = "as printed, or lost"
+            server.start()
+            server.kill()
+        # whoever was killed between the commit and the printing has a way to a token
+        plain = {name: value for name, value in server.environment.items() if name != "LD_PRELOAD"}
+        done = subprocess.run(
+            [sys.executable, "-m", "reticent", "serve", "token", "--data", str(server.data)],
+            capture_output=True, text=True, check=True, env=os.environ | plain,
+        )  # fmt: skip
+        server.token = done.stdout.split()[1]
+        server.start()
+        assert server.json("GET", "/v1/streams") == {"streams": []}
+    finally:
+        server.close()

@@ -21,7 +21,7 @@ from reticent import bandit, erm, losses, online, sets, sums
 from reticent.erm import _oracles, _sums, solver
 from reticent.erm._reading import read
 from reticent.estimators import PrivateScaler, scalers
-from reticent.noise import release
+from reticent.noise import Source, release
 from reticent.online import iterate_kernels
 from reticent.vertical._columns import Columns
 
@@ -417,8 +417,10 @@ def test_online_estimators(name, dim, norm):
 @pytest.mark.parametrize("dim", [1, 7])
 def test_tables_of_private_estimators(dim, norm, form):
     model = reticent.PrivateLogisticRegression(feature_norm=norm, classes=[0, 1])
+    model._set_units(None, None, None, Source(0))
     table = model._table(form(rows_for(dim)), None, None, 1.0)
-    rows = table.rows.toarray() if sp.issparse(table.rows) else table.rows
+    rows = table.rows.form.applied(table.rows.rows)
+    rows = rows.toarray() if sp.issparse(rows) else rows
     for row in rows:
         assert exact_norm(row) <= Fraction(table.norm) ** 2
 

@@ -243,16 +243,13 @@ def test_descent_that_forgets_how_many_steps_it_takes(monkeypatch):
     assert not found.holds
 
 
-def test_one_run_of_descent_with_a_fifth_of_the_noise(monkeypatch):
+def test_a_few_runs_of_descent_with_a_fifth_of_the_noise(monkeypatch):
     from reticent.audit import extras
 
-    attack = next(f for _, setting, f in extras.one_runs() if "descent" in setting)
-    assert attack(1e-6).holds
+    attack = next(f for _, setting, f in extras.many_canaries() if "descent" in setting)
     module = importlib.import_module("reticent.erm.solver")
     honest = module.noisy
     monkeypatch.setattr(
         module, "noisy", lambda total, scale, *a, **k: honest(total, scale / 5, *a, **k)
     )
-    found = attack(1e-6)
-    # 5,000 canaries cannot refute 12, the claim at the tiny delta that one run calls for; but they show more
-    assert found.epsilon > 3.0
+    assert not attack(1e-6).holds

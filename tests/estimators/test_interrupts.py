@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from reticent.estimators import OnlineLinearRegression, OnlineLogisticRegression
-from reticent.online import frame, quadratic_leader
+from reticent.online import learner as learners
+from reticent.online import quadratic_leader
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((60, 3)) / 3
@@ -51,8 +52,8 @@ def interrupt(patch: pytest.MonkeyPatch, where: Any, name: str) -> None:
 @pytest.mark.parametrize(
     ("build", "where", "name"),
     [
-        (logistic, frame.k, "play"),
-        (linear, frame.k, "play"),
+        (logistic, learners.k, "play"),
+        (linear, learners.k, "play"),
         (several, None, "_update_kernel"),
         (quadratic, quadratic_leader.k, "play"),
     ],
@@ -93,7 +94,9 @@ def test_what_is_refused_before_a_record_is_taken_does_no_harm(
     with pytest.raises(ValueError, match="do not fit"):
         model.partial_fit(np.vstack([X, X]), np.concatenate([Y, Y]))
     with monkeypatch.context() as patch:
-        patch.setattr(frame.Learner, "run", lambda *_, **__: (_ for _ in ()).throw(OSError("no")))
+        patch.setattr(
+            learners.TotalLearner, "_learn", lambda *_, **__: (_ for _ in ()).throw(OSError("no"))
+        )
         with pytest.raises(OSError, match="no"):
             model.partial_fit(X[20:], Y[20:])
     assert model.partial_fit(X[20:], Y[20:]).n_samples_seen_ == 60

@@ -207,8 +207,8 @@ def test_a_stream_that_was_interrupted_has_no_state(monkeypatch):
     stream.learn(X[:10], labels[:10])
     real = Stream._absorb
 
-    def cut_short(self, rows, labels):
-        real(self, rows[:5], labels[:5])
+    def cut_short(self, rows, labels, person):
+        real(self, rows[:5], labels[:5], person)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Stream, "_absorb", cut_short)

@@ -37,7 +37,7 @@ BUGS = (
     ),
     Bug(
         "composition-keeps-the-last",
-        "privacy/tally.py",
+        "privacy/composition.py",
         "        self.total = compose([self.total, curve])",
         "        self.total = compose([curve])",
         "a ledger that remembers only its last entry",
@@ -45,7 +45,7 @@ BUGS = (
     ),
     Bug(
         "filter-settles-for-nothing",
-        "privacy/tally.py",
+        "privacy/composition.py",
         "            self._used += self._price(curve)",
         "            self._used = max(self._used, self._price(curve))",
         "an adaptive filter that keeps the largest entry in place of the sum",
@@ -53,7 +53,7 @@ BUGS = (
     ),
     Bug(
         "filter-takes-the-best-rule-at-each-moment",
-        "privacy/tally.py",
+        "privacy/composition.py",
         "        if self._rule is None:\n            self._left = self.budget.epsilon - self._pure",
         "        if self._rule is None:\n            self._left = self.budget.epsilon",
         "pure epsilons spent before the filter settles are not taken off",
@@ -61,7 +61,7 @@ BUGS = (
     ),
     Bug(
         "squared-mu-added-as-mu",
-        "privacy/tally.py",
+        "privacy/composition.py",
         '        return curve.gdp_bound**2 if self._rule == "mu" else curve.rdp(self._order)',
         '        return 0.5 * curve.gdp_bound**2 if self._rule == "mu" else curve.rdp(self._order)',
         "zCDP's rho in place of mu squared: off by a factor of two",

@@ -43,8 +43,8 @@ BUGS = (
     Bug(
         "ridge-not-added",
         "erm/objective_perturbation.py",
-        "        found = minimise(problem.with_labels(targets[k - 1]), b, setting.ridge, tolerance)",
-        "        found = minimise(problem.with_labels(targets[k - 1]), b, 0.1 * setting.ridge, tolerance)",
+        "        found = minimise(parts[k - 1].with_set(problem.set), b, setting.ridge, tolerance)",
+        "        found = minimise(parts[k - 1].with_set(problem.set), b, 0.1 * setting.ridge, tolerance)",
         "a ridge that is accounted for and not all in the objective",
         ("white-box-objective-perturbation: SmoothHinge, ridge 6, zero-out, gamma",),
     ),

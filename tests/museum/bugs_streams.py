@@ -8,8 +8,8 @@ BUGS = (
     Bug(
         "tree-one-level-short",
         "sums/tree.py",
-        "            return scales.exact(self, steps.bit_length())",
-        "            return scales.exact(self, steps.bit_length() - 1)",
+        "            return scales.exact(self, scales.touched(self, steps.bit_length()))",
+        "            return scales.exact(self, scales.touched(self, steps.bit_length() - 1))",
         "ceil(log2 n) nodes counted for a record that touches floor(log2 n) + 1: the budget is exceeded",
         ("budgets: budget of running totals",),
     ),
@@ -105,8 +105,8 @@ BUGS = (
     Bug(
         "correlated-noise-of-a-single-output",
         "sums/correlated.py",
-        "        return Filtered(self.parameters.sensitivity, moved, self.slack(sigma), self.horizon)",
-        "        return Filtered(self.parameters.sensitivity, 0.5 * moved, self.slack(sigma), self.horizon)",
+        "            self.parameters.sensitivity, moved, self.slack(sigma), self.horizon, self.pattern",
+        "            self.parameters.sensitivity, 0.5 * moved, self.slack(sigma), self.horizon, self.pattern",
         "the sensitivity of the filter taken too small",
         ("white-box-totals: Correlated, zero-out, lattice",),
     ),

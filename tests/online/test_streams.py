@@ -80,10 +80,10 @@ def test_a_bad_chunk_stops_a_stream_where_it_stands():
     clean.run(A[:100], y[:100])
     assert learner.steps == 100
     np.testing.assert_array_equal(learner.decision, clean.decision)
-    with pytest.raises(ValueError, match="leave y and present out"):
+    with pytest.raises(ValueError, match="leave y, present and person out"):
         learner.run(iter([]), y)
     with pytest.raises(ValueError, match="chunk 0"):
-        learner.run(iter([(A, y, None, None)]))
+        learner.run(iter([(A, y, None, None, None)]))
 
 
 def test_bad_gradients_are_refused():

@@ -60,7 +60,7 @@ def test_a_calibration_of_ones_own_scales_the_noise(loud) -> None:
     assert total.guarantee.gdp == pytest.approx(BUDGET.mu / 1.7, rel=1e-6)
     assert total.guarantee.caveats == ()
     restored = sums.Tree.from_state(twin.state())
-    assert restored.calibration == "loud"
+    assert restored.mechanism.calibration.name == "loud"
     records = np.full((3, 2), 0.5)
     assert np.array_equal(restored.run(records), total.run(records))
 

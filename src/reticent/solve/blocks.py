@@ -51,9 +51,8 @@ class Form:
 
     Examples
     --------
-    >>> Form(unit=2.0, length=1.0, constant=0.5).applied(
-    ...     np.array([[3.0, 4.0], [1.0, 0.0]])
-    ... ).tolist()
+    >>> form = Form(unit=2.0, length=1.0, constant=0.5)
+    >>> form.applied(np.array([[3.0, 4.0], [1.0, 0.0]])).round(9).tolist()
     [[0.6, 0.8, 0.5], [0.5, 0.0, 0.5]]
     """
 

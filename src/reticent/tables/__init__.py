@@ -2,8 +2,14 @@
 
 A :class:`Schema` says what is known about the columns without looking at the records, an :class:`Encoder`
 turns records into features by it, and a :class:`Model` is what `reticent learn` writes and `reticent predict`
-reads. Nothing here draws noise or spends privacy.
+reads. Nothing here draws noise or spends privacy. Tables in files need compiled
+code, which is loaded when they are used.
 """
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from reticent.tables.drafting import draft
 from reticent.tables.encoder import Encoded, Encoder
@@ -17,7 +23,9 @@ from reticent.tables.sources import (
     open_source,
     read,
 )
-from reticent.tables.stored import StoredLabels, StoredRows, open, open_encoded
+
+if TYPE_CHECKING:
+    from reticent.tables.stored import StoredLabels, StoredRows, open, open_encoded
 
 __all__ = [
     "Column",
@@ -38,3 +46,11 @@ __all__ = [
     "open_source",
     "read",
 ]
+
+_STORED = ("StoredLabels", "StoredRows", "open", "open_encoded")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _STORED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module("reticent.tables.stored"), name)

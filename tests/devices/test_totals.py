@@ -134,3 +134,12 @@ def test_what_is_not_finite_is_a_null_record_and_nothing_is_released(cupy, at_on
     twin.run(cupy.asarray(null))
     last = cupy.asarray(rows[0])
     assert np.array_equal(total.add(last).get(), twin.add(last).get())
+
+
+@pytest.mark.parametrize("size", [1.0000001, 3.0, 1e18, 3e38])
+def test_what_is_scaled_stays_within_the_norm_after_rounding(cupy, size):
+    total = DeviceTotal(_mechanism(2100, norm=0.7), seed=0)
+    v = np.random.default_rng(0).standard_normal(2100)
+    total.add(cupy.asarray((0.7 * size * v / np.linalg.norm(v)).astype(np.float32)))
+    added = total._total.get().astype(np.float64)
+    assert 0.699999 < np.linalg.norm(added) <= 0.7

@@ -61,6 +61,13 @@ def test_persons_and_ages_are_named():
     ).guarantee
     young, old = guarantee.odds(age=1), guarantee.odds(age=10_240)
     assert young.right < guarantee.odds().right < old.right
+    # a promise with a window says nothing of whoever sees more
+    assert "1,024 outputs from the record's own" in str(guarantee.odds())
+    assert "every output" not in guarantee.explain()
+    fading = reticent.Budget(1.0, 1e-6, fade=[(1024, 1.0), (10**6, 2.0)])
+    faded = reticent.sums.Correlated(1, budget=fading, noise_precision="float", seed=0).guarantee
+    assert faded.odds() == faded.odds(age=10**6)
+    assert "1,000,000 outputs" in str(faded.odds())
     assert "10,240 outputs from the record's own" in str(old)
     assert "all of their records take part" in str(_guarantee(Gaussian(0.1), unit="person").odds())
 

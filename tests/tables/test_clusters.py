@@ -92,6 +92,14 @@ def test_a_worker_that_dies_changes_nothing_and_spends_nothing(client, tmp_path)
     assert np.array_equal(here.coef_, there.coef_)
 
 
+def test_marks_of_text_are_the_same_in_every_process(client):
+    from reticent.tables.clusters import _mark
+
+    labels = np.array(["no", "yes", "no"], dtype=object)
+    assert set(client.run(_mark, labels).values()) == {_mark(labels)}
+    assert _mark(labels) != _mark(labels[::-1][1:])
+
+
 def test_data_frames_are_read(client):
     import pandas as pd
 

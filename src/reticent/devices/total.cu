@@ -44,7 +44,8 @@ __device__ __forceinline__ void normals(const unsigned* __restrict__ key, unsign
 #define MANY 16                      // coordinates of a thread: WIDE next to each other, then SPREAD * WIDE further on
 #define PARTS (MANY / WIDE)
 
-struct Filter { float gap[K > 0 ? K : 1]; float weight[K > 0 ? K : 1]; };
+// In double precision: the promise is computed from these very numbers.
+struct Filter { double gap[K > 0 ? K : 1]; double weight[K > 0 ? K : 1]; };
 
 template <typename S> struct alignas(sizeof(S) * WIDE) Pack { S at[WIDE]; };
 
@@ -76,6 +77,9 @@ extern "C" __global__ void squares(const T* __restrict__ rows, long long dim, do
     }
 }
 
+// What is scaled is rounded to single precision, each entry by up to 2^-24 of itself: so it is cut a little shorter.
+#define SHORTER (1.0 - 2.384185791015625e-7)
+
 // One block of threads to a step: what its vector is scaled by, and its squared norm. What is not finite becomes a null
 // record: the caller sees the norm, and releases nothing.
 extern "C" __global__ void factors(const double* __restrict__ parts, int pieces, double limit, double* __restrict__ out,
@@ -85,7 +89,7 @@ extern "C" __global__ void factors(const double* __restrict__ parts, int pieces,
     for (int i = 0; i < pieces; i++) square += parts[(long long)blockIdx.x * pieces + i];
     norms[blockIdx.x] = square;
     const double size = sqrt(square);
-    out[blockIdx.x] = size <= limit ? 1.0 : (size <= 1.7976931348623157e308 ? limit / size : 0.0);
+    out[blockIdx.x] = size <= limit ? 1.0 : (size <= 1.7976931348623157e308 ? limit * SHORTER / size : 0.0);
 }
 
 // The squared norm of what was added in each step.
@@ -143,15 +147,15 @@ play(const T* __restrict__ rows, long long steps, long long dim, const double* _
                 const T add = factor == 0.0 ? T(0) : T(factor * double(v.at[w]));
                 const float fresh = z[p * WIDE + w];
                 square = fma(double(add), double(add), square);
-                float known = 0.0f;
+                double known = 0.0;
 #pragma unroll
                 for (int k = 0; k < K; k++) {
-                    const float old = kept[p][k].at[w];
-                    known += filter.weight[k] * old;
-                    kept[p][k].at[w] = old + (fresh - filter.gap[k] * old);
+                    const double old = kept[p][k].at[w];
+                    known = fma(filter.weight[k], old, known);
+                    kept[p][k].at[w] = float(old + (fresh - filter.gap[k] * old));
                 }
                 sum[p].at[w] += add;
-                seen.at[w] = sum[p].at[w] + T(fresh + known);
+                seen.at[w] = T(sum[p].at[w] + (fresh + known));
             }
             store(out + t * dim, j, dim, seen);
 #if !LONG

@@ -104,7 +104,7 @@ class DeviceTotal:
         self.guarantee: Guarantee = replace(promise, caveats=(*promise.caveats, CAVEAT))
         gap, weight = mechanism.parameters.gap, mechanism.parameters.weight
         places = max(1, len(gap))
-        self._filter = np.zeros(1, dtype=[("gap", "f4", (places,)), ("weight", "f4", (places,))])
+        self._filter = np.zeros(1, dtype=[("gap", "f8", (places,)), ("weight", "f8", (places,))])
         self._filter["gap"][0, : len(gap)], self._filter["weight"][0, : len(gap)] = gap, weight
         self._limit = door.limit_for(mechanism.norm, mechanism.dim)
         self._sigma = np.float32(mechanism.scale() * (1.0 + 2.0**-23))
@@ -188,8 +188,7 @@ class DeviceTotal:
         )  # fmt: skip
         run("close")((count,), (256,), (measured, np.int64(warps), seen[count:]))
         norms, added = np.sqrt(seen.get().reshape(2, count))
-        # single precision rounds each entry by 2^-24 of itself
-        if not (added <= self.mechanism.norm * (1.0 + 2.0**-20)).all():
+        if not (added <= self.mechanism.norm).all():
             self._lease.spoil()
             raise RuntimeError(
                 "vectors were changed while they were being added; nothing is released, and this total cannot go on"

@@ -277,7 +277,7 @@ class Guarantee:
             How many people flip a coin for whether they take part.
         age : int, optional
             The attacker sees the outputs from the record's own, the first, to this one; by default all
-            outputs that the promise covers.
+            outputs that the promise covers: those of the window, or up to the last age that was asked for.
         """
         return odds_of(self, people, age)
 

@@ -36,7 +36,7 @@ class Odds:
     unit : {"record", "person"}
         What takes part or does not: one record, or all of a person's.
     age : int, optional
-        The attacker sees so many outputs from the record's own; None: all that the guarantee covers.
+        The attacker sees so many outputs from the record's own; None: every output, for ever.
 
     Examples
     --------
@@ -76,6 +76,10 @@ class Odds:
 def odds_of(guarantee: Guarantee, people: int = 1000, age: int | None = None) -> Odds:
     """What `Guarantee.odds` returns."""
     people = integer(people, "people", low=2)
+    if age is None:  # the attacker sees what the promise covers, and no more
+        age = (
+            guarantee.window if guarantee.window is not None else max(guarantee.ages, default=None)
+        )
     distance = min(1.0, guarantee.delta(0.0, age))
     right = math.ceil(people * (0.5 + 0.5 * distance) - _SLACK)
     return Odds(people, min(people, right), people // 2, guarantee.unit, age)

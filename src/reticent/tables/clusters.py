@@ -8,6 +8,7 @@ lost, repeated or run twice changes nothing either.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -181,7 +182,9 @@ def _run(
 def _mark(array: Any) -> int:
     """A number that changes, all but surely, when the array does."""
     if array.dtype.kind == "O":
-        return hash(tuple(array.tolist())) & (2**64 - 1)
+        # not Python's own hash, which differs from worker to worker
+        text = repr(array.tolist()).encode()
+        return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
     bytes_ = array.view(np.uint8).ravel()
     whole = len(bytes_) // 8 * 8
     words = bytes_[:whole].view(np.uint64)

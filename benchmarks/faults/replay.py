@@ -180,6 +180,8 @@ class _Replay:
         self.steps = 0
 
     def learn(self, records: list[dict[str, Any]]) -> None:
+        if not records:  # a journal that lost them: the count of steps tells
+            return
         target = self.encoder.target.name
         columns = {c.name: [r["x"][c.name] for r in records] for c in self.encoder.columns}
         encoded = self.encoder.encode(columns | {target: [r["y"] for r in records]}, len(records))

@@ -1,4 +1,4 @@
-"""One service that most tests share, each with streams of its own."""
+"""One service that the tests of a file share, each with streams of its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from .running import Service
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A running service."""
     pytest.importorskip("starlette", reason="the service needs its extra")

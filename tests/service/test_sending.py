@@ -77,7 +77,7 @@ def test_refusals(service: Service, tmp_path: Path) -> None:
     status, _, err = learn(service, tmp_path, *common, "--stream", "nowhere")
     assert (status, "no stream" in err) == (2, True)
     status, _, err = learn(
-        service, tmp_path, *common, "--stream", "bad", "--epsilon", "1", "--window", "9"
+        service, tmp_path, *common, "--stream", "unread", "--epsilon", "1", "--window", "9"
     )
     assert status == 2, err
     assert "nothing was learnt" in err, err

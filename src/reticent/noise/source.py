@@ -88,7 +88,8 @@ def _schedules(keys, box):  # type: ignore[no-untyped-def]
     rounds = np.empty((len(keys), 176), np.uint8)
     for row in range(len(keys)):
         out = rounds[row]
-        out[:16] = keys[row]
+        for i in range(16):  # a slice would take seconds to compile, for the sake of its error message
+            out[i] = keys[row, i]
         constant = np.uint8(1)
         for at in range(16, 176, 4):
             first = at % 16 == 0

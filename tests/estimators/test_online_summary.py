@@ -114,3 +114,18 @@ def test_refusals_of_estimators() -> None:
     early = OnlineLinearRegression(feature_norm="private", **made).partial_fit(X, X[:, 0])
     with pytest.raises(NoIntervals, match="bounds"):
         early.summary()
+
+
+def test_on_a_page() -> None:
+    pytest.importorskip("matplotlib")
+    from reticent.report import Page
+
+    total = sums.Correlated(2, 64, budget=BUDGET, norm=1.0, seed=0)
+    total.add([1.0, 0.0])
+    page = Page("Totals")
+    page.summary(total.summary(names=["visits", "<refunds>"]))
+    text = page.html()
+    assert "&lt;refunds&gt;" in text
+    assert "covered by the guarantee" in text
+    assert "<svg" in text
+    assert not page.shows_diagnostics

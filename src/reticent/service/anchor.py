@@ -18,7 +18,7 @@ import os
 import tempfile
 import threading
 import zlib
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from reticent.service.store import StoreError
@@ -186,7 +186,7 @@ class Anchor:
         os.close(self._file)
 
     def _write(self) -> None:
-        text = json.dumps(asdict(self.facts)).encode()
+        text = json.dumps(vars(self.facts)).encode()
         line = b"%08x %s\n" % (zlib.crc32(text), text)
         if len(line) > _SIZE:
             raise StoreError(f"the path {self.facts.path} is too long for an anchor")

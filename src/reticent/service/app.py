@@ -34,6 +34,8 @@ ROUTES: list[tuple[str, str, Handler]] = [
     ("GET", "/v1/streams", streams.list_streams),
     ("POST", "/v1/streams", streams.create_stream),
     ("GET", "/v1/streams/{name}", streams.describe_stream),
+    ("DELETE", "/v1/streams/{name}", streams.delete_stream),
+    ("POST", "/v1/streams/{name}/close", streams.close_stream),
     ("POST", "/v1/streams/{name}/records", streams.send_records),
     ("GET", "/v1/streams/{name}/decisions/{number}", streams.read_decision),
     ("POST", "/v1/streams/{name}/predict", streams.predict),

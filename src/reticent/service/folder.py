@@ -190,19 +190,21 @@ class Folder:
         with self.store.read() as rows:
             about = rows.about()
         with self.store.transaction() as rows:
-            found = rows.streams()
-            for stream in found:
+            count = 0
+            for stream in rows.streams():
                 state = rows.state(stream.id)
-                assert state is not None
+                if state is None:  # it was deleted
+                    continue
                 place = state_place(stream.id)
                 sealed = ring.seal(self.ring.open(state.sealed, place), place)
                 rows.save(stream.id, replace(state, sealed=sealed))
+                count += 1
             secret = self.ring.open(bytes.fromhex(about["secret"]), _SECRET)
             rows.set_about("secret", ring.seal(secret, _SECRET).hex())
             rows.set_about("key", ring.name.hex())
         self.store.compact()
         self.ring = ring
-        return len(found)
+        return count
 
     def close(self) -> None:
         """Let another process have the folder."""

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
-import numpy as np
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -80,7 +79,7 @@ async def create_stream(service: Service, request: Request) -> Response:
 async def list_streams(service: Service, request: Request) -> Response:
     caller = service.caller(request, "list")
     with service.engine.store.read() as rows:
-        names = [row.name for row in rows.streams()]
+        names = [row.name for row in rows.streams() if not streams.deleted(row)]
     shown = [name for name in names if caller.may("list", name)]
     return answer({"streams": [_summary(service.engine.live(name)) for name in shown]})
 
@@ -88,6 +87,16 @@ async def list_streams(service: Service, request: Request) -> Response:
 async def describe_stream(service: Service, request: Request) -> Response:
     service.caller(request, "read", name_of(request))
     return answer(_described(service.engine.live(name_of(request))))
+
+
+async def close_stream(service: Service, request: Request) -> Response:
+    service.caller(request, "administer")
+    return answer(await service.do(streams.Close(name_of(request))))
+
+
+async def delete_stream(service: Service, request: Request) -> Response:
+    service.caller(request, "administer")
+    return answer(await service.do(streams.Close(name_of(request), erase=True)))
 
 
 async def send_records(service: Service, request: Request) -> Response:
@@ -330,10 +339,7 @@ async def dummy(service: Service, request: Request) -> Response:
         runner = runners.start(specification)
         sample: list[dict[str, Any]] = []
         if specification.kind == "bandit":
-            player: Any = runner
-            for place in range(count):
-                asked_for = player.ask()
-                player.tell(asked_for["ticket"], float(np.random.default_rng(place).uniform()))
+            made_up.play(runner, count)
         else:
             encoder = runners.encoder_of(specification)
             sample = made_up.records(encoder, count, labelled=specification.kind != "total")

@@ -21,7 +21,7 @@ from reticent.service.engine import Engine
 from reticent.service.folder import Folder, Options
 from reticent.service.jobs import Jobs
 from reticent.service.specification import Specification
-from reticent.service.streams import Forget
+from reticent.service.streams import Forget, deleted
 from reticent.service.web import Service
 from reticent.tables import Schema
 
@@ -46,6 +46,9 @@ def warm() -> None:
             encoder, labelled = runners.encoder_of(asked), kind != "total"
             rows = made_up.records(encoder, 2, labelled=labelled)
             made_up.feed(runners.start(asked), encoder, rows, labelled=labelled)
+    simplex = {"set": {"kind": "Simplex", "dim": 2}, "horizon": 16}
+    asked = Specification("warm", "bandit", None, Budget(1.0, 1e-6), seed=0, options=simplex)
+    made_up.play(runners.start(asked), 2)
 
 
 def serve(options: Options, folder: Folder, say: Callable[[str], None] = print) -> int:
@@ -132,7 +135,7 @@ async def _forget(service: Service) -> None:
         if steady - since < _STEADY:
             continue
         with service.engine.store.read() as rows:
-            names = [row.name for row in rows.streams()]
+            names = [row.name for row in rows.streams() if not deleted(row)]
         for name in names:
             with contextlib.suppress(Exception):  # it is tried again in ten minutes
                 await service.do(Forget(name))

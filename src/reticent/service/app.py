@@ -20,7 +20,9 @@ from starlette.routing import Route
 
 from reticent.service import routes_admin as admin
 from reticent.service import routes_streams as streams
+from reticent.service.engine import store_failed
 from reticent.service.problems import Problem
+from reticent.service.store import StoreFailed
 from reticent.service.web import Service, problem
 
 log = logging.getLogger("reticent.service")
@@ -69,6 +71,9 @@ def make_app(service: Service, lifespan: Any = None) -> Starlette:
                 return await handler(service, request)
             except Problem as found:
                 return problem(found)
+            except StoreFailed as failed:
+                log.error("the store failed: %s", failed)
+                return problem(store_failed())
             except ClientDisconnect:
                 return Response(status_code=499)
             except Exception as error:

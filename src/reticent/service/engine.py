@@ -114,6 +114,8 @@ class Turn:
         self.moved: dict[str, Live] = {}
         self.made: list[Live] = []
         self.gone: list[str] = []
+        self.taken: dict[str, int] = {}
+        self.renewed: dict[str, int] | None = None
         self.published: dict[int, list[OutputRow]] = {}
         self.acts: list[dict[str, Any]] = []
         self._held: set[str] = set()
@@ -123,11 +125,15 @@ class Turn:
         for live in self.made:
             if live.row.name == name:
                 return live
+        self.hold(name)
+        return self._engine.live(name)
+
+    def hold(self, name: str) -> None:
+        """Refuse, with a :class:`LeaseLost`, what another worker does; this one does it until the transaction ends."""
         leases = self._engine.leases
         if leases is not None and name not in self._held:
             self.rows.hold(name, leases.token(name))
             self._held.add(name)
-        return self._engine.live(name)
 
     def act(self, what: dict[str, Any]) -> None:
         """Have an administrative act written down in the same transaction."""
@@ -356,8 +362,8 @@ class Engine:
                             answers.append((command.apply(turn), None))
                     except Problem as problem:
                         answers.append((None, problem))
-                    except LeaseLost:
-                        turn.gone.append(command.stream)  # type: ignore[attr-defined]
+                    except LeaseLost as lost:
+                        turn.gone.append(lost.args[0])
                         answers.append((None, moving()))
                 for live in turn.moved.values():
                     head = turn.head(live)
@@ -414,14 +420,25 @@ class Engine:
         for name in turn.gone:
             self.drop(name)
         if self.leases is not None:
-            for live in turn.made:  # whoever first writes to it takes its lease
-                self.drop(live.row.name)
+            self._reveal_leases(self.leases, turn)
         for live in changed:
             for watcher in self._watchers:
                 try:
                     watcher(live)
                 except Exception as error:
                     log.error("whoever waits for decisions could not be told: %s", error)
+
+    def _reveal_leases(self, leases: Leases, turn: Turn) -> None:
+        for live in turn.made:  # whoever first writes to it takes its lease
+            self.drop(live.row.name)
+        for name in turn.gone:
+            leases.lost(name)
+        if turn.renewed is not None:
+            for name in leases.kept(turn.renewed):
+                self.drop(name)
+        for name, token in turn.taken.items():
+            self.drop(name)  # another worker may have written it meanwhile
+            leases.took(name, token)
 
     def _set_back(self, turn: Turn, unknown: bool) -> None:
         """Nothing of a transaction was kept: its runners are gone, and its streams are where they were.
@@ -474,6 +491,16 @@ def _call_each(group: Group) -> None:
         done(answer, error)
 
 
+def store_failed() -> Problem:
+    """A store that could not be read or written just now."""
+    return Problem(
+        503,
+        "store-failed",
+        "the store failed, and nothing of this request was published; try again, and see the log",
+        {"Retry-After": "1"},
+    )
+
+
 def _as_problem(error: Exception) -> Problem:
     if isinstance(error, StoreFailed | OSError):
         if isinstance(error, StoreFailed) and error.full:
@@ -483,12 +510,7 @@ def _as_problem(error: Exception) -> Problem:
                 "the disk of the service is full; nothing was changed, free some space",
             )
         log.error("the store failed: %s", error)
-        return Problem(
-            503,
-            "store-failed",
-            "the store failed, and nothing of this request was published; try again, and see the log",
-            {"Retry-After": "1"},
-        )
+        return store_failed()
     # the traceback names lines of code; exceptions of the library quote no records
     log.error("a command failed: %s", type(error).__name__, exc_info=error)
     return Problem(

@@ -26,6 +26,7 @@ _THREAD = (
     65536  # a body above this is decoded in a thread, so that other requests are answered meanwhile
 )
 _QUESTIONS = 100_000  # records to predict in one request
+_POLL = 1.0  # seconds between looks at a stream that another worker writes
 _PAUSE = 15.0  # seconds after which a silent stream of events says that it is alive
 
 
@@ -91,17 +92,25 @@ async def describe_stream(service: Service, request: Request) -> Response:
 
 async def close_stream(service: Service, request: Request) -> Response:
     service.caller(request, "administer")
-    return answer(await service.do(streams.Close(name_of(request))))
+    name = name_of(request)
+    if (away := await service.lead(request, name)) is not None:
+        return away
+    return answer(await service.do(streams.Close(name)))
 
 
 async def delete_stream(service: Service, request: Request) -> Response:
     service.caller(request, "administer")
-    return answer(await service.do(streams.Close(name_of(request), erase=True)))
+    name = name_of(request)
+    if (away := await service.lead(request, name)) is not None:
+        return away
+    return answer(await service.do(streams.Close(name, erase=True)))
 
 
 async def send_records(service: Service, request: Request) -> Response:
     name = name_of(request)
     service.caller(request, "send", name)
+    if (away := await service.lead(request, name)) is not None:
+        return away
     live = service.engine.live(name)
     reader = service.reader(live)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -221,6 +230,8 @@ async def predict(service: Service, request: Request) -> Response:
 async def ask(service: Service, request: Request) -> Response:
     name = name_of(request)
     service.caller(request, "send", name)
+    if (away := await service.lead(request, name)) is not None:
+        return away
     body = await service.do(streams.Ask(name, service.key(request)))
     found = msgspec.json.decode(body)
     return answer(
@@ -231,6 +242,8 @@ async def ask(service: Service, request: Request) -> Response:
 async def tell(service: Service, request: Request) -> Response:
     name = name_of(request)
     service.caller(request, "send", name)
+    if (away := await service.lead(request, name)) is not None:
+        return away
     told = await service.json(request)
     ticket, value = told.get("ticket"), told.get("value")
     right = (
@@ -258,6 +271,8 @@ async def diagnose(service: Service, request: Request) -> Response:
     """What reads private data: for the data holder alone, and marked as such."""
     name = name_of(request)
     service.caller(request, "inspect", name)
+    if (away := await service.lead(request, name)) is not None:
+        return away
     found = await service.do(streams.Inspect(name))
     return answer(
         {"warning": "these numbers read private data and no guarantee covers them: do not publish"}
@@ -274,12 +289,17 @@ async def events(service: Service, request: Request) -> Response:
     known = int(last) if last.isascii() and last.isdigit() and len(last) < 19 else None
     following = live.head.number if known is None else known + 1
 
+    def elsewhere() -> bool:
+        leases = service.engine.leases
+        return leases is not None and not leases.holds(name)
+
     async def lines() -> AsyncIterator[bytes]:
         number = following
         event = service.wait_on(name)
         try:
             while not service.stopping.is_set():
                 event.clear()
+                live = service.engine.live(name)
                 while number <= live.head.number and not service.stopping.is_set():
                     with service.engine.store.read() as rows:
                         found = rows.output(live.row.id, number)
@@ -287,9 +307,10 @@ async def events(service: Service, request: Request) -> Response:
                         yield b"event: decision\nid: %d\ndata: %s\n\n" % (number, found.body)
                     number += 1
                 try:
-                    await asyncio.wait_for(event.wait(), _PAUSE)
+                    await asyncio.wait_for(event.wait(), _POLL if elsewhere() else _PAUSE)
                 except TimeoutError:
-                    yield b": still here\n\n"
+                    if not elsewhere():
+                        yield b": still here\n\n"
         finally:
             service.wait_no_more(name, event)
 

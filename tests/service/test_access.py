@@ -58,6 +58,9 @@ WHO: dict[tuple[str, str], set[str | None]] = {
     ("GET", "/v1/tokens"): {A},
     ("POST", "/v1/tokens"): {A},
     ("DELETE", "/v1/tokens/{id}"): {A},
+    # last, for nothing can be done to the stream afterwards
+    ("POST", "/v1/streams/{name}/close"): {A},
+    ("DELETE", "/v1/streams/{name}"): {A},
 }
 
 

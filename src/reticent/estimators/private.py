@@ -297,6 +297,19 @@ class PrivateEstimator(Face):
             return self._units.back(weights, np.zeros(len(weights)))
         return self._units.back(weights[:, :columns], weights[:, columns] * table.scaling)
 
+    def _in_own_units(self, constant: float) -> tuple[list[str], FloatArray]:
+        """Names, the intercept last, and the matrix that carries learnt weights to them."""
+        columns = self.n_features_in_
+        names = [f"x{k}" for k in range(columns)]
+        names = [str(name) for name in getattr(self, "feature_names_in_", names)]
+        unit = np.eye(columns + (constant > 0.0))
+        weights, intercepts = self._units.back(
+            unit[:, :columns], unit[:, -1] * constant if constant else np.zeros(columns)
+        )
+        if not constant:
+            return names, weights.T
+        return [*names, "intercept"], np.vstack([weights.T, intercepts])
+
     def release(self) -> Self:
         """A copy with only what the guarantee covers: what may leave the machine."""
         check_is_fitted(self)

@@ -13,13 +13,14 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from reticent.service import learners, made_up, runners, streams
+from reticent.service import learners, made_up, runners, streams, totals
 from reticent.service.engine import Live
 from reticent.service.ledgers import ledger_of
 from reticent.service.problems import Problem
 from reticent.service.records import Batch
 from reticent.service.specification import Specification
 from reticent.service.store import OutputRow
+from reticent.service.tokens import Caller
 from reticent.service.web import ARROW, LINES, Service, answer, guarantee_view, guaranteed
 
 _THREAD = (
@@ -27,7 +28,7 @@ _THREAD = (
 )
 _QUESTIONS = 100_000  # records to predict in one request
 _POLL = 1.0  # seconds between looks at a stream that another worker writes
-_PAUSE = 15.0  # seconds after which a silent stream of events says that it is alive
+PAUSE = 15.0  # seconds after which a silent stream of events says that it is alive
 
 
 def name_of(request: Request) -> str:
@@ -35,24 +36,25 @@ def name_of(request: Request) -> str:
     return str(request.path_params["name"])
 
 
-def _summary(live: Live) -> dict[str, Any]:
+def summary(live: Live) -> dict[str, Any]:
+    """Where a stream stands, in a line."""
     return {
         "name": live.row.name,
         "kind": live.specification.kind,
         "steps": live.head.steps,
         "decision_number": live.head.number,
+        "decided_at": live.head.at,
+        "closed": live.row.closed or None,
     }
 
 
 def _described(live: Live) -> dict[str, Any]:
     head = live.head
-    out = _summary(live) | {
+    out = summary(live) | {
         "decision": msgspec.Raw(head.body),
-        "decided_at": head.at,
         "guarantee": guaranteed(live),
         "ledger": live.row.ledger,
         "epochs": live.row.epochs,
-        "closed": live.row.closed or None,
         "created": live.row.created,
         "specification": _public(live.row.specification),
     }
@@ -61,6 +63,8 @@ def _described(live: Live) -> dict[str, Any]:
         out["features"] = encoder.names
         if live.specification.kind == "logistic":
             out["classes"] = sorted(encoder.classes or ())
+        if live.specification.kind == "total":
+            out["scales"] = totals.scales(encoder)
     return out
 
 
@@ -79,10 +83,15 @@ async def create_stream(service: Service, request: Request) -> Response:
 
 async def list_streams(service: Service, request: Request) -> Response:
     caller = service.caller(request, "list")
+    return answer({"streams": summaries(service, caller)})
+
+
+def summaries(service: Service, caller: Caller) -> list[dict[str, Any]]:
+    """The streams that a caller may see, by name."""
     with service.engine.store.read() as rows:
-        names = [row.name for row in rows.streams() if not streams.deleted(row)]
-    shown = [name for name in names if caller.may("list", name)]
-    return answer({"streams": [_summary(service.engine.live(name)) for name in shown]})
+        found = [row for row in rows.streams() if not streams.deleted(row)]
+    names = [row.name for row in found if caller.may("list", row.name)]
+    return [summary(service.engine.live(name)) for name in names]
 
 
 async def describe_stream(service: Service, request: Request) -> Response:
@@ -307,15 +316,20 @@ async def events(service: Service, request: Request) -> Response:
                         yield b"event: decision\nid: %d\ndata: %s\n\n" % (number, found.body)
                     number += 1
                 try:
-                    await asyncio.wait_for(event.wait(), _POLL if elsewhere() else _PAUSE)
+                    await asyncio.wait_for(event.wait(), _POLL if elsewhere() else PAUSE)
                 except TimeoutError:
                     if not elsewhere():
                         yield b": still here\n\n"
         finally:
             service.wait_no_more(name, event)
 
+    return event_stream(lines())
+
+
+def event_stream(lines: AsyncIterator[bytes]) -> StreamingResponse:
+    """Lines as server-sent events."""
     return StreamingResponse(
-        lines(), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
+        lines, media_type="text/event-stream", headers={"Cache-Control": "no-store"}
     )
 
 

@@ -154,10 +154,8 @@ class Plan:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a state."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)} | {
-            "budget": dataclasses.asdict(self.budget),
-            "participation": None
-            if self.participation is None
-            else dataclasses.asdict(self.participation),
+            "budget": dict(vars(self.budget)),
+            "participation": None if self.participation is None else dict(vars(self.participation)),
             "first": None if self.first is None else {**vars(self.first), "budget": None},
         }
 

@@ -22,7 +22,9 @@ from reticent.service import routes_admin as admin
 from reticent.service import routes_session as sessions
 from reticent.service import routes_streams as streams
 from reticent.service import routes_views as views
+from reticent.service.engine import store_failed
 from reticent.service.problems import Problem
+from reticent.service.store import StoreFailed
 from reticent.service.web import Service, problem
 
 log = logging.getLogger("reticent.service")
@@ -36,6 +38,8 @@ ROUTES: list[tuple[str, str, Handler]] = [
     ("GET", "/v1/streams", streams.list_streams),
     ("POST", "/v1/streams", streams.create_stream),
     ("GET", "/v1/streams/{name}", streams.describe_stream),
+    ("DELETE", "/v1/streams/{name}", streams.delete_stream),
+    ("POST", "/v1/streams/{name}/close", streams.close_stream),
     ("POST", "/v1/streams/{name}/records", streams.send_records),
     ("GET", "/v1/streams/{name}/decisions", views.history),
     ("GET", "/v1/streams/{name}/decisions/{number}", streams.read_decision),
@@ -79,6 +83,9 @@ def make_app(service: Service, lifespan: Any = None) -> Starlette:
                 return await handler(service, request)
             except Problem as found:
                 return problem(found)
+            except StoreFailed as failed:
+                log.error("the store failed: %s", failed)
+                return problem(store_failed())
             except ClientDisconnect:
                 return Response(status_code=499)
             except Exception as error:

@@ -16,6 +16,7 @@ from reticent._version import __version__
 from reticent.privacy import Budget, Guarantee, Ledger
 from reticent.service import jobs, openapi, tokens
 from reticent.service.engine import Turn
+from reticent.service.leases import JOBS
 from reticent.service.ledgers import add_ledger, ledger_of
 from reticent.service.problems import Problem
 from reticent.service.specification import budget_from, check_name
@@ -227,6 +228,8 @@ async def list_tables(service: Service, request: Request) -> Response:
 async def start_fit(service: Service, request: Request) -> Response:
     name = str(request.path_params["name"])
     service.caller(request, "fit", name)
+    if (away := await service.lead(request, JOBS)) is not None:
+        return away
     asked = await service.json(request)
     given = service.key(request)
     row, _ = service.jobs.request(name, asked, None if given is None else given.hex())
@@ -273,6 +276,8 @@ async def read_job(service: Service, request: Request) -> Response:
 
 async def cancel_job(service: Service, request: Request) -> Response:
     row = _find(service, request)
+    if (away := await service.lead(request, JOBS)) is not None:
+        return away
     if row.status in ("waiting", "running"):
         service.jobs.cancel(row.id)
     return answer(_job(service, row), 202)

@@ -10,14 +10,17 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
 from reticent.privacy import Guarantee
 from reticent.service import runners, session, tokens
-from reticent.service.engine import Engine, Group, Live
+from reticent.service.engine import Engine, Group, Live, moving
+from reticent.service.forwarding import FORWARDED, forward
 from reticent.service.jobs import Jobs
 from reticent.service.keys import MOST, Keys
+from reticent.service.leases import JOBS, Claim
 from reticent.service.problems import Problem
 from reticent.service.records import Reader
 
@@ -81,6 +84,22 @@ class Service:
         """Read the tokens again after they have changed."""
         with self.engine.store.read() as rows:
             self.tokens.load(rows.tokens())
+
+    async def lead(self, request: Request, name: str) -> Response | None:
+        """Have this worker write a stream, or the answer of the one that does; None if this one may go on."""
+        leases = self.engine.leases
+        if leases is None or leases.holds(name):
+            return None
+        if name != JOBS:
+            self.engine.live(name)  # refused if there is no such stream
+        found = await self.do(Claim(name, leases))
+        if found.token is not None:
+            if name == JOBS:
+                await run_in_threadpool(self.jobs.take_over)
+            return None
+        if FORWARDED in request.headers:  # it goes round: the two workers do not agree yet
+            raise moving()
+        return await forward(request, await self.body(request), found.address)
 
     async def do(self, command: Any) -> Any:
         """Have the engine carry out a command."""

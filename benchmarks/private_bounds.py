@@ -2,9 +2,9 @@
 
 python benchmarks/private_bounds.py [seeds]: "known" scales each column from its least and largest value in the table
 and takes the labels' as bounds, as if these were public; "private" is
-``PrivateLinearRegression(feature_norm="private", label_bounds="private")`` on the raw columns; "mean" predicts a private
-mean of the labels, with private bounds and the whole budget. A quarter of each table is held out. Tables that are not
-there are left out.
+``PrivateLinearRegression(feature_norm="private", label_bounds="private")`` on the raw columns; "mean" predicts a
+private mean of the labels, with private bounds and the whole budget. A quarter of each table is held out. Tables that
+are not there are left out.
 """
 
 from __future__ import annotations
@@ -116,6 +116,7 @@ if __name__ == "__main__":
         n, p = int(0.75 * len(y)), X.shape[1]
         known, private, mean = found.mean(axis=0)
         print(
-            f"{name:<20} {n:>7} {p:>3} {n / (5000 * p):>10.2f} {known:>7.3f} {private:>8.3f} {private / known:>6.0%} {mean:>7.3f}",
+            f"{name:<20} {n:>7} {p:>3} {n / (5000 * p):>10.2f} {known:>7.3f} {private:>8.3f} "
+            f"{private / known:>6.0%} {mean:>7.3f}",
             flush=True,
         )

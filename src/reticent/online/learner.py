@@ -299,13 +299,13 @@ class Learner(TotalLearner):
             The decision after so many records; by default after all so far.
         """
         t = _checks.integer(self.steps if t is None else t, "t", low=0)
-        share = self.rule.share(t) if t else 0.0
-        if share is None:
+        gain = self.rule.gain(t) if t else 0.0
+        if gain is None:
             raise NoIntervals(
                 f"the decision of {type(self.rule).__name__} is no linear function of the total, so the error of "
                 "its noise is not known; use a learner with step='projection', or look at total.summary()"
             )
-        return share * self.mechanism.error(t) if t else 0.0
+        return gain * self.mechanism.error(t) if t else 0.0
 
     def summary(self, level: float = 0.95, names: Sequence[str] | None = None) -> Summary:
         """The last decision with the standard error that noise gives it, and intervals.

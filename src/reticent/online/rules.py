@@ -124,7 +124,7 @@ class Rule:
         """
         raise NotImplementedError
 
-    def share(self, t: int) -> float | None:
+    def gain(self, t: int) -> float | None:
         """How far a unit of the t-th total moves the next decision, before it is brought into the set.
 
         None where the decision is no linear function of the total.
@@ -171,7 +171,7 @@ class ProjectedLeader(Leader):
 
     kernel = kernels.PROJECTION
 
-    def share(self, t: int) -> float | None:
+    def gain(self, t: int) -> float | None:
         return 1.0 / (self.curvature * t + self.anchor_weight(t))
 
     def step(self, moment: Moment) -> FloatArray:

@@ -220,3 +220,23 @@ def test_below_is_uniform() -> None:
     source = Source(0)
     counts = np.bincount([module.below(source, 7) for _ in range(7000)], minlength=7)
     assert ((counts - 1000.0) ** 2 / 1000.0).sum() < chi2.isf(1e-7, 6)
+
+
+def test_persons() -> None:
+    """Every person's records share one score, and the promise is about persons."""
+    X, y = table()
+    groups = np.random.default_rng(1).integers(0, 1000, len(X))
+    search = PrivateSearchCV(logistic(), GRID, 2.0, verbose=0, random_state=0)
+    assert "fits expected" in search.describe(X, y, groups)
+    budget = Budget(2.0, 1e-6)
+    search.fit(X, y, groups=groups)
+    assert search.guarantee_.unit == "person"
+    assert search.guarantee_.epsilon(budget.delta) <= 2.0
+    assert search.score(X, y) > 0.8
+    assert 0.0 < search.best_score_ < 1.2
+    model, persons = search.best_estimator_, module.Groups.of(groups, len(X), None)
+    whole = search._sum_of_scores(model, X, y, persons)
+    assert whole <= persons.count
+    for person in range(20):
+        wrong = np.where(groups == person, 1 - y, y)
+        assert abs(whole - search._sum_of_scores(model, X, wrong, persons)) <= 1.0

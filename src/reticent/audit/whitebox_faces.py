@@ -37,8 +37,13 @@ from reticent.estimators import (
 )
 from reticent.estimators.bounds import Search, counted
 from reticent.estimators.class_counts import ClassCounts
+from reticent.estimators.curvature import Curvature
+from reticent.estimators.finding import First
+from reticent.estimators.summary import SquaredLabels
+from reticent.losses import CappedLogistic, Logistic
 from reticent.noise import Source
 from reticent.privacy import Budget, Entry, Guarantee, Ledger
+from reticent.solve.blocks import Form, InMemory
 from reticent.vertical import messages
 from reticent.vertical.plan import Terms, promise
 
@@ -269,16 +274,106 @@ def estimators() -> Iterator[Case]:
                 f"balanced classes, {neighbours}, {'gaussian' if delta else 'laplace'}",
                 _by_class(Budget(1.0, delta, neighbours)), partial(_classes, neighbours),
             )  # fmt: skip
+            yield case(
+                f"norms behind private bounds, {neighbours}, {'gaussian' if delta else 'laplace'}",
+                _norms(Budget(1.0, delta, neighbours)), partial(_lengths, neighbours),
+            )  # fmt: skip
+            yield case(
+                f"squared labels, {neighbours}, {'gaussian' if delta else 'laplace'}",
+                _squares(Budget(1.0, delta, neighbours)), partial(_labels, neighbours),
+            )  # fmt: skip
+            for cap in (0.5, 1.0):
+                yield case(
+                    f"curvature and scores, cap {cap:g}, {neighbours}, {'gaussian' if delta else 'gamma'}",
+                    _curved(Budget(1.0, delta, neighbours), cap), partial(_margins, neighbours),
+                )  # fmt: skip
+            yield case(
+                f"bounds from the first records of a stream, {neighbours}, "
+                f"{'gaussian' if delta else 'laplace'}",
+                _counted(Budget(1.0, delta, neighbours), of_stream=True), partial(_places, neighbours),
+            )  # fmt: skip
         yield from _online(neighbours)
 
 
-def _counted(budget: Budget) -> Run:
+def _norms(budget: Budget) -> Run:
+    """The last counts behind the norm of rows: 16 pieces."""
+    search = Search.of(budget, 10**6, 0, rows=True)
+
+    def run(data: Any, source: Source) -> Outcome:
+        sizes, weights = data
+        last, scale = search.releases[-1], float(search._scales(True)[-1])
+        seen = search.norms_by_pieces(sizes, counted(weights, None), source, 4.0, scale)
+        return Outcome(seen, Guarantee.of(budget, [replace(last, count=1)]))
+
+    return run
+
+
+def _lengths(neighbours: str) -> Iterator[Pair]:
+    for size in (1.0, HUGE, 3.0):
+        sizes, weights = np.full(4, 0.7), np.ones(4)
+        sizes[0] = size
+        other, null = sizes.copy(), weights.copy()
+        if neighbours == "zero-out":
+            null[0] = 0.0
+        else:
+            other[0] = 1e-9
+        yield Pair((sizes, weights), (other, null), f"a row of norm {size:g}")
+
+
+def _squares(budget: Budget) -> Run:
+    sums = SquaredLabels.of(budget, "lattice")
+
+    def run(data: Any, source: Source) -> Outcome:
+        return Outcome(sums.draw(data, source), Guarantee.of(budget, [sums.release]))
+
+    return run
+
+
+def _labels(neighbours: str) -> Iterator[Pair]:
+    """Labels lie within [-1, 1] here; a blanked record's is 0."""
+    for label in (1.0, -1.0, 0.3):
+        y = np.array([label, 0.5, 0.0])
+        other = y.copy()
+        other[0] = 0.0
+        yield Pair(y, other, f"a label {label:g} becomes 0")
+
+
+def _curved(budget: Budget, cap: float) -> Run:
+    """Both matrices at coefficients that were released before, in two dimensions."""
+    loss = Logistic() if cap == 1.0 else CappedLogistic(cap)
+    both = Curvature.of(budget, loss, 2, 4, "lattice")
+
+    def run(data: Any, source: Source) -> Outcome:
+        X, numbers, x = data
+        seen = both.draw(InMemory(X, form=Form(length=1.0)), numbers, x, source)
+        return Outcome([seen["curvature"], seen["scores"]], Guarantee.of(budget, [both.release]))
+
+    return run
+
+
+def _margins(neighbours: str) -> Iterator[Pair]:
+    """A record at every margin, too long or not, blanked or replaced by one at a right angle."""
+    for margin in (0.0, 0.05, -0.1, -0.3, -0.5, -1.0, -40.0):
+        for size in (1.0, 3.0, HUGE):
+            X, numbers = np.zeros((4, 2)), np.array([1, 0, 1, 0])
+            X[0] = size, 0.0
+            other = X.copy()
+            other[0] = (0.0, 0.0) if neighbours == "zero-out" else (0.0, size)
+            x = np.full(2, margin)
+            yield Pair(
+                (X, numbers, x), (other, numbers, x), f"a row of {size:g} at margin {margin:g}"
+            )
+
+
+def _counted(budget: Budget, of_stream: bool = False) -> Run:
     """The last counts behind private bounds: two columns, 16 pieces each."""
     search = Search.of(budget, 10**6, 2)
+    if of_stream:
+        search = First.of(budget, 2, True, False, None).searches[0]
 
     def run(data: Any, source: Source) -> Outcome:
         X, weights = data
-        last = search.releases[-1]
+        last = next(item for item in search.releases if "2 columns by finer" in item.mechanism)
         ends = np.full(2, -4.0), np.full(2, 4.0)
         scale = float(search._scales(False)[-1])
         seen = search.by_pieces(X, counted(weights, None), source, *ends, scale)

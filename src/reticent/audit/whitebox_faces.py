@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -9,10 +10,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.special import log_ndtr, ndtr
 
 from reticent import vertical
-from reticent.audit import minimisers
-from reticent.audit.whitebox import Outcome, Pair, pushed, silent
+from reticent.audit import densities, minimisers
+from reticent.audit.whitebox import Exact, Outcome, Pair, least_fault, pushed, silent
 from reticent.audit.whitebox_records import (
     BOTH,
     HUGE,
@@ -34,6 +36,7 @@ from reticent.estimators import (
     PrivateLinearSVC,
     PrivateLogisticRegression,
     PrivateScaler,
+    PrivateSearchCV,
 )
 from reticent.estimators.bounds import Search, counted
 from reticent.estimators.class_counts import ClassCounts
@@ -292,7 +295,54 @@ def estimators() -> Iterator[Case]:
                 f"{'gaussian' if delta else 'laplace'}",
                 _counted(Budget(1.0, delta, neighbours), of_stream=True), partial(_places, neighbours),
             )  # fmt: skip
+        yield Case(f"PrivateSearchCV, {neighbours}", partial(_best_of, neighbours))
         yield from _online(neighbours)
+
+
+def _best_of(neighbours: str) -> Exact:
+    """The exact law of the best of a geometric number of runs, from the scales and the stopping that it runs with.
+
+    A run releases a fit and a score, Gaussian both; a record moves the statistics of the fit as far as it can, and the
+    sum of scores by 1. With F the law of a score, the best has the density ``f(s) g / (1 - (1-g) F(s))^2``, and the fit
+    beside it that of a single one.
+    """
+    budget = Budget(1.0, 1e-6, neighbours)
+    model = PrivateLinearRegression(
+        solver="sufficient-statistics", feature_norm=1.0, label_bounds=(-1.0, 1.0)
+    )
+    tuned = PrivateSearchCV(
+        model, {"regularizer": [1.0, 10.0]}, 1.0, 1e-6, neighbours=neighbours, verbose=0
+    )
+    asked, candidates, mean = tuned._asked()
+    made = tuned._price(asked, candidates, mean, np.zeros((4, 2)), np.zeros(4))
+    cost = made.costs[0]
+    assert cost is not None
+    assert cost.gdp is not None
+    g, claim, s = 1.0 / mean, made.guarantee.curve, np.linspace(-12.0, 12.0, 4001)
+
+    def law(x: FloatArray) -> FloatArray:
+        """The logarithm of the density of the best score, in standard deviations of its noise."""
+        more = 1.0 - (1.0 - g) * ndtr(x)
+        return densities.normal_log_density(x) + math.log(g) - 2.0 * np.log(more)
+
+    def delta(epsilon: float, divided_by: float) -> float:
+        moved, mu = divided_by / made.scale, divided_by * cost.gdp
+        found = []
+        for sign in (1.0, -1.0):
+            p, q = law(s), law(s - sign * moved)
+            rest = epsilon - (p - q)  # what is left for the fit
+            both = ndtr(-rest / mu + 0.5 * mu) - np.exp(rest + log_ndtr(-rest / mu - 0.5 * mu))
+            found.append(float(np.sum(np.exp(p) * both) * (s[1] - s[0])))
+        return max(found)
+
+    def epsilon(divided_by: float = 1.0) -> float:
+        return densities.epsilon_at(lambda e: delta(e, divided_by), budget.delta)
+
+    claimed, value = claim.epsilon(budget.delta), epsilon()
+    share = value / claimed
+    fault = least_fault(lambda r: epsilon(r) > claimed * (1.0 + 1e-7))
+    return Exact("PrivateSearchCV", claimed, value, budget.delta, share, share <= 1.0 + 1e-7,
+                 "a record that moves fit and score as far as it can", fault=fault)  # fmt: skip
 
 
 def _norms(budget: Budget) -> Run:

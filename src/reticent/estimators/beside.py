@@ -29,7 +29,7 @@ def price(estimator: Any, X: Any, y: Any, groups: Any = None) -> Guarantee:
     """What ``estimator.fit(X, y, groups=groups)`` would promise; nothing is charged and nothing is drawn."""
     try:
         with rehearsing():
-            estimator.fit(X, y, groups=groups)
+            estimator.fit(X, y, **({} if groups is None else {"groups": groups}))
     except Rehearsed as end:
         return end.guarantee
     raise TypeError(f"{type(estimator).__name__} cannot say beforehand what a fit costs")

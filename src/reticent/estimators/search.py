@@ -171,7 +171,7 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
                 print(self._words(made, len(candidates), mean), file=sys.stderr)
             charge(made.guarantee, "private search")
             best = uncharged(
-                lambda: self._run(made, candidates, mean, X, y, groups, persons, source)
+                lambda: self._run(made, candidates, mean, X, y, source, groups, persons)
             )
             if best is None:
                 raise RuntimeError(
@@ -247,7 +247,7 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
         mean: float,
         X: Any,
         y: Any,
-        groups: Any,
+        groups: Any = None,
     ) -> _Price:
         """The largest budget of a run with which the whole search stays within its own."""
         pure = budget.delta == 0.0
@@ -329,8 +329,8 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
     # Running --------------------------------------------------------------------------------------
 
     def _run(
-        self, made: _Price, candidates: list[dict[str, Any]], mean: float, X: Any, y: Any, groups: Any,
-        persons: Groups | None, source: Source,
+        self, made: _Price, candidates: list[dict[str, Any]], mean: float, X: Any, y: Any, source: Source,
+        groups: Any = None, persons: Groups | None = None,
     ) -> tuple[float, int, Any] | None:  # fmt: skip
         """The best run: its score, its candidate's number, and its model. None if all failed."""
         stop = round(2.0**64 / mean)
@@ -363,7 +363,7 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
         count = len(np.asarray(y)) if persons is None else persons.count
         return best[0] / count, best[1], best[2].release()
 
-    def _sum_of_scores(self, model: Any, X: Any, y: Any, persons: Groups | None) -> float:
+    def _sum_of_scores(self, model: Any, X: Any, y: Any, persons: Groups | None = None) -> float:
         """A sum over records of numbers in [0, 1] that are multiples of 2^-20: exact in doubles."""
         predicted = model.predict(X)
         truth = column_or_1d(y)

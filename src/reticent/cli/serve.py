@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from reticent.cli.errors import Refused
+from reticent.cli.errors import FAILED, Refused
 from reticent.cli.options import example, leave
 
 app = typer.Typer(
@@ -57,6 +57,12 @@ def serve(
         str | None,
         typer.Option(help="Where other workers reach this one.  [default: where it listens]"),
     ] = None,
+    log: Annotated[
+        str, typer.Option(help="Least level of what is logged: debug, info, warning, error.")
+    ] = "info",
+    log_requests: Annotated[
+        bool, typer.Option("--log-requests", help="One line of the log for each request.")
+    ] = False,
     lease: Annotated[
         float, typer.Option(help="Seconds until the streams of a silent worker move.", min=1)
     ] = 6.0,
@@ -64,10 +70,12 @@ def serve(
     """Run the durable service on a folder, and stay until it is stopped."""
     if context.invoked_subcommand is not None:
         return
+    if log not in ("debug", "info", "warning", "error"):
+        raise Refused(f"--log must be one of debug, info, warning, error, got {log!r}")
     folders = _service("folder")
     options = folders.Options(
         _where(data, database), host, port, key_file, anchor, tables or [], limit, rate, certificate, certificate_key,
-        database, address, lease,
+        database, address, lease, log, log_requests,
     )  # fmt: skip
     there = folders.open_home(options)  # refused, if at all, before anything heavy is imported
     leave(_service("server").serve(options, there, _say))
@@ -136,9 +144,34 @@ def token(
         made, row = folders.new_token(role, "made by the command")
         with there.store.transaction() as rows:
             rows.add_token(row)
+            _service("chain").append_act(
+                rows, row.created, "make token", token=row.id, role=role, label=row.label
+            )
     finally:
         there.close()
     _say(f"token: {there.first_token or made}")
+
+
+@app.command(epilog=example("reticent serve verify --data folder --heads heads.json"))
+def verify(
+    data: Data = None,
+    database: Database = None,
+    heads: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file kept elsewhere: compared with, then replaced by, the heads of today."
+        ),
+    ] = None,
+) -> None:
+    """Verify the log of releases and acts, hash by hash, while the service runs or not."""
+    found = _service("looking").verify(_options(data, database, None, None), heads)
+    print(f"{found.entries} entries, {found.decisions} decisions, {found.charges} charges")
+    for name, end in found.heads.items():
+        print(f"{end['hash']} {end['rows']} {name}")
+    for words in found.wrong:
+        print(f"wrong: {words}")
+    print("something is wrong" if found.wrong else "all hashes are right")
+    leave(FAILED if found.wrong else 0)
 
 
 def _where(data: Path | None, database: str | None) -> Path | None:

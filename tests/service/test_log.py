@@ -152,12 +152,10 @@ def test_heads_kept_elsewhere_tell_of_an_end_that_was_cut_off(served: Path, tmp_
 def test_a_folder_from_before_the_log_begins_one(served: Path, tmp_path: Path) -> None:
     folder = tmp_path / "data"
     shutil.copytree(served, folder)
-    shutil.copytree(served.parent / "anchors", tmp_path / "anchors")
     database = sqlite3.connect(folder / "service.sqlite")
     database.execute("DELETE FROM log")
     database.commit()
     database.close()
-    shutil.rmtree(served.with_name("gone"), ignore_errors=True)
     store = sqlite.SqliteStore(folder / "service.sqlite")
     with store.transaction() as rows:
         chain.begin(rows, 0.0)

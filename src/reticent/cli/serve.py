@@ -174,6 +174,50 @@ def verify(
     leave(FAILED if found.wrong else 0)
 
 
+@app.command(epilog=example("reticent serve backup --data folder --to backups/monday"))
+def backup(
+    to: Annotated[Path, typer.Option(help="A new folder for the backup.")],
+    data: Data = None,
+    database: Database = None,
+) -> None:
+    """Copy the database at one moment, while the service runs or not; the key is not copied."""
+    found = _service("backup").backup(_options(data, database, None, None), to)
+    print(
+        f"{found['streams']} streams at commit {found['commit']}, {found['bytes']} bytes, in {to}"
+    )
+    print("the key is not in it: keep that elsewhere")
+
+
+@app.command(epilog=example("reticent serve restore --source backups/monday --data folder"))
+def restore(
+    source: Annotated[Path, typer.Option(help="The folder that `backup` made.")],
+    data: Data = None,
+    key_file: KeyFile = None,
+    database: Database = None,
+) -> None:
+    """Put a backup where no service is; it must then be adopted, for its noise was used."""
+    found = _service("backup").restore(source, _options(data, database, key_file, None))
+    print(f"{found['streams']} streams at commit {found['commit']} are restored to {data}")
+    print(
+        "what was released since used noise that must not be used again: run `reticent serve adopt`"
+    )
+
+
+@app.command(epilog=example("reticent serve doctor --data folder"))
+def doctor(
+    data: Data = None,
+    key_file: KeyFile = None,
+    anchor: AnchorFile = None,
+    database: Database = None,
+) -> None:
+    """Look at the folder, its key, anchor, disk, log and tokens, while the service runs or not."""
+    doctors = _service("doctor")
+    found = doctors.examine(_options(data, database, key_file, anchor))
+    for one in found:
+        print(f"{one.level:7}{one.what:10}{one.words}")
+    leave(FAILED if any(one.level == doctors.BROKEN for one in found) else 0)
+
+
 def _where(data: Path | None, database: str | None) -> Path | None:
     if (data is None) == (database is None):
         raise Refused(

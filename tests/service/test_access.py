@@ -202,6 +202,8 @@ def test_clean_sums_leave_by_no_route_and_no_file(tmp_path: Path) -> None:
     for method, path in WHO:
         if path.endswith("/diagnostics"):
             continue  # for the data holder alone, and marked: what it reads is private
+        if (method, path) == ("DELETE", "/v1/streams/{name}"):
+            continue  # the state is looked at below
         for name in ("model", "total", "plays"):
             where = (
                 path.replace("{name}", name)

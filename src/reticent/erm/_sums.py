@@ -87,7 +87,8 @@ def _slopes(kind):  # type: ignore[no-untyped-def]
                 z, square = door.dot_and_square_in_any_order(row, x, columns)
                 if not square <= most:
                     door.cut(A, i, scale, length, room, 0)
-                    row[:columns] = room[0]
+                    for j in range(columns):
+                        row[j] = room[0, j]
                     z = door.dot_and_square_in_any_order(row, x, columns)[0]
                 if dim > columns:
                     z += constant * x[columns]

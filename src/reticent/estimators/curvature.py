@@ -48,7 +48,7 @@ def moved_by_one(cap: float, times: float) -> float:
     Examples
     --------
     >>> round(moved_by_one(0.5, 2.0), 6), round(moved_by_one(1.0, 4.0), 6)
-    (0.27951, 0.258208)
+    (0.279508, 0.258877)
     """
     a = 1.0 + 1.0 / times**2
     places = [cap]

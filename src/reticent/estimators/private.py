@@ -29,6 +29,7 @@ from reticent.estimators import parameters
 from reticent.estimators.beside import Rehearsed, reserve
 from reticent.estimators.bounds import Search
 from reticent.estimators.face import PRECISIONS, ROOM, Face, FloatArray, with_details
+from reticent.estimators.finding import NothingFound
 from reticent.estimators.units import Units
 from reticent.losses import ClipCounts
 from reticent.losses.records import row_norms
@@ -38,16 +39,6 @@ from reticent.solve.blocks import Form, InMemory, LabelCheck, Lazy
 
 NOISE_PRECISIONS = ("lattice", "float")
 DIAGNOSTICS = ("clipped_",)
-
-
-class NothingFound(ValueError):
-    """No bound stood out of the noise."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(
-            f"no {name} could be found: no count stood out of the noise. The budget was spent; state "
-            f"{name}, raise epsilon, or bring more records"
-        )
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,8 @@ from reticent.erm._groups import Groups
 from reticent.estimators import parameters
 from reticent.estimators.bounds import SHARE, Search, counted
 from reticent.estimators.face import Bounded, FiniteLabels, FloatArray, lazily
-from reticent.estimators.private import NothingFound, PrivateEstimator, Table
+from reticent.estimators.finding import NothingFound
+from reticent.estimators.private import PrivateEstimator, Table
 from reticent.estimators.summary import Moments, SquaredLabels, Summary, summarise
 from reticent.estimators.units import clip_entries
 from reticent.losses import ClipCounts, Huber, Squared

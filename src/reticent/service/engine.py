@@ -291,8 +291,7 @@ class Engine:
         """Know nothing of a stream any more. Called in the engine's thread, or before it has begun."""
         with self._guard:
             live = self._known.pop(name, None)
-        if live is not None and live.runner is not None:
-            live.runner.lease.withdraw(live.position)
+        if live is not None:
             live.runner = None
         self._recent.pop(name, None)
 

@@ -186,7 +186,7 @@ class PostgresStore:
             self._writer = self._connect()
             self._check()
             self._reader = self._connect()
-        except psycopg.Error as error:
+        except (psycopg.Error, StoreFailed) as error:
             self.close()
             raise StoreError(
                 f"the database cannot be used: {_words(error)}; check --database, and that the server runs"
@@ -278,6 +278,10 @@ class PostgresStore:
                     raise StoreFailed("the transaction was rolled back")
             except BaseException as error:
                 lost = self._undo(connection)
+                if lost:
+                    with self._reading:  # its connection is likely lost as well
+                        if self._reader is not None:
+                            self._reader.plain.close()
                 if isinstance(error, psycopg.Error):
                     raise _failed(error, lost) from error
                 raise
@@ -317,7 +321,7 @@ class PostgresStore:
                 connection.plain.close()
 
 
-def _words(error: psycopg.Error) -> str:
+def _words(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 

@@ -351,6 +351,37 @@ class TestTrust:
             _compile._make_private(tmp_path / "other")
 
 
+# --- what a person reads meanwhile
+
+
+IMPATIENT = "from reticent import _waiting; _waiting.PATIENCE = 0.0\n"
+
+
+def test_a_first_call_says_what_it_waits_for(copy):
+    cold = start(copy, IMPATIENT + ASK)
+    out, said = cold.communicate(timeout=300)
+    assert out.strip() == "1.0"
+    assert said.count("compiling") == said.count("\n") == 1
+    assert str(caches(copy)[0]) in said
+    warm = start(copy, IMPATIENT + ASK)
+    assert warm.communicate(timeout=300) == ("1.0\n", "")
+
+
+def test_without_a_folder_it_says_the_remedy(copy, modes):
+    cold = start(copy, IMPATIENT + ASK, unwritable=("reticent", "home"))
+    out, said = cold.communicate(timeout=300)
+    assert out.strip() == "1.0"
+    assert "NUMBA_CACHE_DIR" in said
+
+
+def test_other_kernels_and_quick_ones_are_not_spoken_of(copy):
+    foreign = "import numba\n@numba.njit\ndef own(x):\n    return x\nprint(own(1.0))\n"
+    process = start(copy, IMPATIENT + "import reticent.sums.kernels\n" + foreign)
+    assert process.communicate(timeout=300) == ("1.0\n", "")
+    patient = "from reticent import _waiting; _waiting.PATIENCE = 1e6\n"
+    assert start(copy, patient + ASK).communicate(timeout=300) == ("1.0\n", "")
+
+
 # --- processes and threads at the same time
 
 

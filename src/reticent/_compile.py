@@ -33,6 +33,8 @@ import numba
 import numpy as np
 from numba.extending import overload
 
+from reticent._waiting import watch
+
 try:
     import fcntl
 except ImportError:  # Windows: folders are not locked there, and so never removed
@@ -281,3 +283,6 @@ def _cache_in(chosen: Path) -> Iterator[None]:
             yield
         finally:
             _settings.CACHE_DIR = before
+
+
+watch(folder)

@@ -81,7 +81,7 @@ class Rate:
     label
         What is going on.
     size
-        How many records there will be, if known.
+        How many records there will be, if known; if not, the line disappears at the end.
     shown
         Whether to draw it.
     done
@@ -105,6 +105,7 @@ class Rate:
                 progress.TextColumn("{task.fields[words]}"),
                 progress.TimeElapsedColumn(),
                 console=Rich(stderr=True),
+                transient=self.size is None,
             )
             self._bar.start()
             self._task = self._bar.add_task(

@@ -16,14 +16,15 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Data = Annotated[Path | None, typer.Option("--data", help="The folder that everything is kept in.")]
+Data = Annotated[Path | None, typer.Option("--data", help="Folder that everything is kept in.")]
 KeyFile = Annotated[
-    Path | None, typer.Option(help="A file with the key that states are sealed under.")
+    Path | None, typer.Option(help="File with the key that states are sealed under.")
 ]
 AnchorFile = Annotated[
     Path | None,
     typer.Option(
-        "--anchor", help="By which a restore is recognised.  [default: below ~/.local/state]"
+        "--anchor",
+        help="File outside the folder by which a restored copy is recognised.  [default: below ~/.local/state]",
     ),
 ]
 
@@ -32,19 +33,28 @@ AnchorFile = Annotated[
 def serve(
     context: typer.Context,
     data: Data = None,
-    port: Annotated[int, typer.Option(help="0 is any that is free.", min=0, max=65535)] = 8080,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(help="Port to listen on; 0 takes any that is free.", min=0, max=65535)
+    ] = 8080,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     key_file: KeyFile = None,
     anchor: AnchorFile = None,
     tables: Annotated[
-        list[Path] | None, typer.Option(help="A folder below which tables may lie; once for each.")
+        list[Path] | None,
+        typer.Option(help="Folder below which tables may lie; give it once for each."),
     ] = None,
-    limit: Annotated[int, typer.Option(help="The largest body, in bytes.", min=1024)] = 64 * 2**20,
+    limit: Annotated[int, typer.Option(help="Largest body of a request, in bytes.", min=1024)] = 64
+    * 2**20,
     rate: Annotated[
-        float, typer.Option(help="Requests a second for each token; 0: any number.", min=0)
+        float,
+        typer.Option(
+            help="Largest number of requests per second for each token; 0 sets no limit.", min=0
+        ),
     ] = 0.0,
-    certificate: Annotated[Path | None, typer.Option(help="For TLS.")] = None,
-    certificate_key: Annotated[Path | None, typer.Option(help="Of the certificate.")] = None,
+    certificate: Annotated[Path | None, typer.Option(help="Certificate for TLS.")] = None,
+    certificate_key: Annotated[
+        Path | None, typer.Option(help="Private key of the certificate.")
+    ] = None,
 ) -> None:
     """Run the durable service on a folder, and stay until it is stopped."""
     if context.invoked_subcommand is not None:
@@ -79,7 +89,7 @@ def adopt(data: Data = None, key_file: KeyFile = None, anchor: AnchorFile = None
 @app.command(epilog=example("reticent serve rotate --data folder --new-key-file new.key"))
 def rotate(
     new_key_file: Annotated[
-        Path, typer.Option(help="The new key; made if the file does not exist.")
+        Path, typer.Option(help="File with the new key; it is made if it does not exist.")
     ],
     data: Data = None,
     key_file: KeyFile = None,
@@ -99,7 +109,9 @@ def rotate(
 @app.command(epilog=example("reticent serve token --data folder --role administrator"))
 def token(
     data: Data = None,
-    role: Annotated[str, typer.Option(help="What it is allowed to do.")] = "administrator",
+    role: Annotated[
+        str, typer.Option(help="Role of the token, which decides what it may do.")
+    ] = "administrator",
     key_file: KeyFile = None,
     anchor: AnchorFile = None,
 ) -> None:

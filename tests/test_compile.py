@@ -193,6 +193,32 @@ def test_a_specialised_kernel_has_its_own_cache(copy):
         assert run(copy, asked.format(number)).split()[:2] == [f"{number}.0", "1"]
 
 
+NAMES = "print(*(next(iter(inner(k).overloads.values())).fndesc.unique_name for k in (5, 7)))"
+
+
+def test_kernels_of_different_processes_do_not_mix(copy):
+    """Numba numbers the functions of a process; machine code of two kernels with one name and number must not mix."""
+    code = (
+        "import itertools, numpy as np\n"
+        "from numba.core.bytecode import FunctionIdentity\n"
+        "from reticent.online.kernels import inner, outer\n"
+    )
+    count = code + "FunctionIdentity._unique_ids = itertools.count({0})\n"
+    number = "next(iter(inner(5).overloads.values())).fndesc.unique_name.split('$')[1]"
+    said = run(copy, count.format(1000) + f"print(outer(5)(1.0), {number})")
+    assert said.split()[0] == "5.0"
+    given = said.split()[1]
+    asked = "print(inner(7)(1.0), next(iter(inner(7).overloads.values())).fndesc.unique_name)"
+    assert run(copy, count.format(given) + asked).split()[0] == "7.0"
+    assert run(copy, code + "print(outer(5)(1.0), inner(7)(1.0))") == "5.0 7.0"
+    assert run(copy, code + "print(inner(7)(1.0), outer(5)(1.0))") == "7.0 5.0"
+    numbers = {run(copy, code + "print(next(FunctionIdentity._unique_ids))") for _ in range(3)}
+    assert len(numbers) == 3  # by chance equal with probability 2^-46
+    # where a number is the same, the name is not
+    names = run(copy, code + "for k in (5, 7):\n    inner(k)(1.0)\n" + NAMES).split()
+    assert names[0].split("$")[0] != names[1].split("$")[0]
+
+
 def test_specialised_kernels_take_whole_numbers_only():
     number, array = 2.0, [1]
 

@@ -279,7 +279,10 @@ def test_kernels_use_only_what_the_digest_covers():
     trees = {}
     for path in PACKAGE.rglob("*.py"):
         source = path.read_text()
-        assert path.name == "_compile.py" or not any(
+        assert path.name in (
+            "_compile.py",
+            "_waiting.py",
+        ) or not any(  # the latter compiles nothing
             isinstance(node, ast.Import | ast.ImportFrom) and "numba" in ast.unparse(node)
             for node in ast.walk(ast.parse(source))
         ), f"{path} compiles without the cache of reticent._compile"

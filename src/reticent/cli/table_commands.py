@@ -13,8 +13,10 @@ import typer
 from reticent.cli.console import Console
 from reticent.cli.options import (
     DataFormat,
+    Jobs,
     Json,
     LearnOptions,
+    On,
     Quiet,
     SchemaFile,
     Target,
@@ -123,9 +125,8 @@ def compare(
     repeats: Annotated[
         int, typer.Option(help="Number of runs of each learner at each budget.", min=1)
     ] = 5,
-    jobs: Annotated[
-        int | None, typer.Option(help="Number of cores to use.  [default: all]", min=1)
-    ] = None,
+    jobs: Jobs = None,
+    on: On = None,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Folder to write the results to.")
     ] = Path("reticent-compare"),
@@ -139,4 +140,4 @@ def compare(
     from reticent.cli.compare import compare as body
 
     epsilons = epsilon or [0.1, 1.0, 8.0]
-    leave(body(data, target, schema, epsilons, delta, repeats, jobs, out, quiet, json))
+    leave(body(data, target, schema, epsilons, delta, repeats, jobs, on, out, quiet, json))

@@ -16,14 +16,15 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Data = Annotated[Path | None, typer.Option("--data", help="The folder that everything is kept in.")]
+Data = Annotated[Path | None, typer.Option("--data", help="Folder that everything is kept in.")]
 KeyFile = Annotated[
-    Path | None, typer.Option(help="A file with the key that states are sealed under.")
+    Path | None, typer.Option(help="File with the key that states are sealed under.")
 ]
 AnchorFile = Annotated[
     Path | None,
     typer.Option(
-        "--anchor", help="By which a restore is recognised.  [default: below ~/.local/state]"
+        "--anchor",
+        help="File outside the folder by which a restored copy is recognised.  [default: below ~/.local/state]",
     ),
 ]
 
@@ -39,23 +40,34 @@ Database = Annotated[
 def serve(
     context: typer.Context,
     data: Data = None,
-    port: Annotated[int, typer.Option(help="0 is any that is free.", min=0, max=65535)] = 8080,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(help="Port to listen on; 0 takes any that is free.", min=0, max=65535)
+    ] = 8080,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     key_file: KeyFile = None,
     anchor: AnchorFile = None,
     tables: Annotated[
-        list[Path] | None, typer.Option(help="A folder below which tables may lie; once for each.")
+        list[Path] | None,
+        typer.Option(help="Folder below which tables may lie; give it once for each."),
     ] = None,
-    limit: Annotated[int, typer.Option(help="The largest body, in bytes.", min=1024)] = 64 * 2**20,
+    limit: Annotated[int, typer.Option(help="Largest body of a request, in bytes.", min=1024)] = 64
+    * 2**20,
     rate: Annotated[
-        float, typer.Option(help="Requests a second for each token; 0: any number.", min=0)
+        float,
+        typer.Option(
+            help="Largest number of requests per second for each token; 0 sets no limit.", min=0
+        ),
     ] = 0.0,
-    certificate: Annotated[Path | None, typer.Option(help="For TLS.")] = None,
-    certificate_key: Annotated[Path | None, typer.Option(help="Of the certificate.")] = None,
+    certificate: Annotated[Path | None, typer.Option(help="Certificate for TLS.")] = None,
+    certificate_key: Annotated[
+        Path | None, typer.Option(help="Private key of the certificate.")
+    ] = None,
     database: Database = None,
     address: Annotated[
         str | None,
-        typer.Option(help="Where other workers reach this one.  [default: where it listens]"),
+        typer.Option(
+            help="Address under which other workers reach this one.  [default: where it listens]"
+        ),
     ] = None,
     log: Annotated[
         str, typer.Option(help="Least level of what is logged: debug, info, warning, error.")
@@ -64,7 +76,8 @@ def serve(
         bool, typer.Option("--log-requests", help="One line of the log for each request.")
     ] = False,
     lease: Annotated[
-        float, typer.Option(help="Seconds until the streams of a silent worker move.", min=1)
+        float,
+        typer.Option(help="Number of seconds until the streams of a silent worker move.", min=1),
     ] = 6.0,
 ) -> None:
     """Run the durable service on a folder, and stay until it is stopped."""
@@ -108,7 +121,7 @@ def adopt(
 @app.command(epilog=example("reticent serve rotate --data folder --new-key-file new.key"))
 def rotate(
     new_key_file: Annotated[
-        Path, typer.Option(help="The new key; made if the file does not exist.")
+        Path, typer.Option(help="File with the new key; it is made if it does not exist.")
     ],
     data: Data = None,
     key_file: KeyFile = None,
@@ -130,7 +143,9 @@ def rotate(
 @app.command(epilog=example("reticent serve token --data folder --role administrator"))
 def token(
     data: Data = None,
-    role: Annotated[str, typer.Option(help="What it is allowed to do.")] = "administrator",
+    role: Annotated[
+        str, typer.Option(help="Role of the token, which decides what it may do.")
+    ] = "administrator",
     key_file: KeyFile = None,
     anchor: AnchorFile = None,
     database: Database = None,

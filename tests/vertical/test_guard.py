@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -79,3 +80,26 @@ def test_nothing_outlives_an_end(tmp_path: Path) -> None:
     out, _ = parent.communicate(timeout=120)
     assert out == "started\nFalse\n"
     wait_for(lambda: not members(tmp_path))
+
+
+def test_an_outcome_reads_well_and_is_plain_data() -> None:
+    from reticent.vertical.flare.commands import Outcome
+
+    outcome = Outcome({"summary": "epsilon = 2", "weights": {"north": {"0": 0.25}, "west": {}}})
+    assert str(outcome).splitlines()[0] == "epsilon = 2"
+    assert "north: 0: +0.2500" in str(outcome)
+    assert "west: none" in str(outcome)
+    assert outcome.weights == {"north": {0: 0.25}, "west": {}}
+    assert json.loads(json.dumps(outcome)) == dict(outcome)
+    assert repr(outcome) == "<Outcome of a run: 1 weights, 2 parties>"
+
+
+def test_the_example_tables_come_with_the_package(tmp_path: Path) -> None:
+    from reticent.vertical.flare.example import COLUMNS, write
+
+    said = write(tmp_path / "tables", 30)
+    assert len(said) == 3
+    for name in COLUMNS:
+        lines = (tmp_path / "tables" / f"{name}.csv").read_text().splitlines()
+        assert len(lines) == 31
+        assert sorted(line.split(",")[0] for line in lines[1:]) == [f"{k:06d}" for k in range(30)]

@@ -103,7 +103,31 @@ def _encoder(options: LearnOptions) -> Encoder:
     schema = Schema.from_file(options.schema)
     if options.target is None and schema.target is None:
         raise Refused("--target is missing: which column is to be predicted")
+    if options.person is not None:
+        schema = schema.with_person(options.person)
     return Encoder(schema, options.target)
+
+
+def _participation(options: LearnOptions, encoder: Encoder, online: bool) -> dict[str, Any]:
+    """What of a person's records counts, checked."""
+    given = {name: getattr(options, name) for name in ("max_records", "min_gap")}
+    if encoder.person is None:
+        said = next((name for name, value in given.items() if value is not None), None)
+        if said is not None:
+            raise Refused(
+                f"--{said.replace('_', '-')} needs --person, the column that says whom a record is about; without it "
+                "single records are protected"
+            )
+        return {}
+    if not online and options.min_gap is not None:
+        raise Refused("--min-gap is for streams: leave it out with --offline")
+    if online and given == {"max_records": None, "min_gap": None}:
+        raise Refused(
+            f"column {encoder.person!r} says whom a record is about: say how many records of a person count "
+            "(--max-records), or how far apart they must be (--min-gap); to protect single records declare "
+            "it as 'ignore'"
+        )
+    return {"person": encoder.person, **given}
 
 
 def _settings(
@@ -142,8 +166,10 @@ def _settings(
         window=options.window,
         fade=options.fade,
         horizon=horizon,
+        **_participation(options, encoder, online),
     )
-    _ = settings.budget  # refused here, before a folder is made, if it cannot be had
+    # refused here, before a folder is made, if it cannot be had
+    _ = settings.budget, settings.participation
     return settings, size
 
 
@@ -160,6 +186,8 @@ def _resumed(options: LearnOptions, console: Console) -> int:
     schema = Schema.from_dict(state["schema"])
     if options.schema is not None and Schema.from_file(options.schema).columns != schema.columns:
         raise Refused(f"--schema {options.schema} is not what the run began with; leave it out")
+    if settings.person is not None:
+        schema = schema.with_person(settings.person)
     data = options.data or state["position"]["data"]
     options = replace(options, data=data, every=int(state["every"]))
     run = Run(options, settings, Encoder(schema, state["target"]), console)
@@ -200,7 +228,7 @@ def _offline(
     if unused:
         console.note(f"not in the schema, so not used: {', '.join(unused)}")
     started = time.perf_counter()
-    if getattr(source, "size", 0) > _LARGE and settings.task != "lasso":
+    if getattr(source, "size", 0) > _LARGE and settings.task != "lasso" and not encoder.person:
         return _from_files(options, console, settings, encoder, started)
     parts: list[Encoded] = []
     with Rate("reading", None, shown=console.watched) as rate:
@@ -208,15 +236,15 @@ def _offline(
             if records.bad:
                 row = min(records.bad)
                 raise Refused(
-                    f"record {rate.done + row + 1}: column {encoder.target.name!r} is "
-                    f"{records.bad[row]}; nothing was learnt"
+                    f"record {rate.done + row + 1}: {records.bad[row]}; nothing was learnt"
                 )
             parts.append(records)
             rate.at(rate.done + len(records.X))
     whole = join(parts)
     if not len(whole.X):
         raise Refused(f"{options.data} holds no records")
-    estimator = tasks.build(settings, encoder).fit(whole.X, whole.y)
+    more = {} if whole.persons is None else {"groups": whole.persons}
+    estimator = tasks.build(settings, encoder).fit(whole.X, whole.y, **more)
     model = Model.from_estimator(estimator, encoder, records=len(whole.X))
     return _finish(
         replace(options, every=None), console, model, None, time.perf_counter() - started

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from reticent.cli.errors import Refused
-from reticent.privacy import Budget
+from reticent.privacy import Budget, Participation
 from reticent.tables import Encoder
 
 
@@ -27,6 +27,9 @@ class Settings:
     horizon: int | None = None
     feature_norm: float = 1.0
     seed: int | None = None
+    person: str | None = None
+    max_records: int | None = None
+    min_gap: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
@@ -45,6 +48,11 @@ class Settings:
                 "--fade must be pairs AGE:EPSILON with commas between them, such as 1024:1,1000000:2; "
                 f"got {self.fade!r}"
             ) from None
+
+    @property
+    def participation(self) -> Participation | None:
+        """How often a person may contribute to a stream; refused if that bounds nothing."""
+        return Participation.of(self.max_records, self.min_gap) if self.online else None
 
     @property
     def budget(self) -> Budget:
@@ -91,6 +99,9 @@ def build(settings: Settings, encoder: Encoder) -> Any:
     }
     if settings.online:
         known |= {"horizon": settings.horizon, "window": settings.window, "fade": settings.ages}
+        known["min_gap"] = settings.min_gap
+    if settings.max_records is not None:
+        known["max_records"] = settings.max_records
     if encoder.classes is not None:
         known["classes"] = list(encoder.classes)
     else:

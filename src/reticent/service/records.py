@@ -130,7 +130,7 @@ class Reader:
         """An Arrow stream, with one key for all of it or the number of a producer's batch."""
         table = arrow.read(body)
         names = [*self._names, *([self.encoder.target.name] if self.labelled else [])]
-        arrow.check_columns(table.column_names, names)
+        arrow.check_columns(table.column_names, names, self.encoder.person)
         if not table.num_rows:
             raise Problem(
                 422, "no-records", "the Arrow stream holds no rows; send one for each record"
@@ -145,7 +145,7 @@ class Reader:
         if self.labelled:
             cells = arrow.cells(table, [self.encoder.target])
             codes = self._labels(cells[self.encoder.target.name])
-        persons = arrow.persons(table, names)
+        persons = arrow.persons(table, names, self.encoder.person)
         parts: list[Any] = [np.ascontiguousarray(X), np.ascontiguousarray(codes)]
         parts += [person.encode() + b"\0" for person in persons or ()]
         digest = self.keys.digest(*parts)

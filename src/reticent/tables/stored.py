@@ -623,10 +623,7 @@ class _Encoded:
             found = self.encoder.encode(columns, batch.num_rows)
             if found.bad:
                 row = min(found.bad)
-                raise TableError(
-                    f"record {at + row + 1}: column {self.encoder.target.name!r} is {found.bad[row]}; "
-                    "nothing was learnt"
-                )
+                raise TableError(f"record {at + row + 1}: {found.bad[row]}; nothing was learnt")
             yield found.X, found.y
             at += batch.num_rows
 

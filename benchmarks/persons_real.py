@@ -30,7 +30,7 @@ RULES = {
     "diabetes130": ((1, 1), (4, 4096), (16, 1024)),
     "ujiindoorloc": ((1, 1), (4, 4096), (16, 1024)),
 }
-STEPS, PATTERNS = 4096, ((4, 1024), (16, 256), (64, 64), (16, 1))
+STEPS, PATTERNS = 1024, ((4, 256), (16, 64), (64, 16), (16, 1))
 
 Stream = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -136,7 +136,7 @@ def noise() -> None:
         rule = Participation(k, gap)
         ours = sums.CorrelatedMechanism(1, STEPS, budget=budget, participation=rule).error(STEPS)
         endless = sums.CorrelatedMechanism(1, None, budget=budget, participation=rule).error(STEPS)
-        theirs = peer.ask("blt_of_persons", n=STEPS, buffers=4, records=k, gap=gap)["error"]
+        theirs = peer.ask("blt_of_persons", n=STEPS, buffers=3, records=k, gap=gap)["error"]
         print(
             f"{k}, {gap:,} | {k} | {theirs / budget.mu / one:.2f} | {ours / one:.2f} | {endless / one:.2f}",
             flush=True,

@@ -94,3 +94,12 @@ def test_refused():
         plain.with_person("x")
     with pytest.raises(TableError, match="choose one"):
         schema().with_person("x2")
+
+
+def test_a_model_asks_for_no_persons():
+    """To predict, and to score predictions, nobody needs to say whom a record is about."""
+    encoder = Encoder(schema(), persons=False)
+    assert encoder.person is None
+    assert encoder.wanted() == ["x", "y"]
+    records = encoder.encode({"x": [0.5], "y": ["yes"]})
+    assert (records.persons, records.bad) == (None, {})

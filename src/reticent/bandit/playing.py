@@ -23,7 +23,7 @@ from reticent.bandit.responses import Projection
 from reticent.losses import Linear, Loss, Quadratic, best_fixed
 from reticent.losses.kernels import LINEAR, QUADRATIC
 from reticent.sets import ConvexSet
-from reticent.state.persons import Digests
+from reticent.state.persons import Digests, as_array
 from reticent.sums.running import refuse_ids
 from reticent.trace import Diary, Play
 from reticent.trace.play import pages_of
@@ -93,6 +93,7 @@ def run(learner: Bandit, losses: Any, count: int | None, loss: Any, keep: int, p
             "are left; build the learner with a larger horizon, or with none"
         )
     persons, whose = learner._persons, None
+    names = None if person is None else as_array(person)
     if persons is None:
         refuse_ids(None, person)
     else:
@@ -118,7 +119,7 @@ def run(learner: Bandit, losses: Any, count: int | None, loss: Any, keep: int, p
                 value = _checks.number(losses(t, point), f"losses({t}, x)")
             else:
                 value = loss.value(flat.copy(), rows[t], None)
-            learner.tell(value, point, None if person is None else person[t])
+            learner.tell(value, point, None if names is None else names[t])
             diary.write(flat[None] if diary.wait == 0 else diary.pages(0), np.array([value]))
     return diary.close(
         learner.set.shape,

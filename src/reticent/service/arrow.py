@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from reticent.service.problems import Problem
 from reticent.tables import Column
+from reticent.tables.encoder import person_id
 
 PERSON = "person"
 
@@ -175,10 +176,11 @@ def persons(table: Any, declared: Sequence[str], column: str | None = None) -> l
     if name not in table.column_names or name in declared:
         return None
     found = _texts(table.column(name), name)
-    if any(person is None for person in found):
+    ids = [person_id(person) for person in found]
+    if not all(ids):
         raise Problem(
             422,
             "bad-records",
-            "either every record of a request says whom it is about, or none does",
+            "either every record of a request says whom it is about, or none does; ids are text or whole numbers",
         )
-    return [str(person) for person in found]
+    return ids

@@ -19,6 +19,7 @@ from reticent.service import arrow
 from reticent.service.keys import MOST, Keys
 from reticent.service.problems import Problem
 from reticent.tables import Column, Encoder
+from reticent.tables.encoder import person_id
 
 FloatArray = NDArray[np.float64]
 _CELL = float | str | bool | None
@@ -203,7 +204,12 @@ class Reader:
             raise Problem(
                 422, "bad-records", "either every record of a request says whom it is about, or none does"
             )  # fmt: skip
-        return [str(person) for person in persons]
+        ids = [person_id(person) for person in persons]
+        if not all(ids):
+            raise Problem(
+                422, "bad-records", "a record says whom it is about by text that is not empty"
+            )
+        return ids
 
 
 def _features_type(encoder: Encoder) -> Any:

@@ -22,6 +22,7 @@ from reticent.service.specification import Specification
 from reticent.service.store import OutputRow
 from reticent.service.tokens import Caller
 from reticent.service.web import ARROW, LINES, Service, answer, guarantee_view, guaranteed
+from reticent.tables.encoder import person_id
 
 _THREAD = (
     65536  # a body above this is decoded in a thread, so that other requests are answered meanwhile
@@ -265,7 +266,7 @@ async def tell(service: Service, request: Request) -> Response:
         and 0 < ticket < 2**62
         and "value" in told
         and (value is None or (type(value) in (int, float) and math.isfinite(value)))
-        and (person is None or (type(person) in (str, int) and str(person)))
+        and (person is None or (type(person) in (str, int) and person_id(person) != ""))
         and not set(told) - {"ticket", "value", "person"}
     )
     if not right:
@@ -278,7 +279,7 @@ async def tell(service: Service, request: Request) -> Response:
     assert isinstance(ticket, int)
     loss = None if value is None else float(value)
     key = service.keys.pack(f"ticket {ticket}")
-    whose = None if person is None else str(person)
+    whose = None if person is None else person_id(person)
     words = repr(loss) if whose is None else f"{loss!r} {whose}"
     digest = service.keys.digest(words.encode("utf-8", "surrogatepass"))
     return answer(await service.do(streams.Tell(name, ticket, loss, key, digest, whose)))

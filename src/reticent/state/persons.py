@@ -23,6 +23,7 @@ _KEY = 32
 _COUNT = (
     24  # bits of an entry that count a person's records; the others are the step of the last one
 )
+_LAST = 2**40 - 1
 _FULL = 0.7
 _SMALLEST = 1024
 _EVERYWHERE = np.empty(0, np.bool_)
@@ -149,7 +150,7 @@ def _admit(digests, there, step, pace, keys, entries, room, most, gap, afresh, o
             continue
         at = _place(digests[r, 0], digests[r, 1], keys, entries)
         now = np.int64(step + pace * r)
-        entry = np.int64(entries[at])
+        entry = entries[at]
         if entry == 0:
             if added == room:
                 return r, added
@@ -158,14 +159,16 @@ def _admit(digests, there, step, pace, keys, entries, room, most, gap, afresh, o
             count = np.int64(0)
             kept = True
         else:
-            count, since = entry & ((1 << _COUNT) - 1), now - (entry >> _COUNT)
+            # unsigned shifts: the step takes the other 40 bits, the uppermost too
+            count = np.int64(entry & np.uint64((1 << _COUNT) - 1))
+            since = now - np.int64(entry >> np.uint64(_COUNT))
             if afresh and since >= afresh:
                 count = np.int64(0)
             kept = since >= gap and (most == 0 or count < most)
         out[r] = kept
         if kept:
             count = count + 1 if most else np.int64(1)
-            entries[at] = np.uint64((now << _COUNT) | count)
+            entries[at] = (np.uint64(now) << np.uint64(_COUNT)) | np.uint64(count)
     return digests.shape[0], added
 
 
@@ -329,6 +332,11 @@ class Persons:
             Whether each record is a step of its own, or all of them are in one.
         """
         self.check_room(digests, step)
+        if step + pace * len(digests) > _LAST:
+            raise ValueError(
+                f"persons are told apart for {_LAST:,} steps, and this would be step "
+                f"{step + pace * len(digests):,}; begin another stream"
+            )
         if len(digests) and (digests.there.any() or not digests.there.size):
             self._kind = digests.kind
         rule = self.participation

@@ -70,6 +70,8 @@ class Encoder:
         What is known about the columns.
     target : str, optional
         The column to be predicted; by default the schema's.
+    persons : bool
+        Whether the schema's column of persons is read, as it is to learn; False to predict.
 
     Attributes
     ----------
@@ -101,7 +103,7 @@ class Encoder:
     (['true', 'false'], 1)
     """
 
-    def __init__(self, schema: Schema, target: str | None = None) -> None:
+    def __init__(self, schema: Schema, target: str | None = None, *, persons: bool = True) -> None:
         target = schema.target if target is None else target
         if target is None:
             raise TableError("the schema names no target: say which column is to be predicted")
@@ -111,7 +113,7 @@ class Encoder:
             raise TableError(
                 f"the target {target!r} is declared as {self.target.type!r}; declare what it is"
             )
-        self.person = schema.person
+        self.person = schema.person if persons else None
         self.columns = schema.features(target)
         self.names = [name for column in self.columns for name in _names(column)]
 
@@ -185,7 +187,7 @@ class Encoder:
             return Encoded(X, None, np.zeros(0), {}, outside)
         found = Encoded(X, *self._labels(_cells(records, self.target.name, count)), outside)
         if self.person is not None:
-            found.persons = [_id(cell) for cell in _cells(records, self.person, count)]
+            found.persons = [person_id(cell) for cell in _cells(records, self.person, count)]
             missing = [row for row, name in enumerate(found.persons) if not name]
             words = f"column {self.person!r} says of nobody that the record is about them"
             found.bad = dict.fromkeys(missing, words) | found.bad
@@ -213,10 +215,15 @@ def _cells(records: Columns, name: str, count: int) -> Sequence[Any]:
     return cells
 
 
-def _id(cell: Any) -> str:
+def person_id(cell: Any) -> str:
     """An id as text, the same from every format; empty where it is missing or no id.
 
     Text stays as it is: other than numbers, ``007`` and ``7`` may be two people.
+
+    Parameters
+    ----------
+    cell : object
+        What a table, a line of JSON or a column of Arrow has in that place.
     """
     if isinstance(cell, str):
         return cell.strip()

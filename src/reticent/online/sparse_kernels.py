@@ -47,14 +47,14 @@ def share(knobs, t):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def weight_of(row, knobs, part):  # type: ignore[no-untyped-def]
+def weight_of(r, rows, knobs, part):  # type: ignore[no-untyped-def]
     """The leader's coordinate in the cube, from its noisy total."""
-    w = -(row[demand.TOTAL] + knobs[SCALE] * row[demand.NOISE]) * part
+    w = -(rows[r, demand.TOTAL] + knobs[SCALE] * rows[r, demand.NOISE]) * part
     return min(knobs[RADIUS], max(-knobs[RADIUS], w))
 
 
 @specialised
-def go(kind, learning):  # type: ignore[no-untyped-def]
+def go(kind, learning, buffers):  # type: ignore[no-untyped-def]
     """The loop over the rows of a CSR matrix from ``start`` on; where it stopped, for want of room or of normals.
 
     Linear predictors are written to ``z``; when learning, the loss of each record to ``losses``. A negative answer is
@@ -63,12 +63,11 @@ def go(kind, learning):  # type: ignore[no-untyped-def]
 
     @compiled
     def go_on(  # type: ignore[no-untyped-def]
-        start, indptr, indices, data, labels, gaps, loss_params, knobs, filters, places, coordinates, rows,
+        start, indptr, indices, data, labels, gaps, loss_params, knobs, filters, lost, places, rows,
         counters, normals, room, work, found, z, losses,
     ):  # fmt: skip
         outputs = z.shape[1]
         width = int(knobs[WIDTH])
-        buffers = rows.shape[1] - demand.BUFFERS
         extra = 1 if knobs[CONSTANT] != 0.0 else 0
         u, g, cut = work[0], work[1], work[2]
         for r in range(start, z.shape[0]):
@@ -77,7 +76,7 @@ def go(kind, learning):  # type: ignore[no-untyped-def]
             all_of_it = n + extra
             most = outputs * all_of_it
             if (
-                counters[demand.TOUCHED] + most > coordinates.size
+                counters[demand.TOUCHED] + most > rows.shape[0]
                 or counters[demand.USED] + most * (buffers + 1) > normals.size
                 or most > found.size
             ):
@@ -98,8 +97,9 @@ def go(kind, learning):  # type: ignore[no-untyped-def]
                 column = indices[first + i] if i < n else width - 1
                 if not (0 <= column < width) or (extra and i < n and column == width - 1):
                     return -1 - r
-                row = find(column, places, coordinates, rows, counters)
-                if rows[row, demand.MARK] == mark:
+                row = find(column, places, rows, counters)
+                # (the last buffer is looked at so that it is on its way when it is needed)
+                if rows[row, demand.MARK] == mark or math.isnan(rows[row, -1]):
                     return -1 - r
                 rows[row, demand.MARK] = mark
                 found[i] = row
@@ -112,12 +112,13 @@ def go(kind, learning):  # type: ignore[no-untyped-def]
                 for i in range(all_of_it):
                     at = c * all_of_it + i
                     if c > 0:
-                        column = coordinates[found[i]]
-                        found[at] = find(c * width + column, places, coordinates, rows, counters)
+                        column = int(rows[found[i], demand.COORDINATE])
+                        found[at] = find(c * width + column, places, rows, counters)
                     if t > 0.0:
-                        row = rows[found[at]]
-                        used = noise_at(row, t, filters, normals, used, room)
-                        predictor += weight_of(row, knobs, part) * u[i]
+                        used = noise_at(buffers)(
+                            found[at], rows, t, filters, lost, normals, used, room
+                        )
+                        predictor += weight_of(found[at], rows, knobs, part) * u[i]
                 z[r, c] = predictor
                 if learning:
                     if kind == STACKED_LOGISTIC:
@@ -152,4 +153,4 @@ def go(kind, learning):  # type: ignore[no-untyped-def]
 def weights(t, knobs, rows, chosen, out):  # type: ignore[no-untyped-def]
     """The weights of rows that have been brought up to step t."""
     for i in range(chosen.size):
-        out[i] = weight_of(rows[chosen[i]], knobs, share(knobs, t)) if t > 0.0 else 0.0
+        out[i] = weight_of(chosen[i], rows, knobs, share(knobs, t)) if t > 0.0 else 0.0

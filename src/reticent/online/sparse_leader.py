@@ -174,7 +174,9 @@ class SparseLeader:
         knobs[k.ANCHOR], knobs[k.GROWTH], knobs[k.POWER] = rule.anchor, rule.growth, rule.power
         knobs[k.RADIUS], knobs[k.WIDTH] = self.radius, self._width
         self._knobs = knobs
-        self._learn, self._look = k.go(self._kind, 1), k.go(self._kind, 0)
+        buffers = len(mechanism.parameters.gap)
+        self._learn = k.go(self._kind, 1, buffers)
+        self._look = k.go(self._kind, 0, buffers)
         self._work, self._found = np.empty((3, 0)), np.empty(0, np.int64)
 
     # What is known ---------------------------------------------------------------------------------
@@ -226,7 +228,7 @@ class SparseLeader:
             self._ready(int(count) * self._outputs)
             done = kernel(
                 done, indptr, indices, data, labels, gaps, self._params, self._knobs, total._filters,
-                total._places, total._coordinates, total._rows, total._counters, total._block,
+                total._lost, total._places, total._rows, total._counters, total._block,
                 total._room, self._work, self._found, z, losses,
             )  # fmt: skip
             total._moved()
@@ -395,10 +397,7 @@ class SparseLeader:
         self.total.read(everyone)
         with self._lock:
             total = self.total
-            for_row = np.empty(self.dim, np.int64)
-            touched = total._coordinates[: total.touched]
-            for_row[touched] = np.arange(len(touched))
-            places[:] = for_row
+            places[total._rows[: total.touched, demand.COORDINATE].astype(np.int64)] = everyone
             k.weights(float(self.steps), self._knobs, total._rows, places, out)
         return out
 

@@ -69,7 +69,7 @@ class OnDemand:
         charge(self.guarantee, f"OnDemand of dimension {mechanism.dim}")
         self._lease = Lease()
         self._counters = np.zeros(k.COUNTERS, np.int64)
-        self._make_room_for(np.empty(0, np.int64), np.empty((0, self._width)), _FIRST)
+        self._make_room_for(np.empty((0, self._width)), _FIRST)
         self._enter(np.empty(0), {})
 
     def _take_on(self, mechanism: CorrelatedMechanism, source: Source) -> None:
@@ -89,20 +89,13 @@ class OnDemand:
         )
         rule = mechanism.participation
         self._persons = None if rule is None else Persons(rule, mechanism.budget.window)
-        gap = np.array(mechanism.parameters.gap)
-        self._buffers = len(gap)
-        self._width = k.BUFFERS + len(gap)
-        both = gap[:, None] + gap - np.outer(gap, gap)
-        with np.errstate(divide="ignore"):
-            self._filters = np.vstack(
-                [
-                    gap,
-                    np.log1p(-gap),
-                    mechanism.parameters.weight,
-                    np.where(both > 0.0, 1.0 / both, 0.0),
-                ]
-            )
-        self._room = np.empty((2 + len(gap), len(gap)))
+        self._buffers = buffers = len(mechanism.parameters.gap)
+        self._width = k.BUFFERS + buffers
+        self._filters, self._lost = k.tables(
+            np.array(mechanism.parameters.gap), np.array(mechanism.parameters.weight)
+        )
+        self._room = np.empty((buffers + 2, buffers))
+        self._read = k.read(buffers)
         self._scale = mechanism.scale()
         self._limit = door.limit_for(mechanism.norm, mechanism.dim)
 
@@ -134,17 +127,14 @@ class OnDemand:
     def _position(self) -> tuple[str, int]:
         return self._lease.id, self._moves
 
-    def _make_room_for(
-        self, coordinates: NDArray[np.int64], rows: FloatArray, capacity: int
-    ) -> None:
+    def _make_room_for(self, rows: FloatArray, capacity: int) -> None:
         """Lay out memory for so many coordinates, with those that there are."""
-        count = len(coordinates)
-        numbers, memory = np.empty(capacity, np.int64), np.empty((capacity, self._width))
-        numbers[:count], memory[:count] = coordinates, rows
+        memory = np.empty((capacity, self._width))
+        memory[: len(rows)] = rows
         places = np.zeros(1 << (2 * capacity - 1).bit_length(), np.int64)
-        k.enter(places, numbers, count)
+        k.enter(places, memory, len(rows))
         # From here on nothing is called, so that an interrupt finds the old memory or the new one.
-        self._places, self._coordinates, self._rows = places, numbers, memory
+        self._places, self._rows = places, memory
 
     def _ready(self, most: int) -> None:
         """Check that this object may go on, and have room and normals for reading so many coordinates."""
@@ -152,9 +142,7 @@ class OnDemand:
             self._lease.check(self._moves, "total", "move")
         if self.touched + most > len(self._rows):
             size = min(max(2 * len(self._rows), self.touched + most), self.dim + most)
-            self._make_room_for(
-                self._coordinates[: self.touched], self._rows[: self.touched], size
-            )
+            self._make_room_for(self._rows[: self.touched], size)
         need = most * (self._buffers + 1)
         if self._counters[k.USED] + need > len(self._block):
             begun_with = self._source.state()
@@ -202,9 +190,7 @@ class OnDemand:
             self._counters[k.MOVES] += 1
             self._moved()
             for coordinate, value in zip(asked, out, strict=True):
-                row = k.find(
-                    coordinate, self._places, self._coordinates, self._rows, self._counters
-                )
+                row = k.find(coordinate, self._places, self._rows, self._counters)
                 self._rows[row, k.TOTAL] += value
 
     def read(self, indices: ArrayLike) -> FloatArray:
@@ -219,8 +205,8 @@ class OnDemand:
         out = np.empty(len(asked))
         with self._lock:
             self._ready(len(asked))
-            k.read(
-                asked, self._scale, self._filters, self._places, self._coordinates, self._rows,
+            self._read(
+                asked, self._scale, self._filters, self._lost, self._places, self._rows,
                 self._counters, self._block, self._room, out,
             )  # fmt: skip
             self._moved()
@@ -264,7 +250,6 @@ class OnDemand:
             "steps": self.steps,
             "moves": self._moves,
             "counters": self._counters.copy(),
-            "coordinates": self._coordinates[:touched].copy(),
             "rows": self._rows[:touched].copy(),
             "block": 0 if spent else len(self._block),
             "source": self._source.state() if spent else self._begun_with,
@@ -292,7 +277,7 @@ class OnDemand:
             self._persons = Persons.from_state(state["persons"])
         self._counters = np.array(state["counters"], np.int64)
         rows = np.asarray(state["rows"]).reshape(-1, self._width)
-        self._make_room_for(np.asarray(state["coordinates"]), rows, max(_FIRST, 2 * len(rows)))
+        self._make_room_for(rows, max(_FIRST, 2 * len(rows)))
         size = int(state["block"])
         if size:
             begun_with = self._source.state()

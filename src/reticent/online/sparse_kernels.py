@@ -69,12 +69,11 @@ def go(kind, learning, buffers):  # type: ignore[no-untyped-def]
         outputs = z.shape[1]
         width = int(knobs[WIDTH])
         extra = 1 if knobs[CONSTANT] != 0.0 else 0
+        columns = width - extra
         u, g, cut = work[0], work[1], work[2]
         for r in range(start, z.shape[0]):
             first, last = indptr[r], indptr[r + 1]
-            n = last - first
-            all_of_it = n + extra
-            most = outputs * all_of_it
+            most = outputs * (last - first + extra)
             if (
                 counters[demand.TOUCHED] + most > rows.shape[0]
                 or counters[demand.USED] + most * (buffers + 1) > normals.size
@@ -86,23 +85,34 @@ def go(kind, learning, buffers):  # type: ignore[no-untyped-def]
                 counters[demand.MOVES] += 1
                 losses[r] = 0.0
                 continue
-            code = door.bounded(data[first:last], 1.0 / knobs[UNIT], knobs[FEATURES], u[:n])
-            if code == door.REFUSED:
+            counters[demand.RECORDS] += 1
+            mark = float(counters[demand.RECORDS])
+            # entries of the same column are one feature: they are added up before they are measured
+            n = 0
+            ahead = 0.0
+            for i in range(first, last):
+                column = indices[i]
+                if not 0 <= column < columns:
+                    return -1 - r
+                row = find(column, places, rows, counters)
+                ahead += rows[row, -1]  # so that it is on its way when it is needed
+                if rows[row, demand.MARK] != mark:
+                    rows[row, demand.MARK] = mark
+                    found[n] = row
+                    g[n] = data[i]
+                    n += 1
+                else:
+                    for j in range(n):
+                        if found[j] == row:
+                            g[j] += data[i]
+            code = door.bounded(g[:n], 1.0 / knobs[UNIT], knobs[FEATURES], u[:n])
+            if code == door.REFUSED or math.isnan(ahead):
                 return -1 - r
             if extra:
                 u[n] = knobs[CONSTANT]
-            counters[demand.RECORDS] += 1
-            mark = float(counters[demand.RECORDS])
-            for i in range(all_of_it):
-                column = indices[first + i] if i < n else width - 1
-                if not (0 <= column < width) or (extra and i < n and column == width - 1):
-                    return -1 - r
-                row = find(column, places, rows, counters)
-                # (the last buffer is looked at so that it is on its way when it is needed)
-                if rows[row, demand.MARK] == mark or math.isnan(rows[row, -1]):
-                    return -1 - r
-                rows[row, demand.MARK] = mark
-                found[i] = row
+                found[n] = find(columns, places, rows, counters)
+            all_of_it = n + extra
+            most = outputs * all_of_it
             t = float(counters[demand.STEPS])
             part = share(knobs, t)
             used = counters[demand.USED]

@@ -178,6 +178,7 @@ class SparseLeader:
         self._learn = k.go(self._kind, 1, buffers)
         self._look = k.go(self._kind, 0, buffers)
         self._work, self._found = np.empty((3, 0)), np.empty(0, np.int64)
+        self._single = np.zeros(2, np.int64), np.zeros(1), np.zeros((1, self._outputs)), np.zeros(1)
 
     # What is known ---------------------------------------------------------------------------------
 
@@ -216,37 +217,37 @@ class SparseLeader:
     # One loop for learning and predicting ------------------------------------------------------------
 
     def _go(
-        self, kernel: Any, X: Any, labels: FloatArray, gaps: NDArray[np.uint8]
-    ) -> tuple[FloatArray, FloatArray]:
-        """Linear predictors and losses of CSR rows, for whoever holds the lock."""
+        self, kernel: Any, X: Any, labels: FloatArray, gaps: NDArray[np.uint8], z: FloatArray, losses: FloatArray
+    ) -> None:  # fmt: skip
+        """Write linear predictors and losses of CSR rows, for whoever holds the lock."""
         indptr, indices, data = X
-        z = np.empty((len(indptr) - 1, self._outputs))
-        losses = np.empty(len(z) if kernel is self._learn else 0)
-        done, total = 0, self.total
-        while done < len(z):
-            count = indptr[done + 1] - indptr[done] + (self.constant > 0.0)
-            self._ready(int(count) * self._outputs)
+        total, done, count = self.total, 0, len(z)
+        total._check()
+        while True:
             done = kernel(
                 done, indptr, indices, data, labels, gaps, self._params, self._knobs, total._filters,
                 total._lost, total._places, total._rows, total._counters, total._block,
                 total._room, self._work, self._found, z, losses,
             )  # fmt: skip
             total._moved()
+            if done == count:
+                return
             if done < 0:
                 raise ValueError(_refusal(-1 - done, self.columns))
-        return z, losses
-
-    def _ready(self, most: int) -> None:
-        self.total._ready(most)
-        if len(self._found) < most:
-            self._work, self._found = np.empty((3, 2 * most)), np.empty(2 * most, np.int64)
+            # it stopped for want of room
+            most = int(indptr[done + 1] - indptr[done] + (self.constant > 0.0)) * self._outputs
+            total._ready(most)
+            if len(self._found) < most:
+                self._work, self._found = np.empty((3, 2 * most)), np.empty(2 * most, np.int64)
 
     def _one(
         self, kernel: Any, indices: NDArray[np.int64], values: FloatArray, label: float
     ) -> FloatArray:
-        """One record, whose indices and values have been checked, or are refused here."""
-        X = np.array([0, len(indices)]), indices, values
-        return self._go(kernel, X, np.array([label]), NO_GAPS)[0][0]
+        """One record, for whoever holds the lock; its predictors, which the next call overwrites."""
+        ends, labels, z, losses = self._single
+        ends[1], labels[0] = len(indices), label
+        self._go(kernel, (ends, indices, values), labels, NO_GAPS, z, losses)
+        return z[0]  # type: ignore[no-any-return]
 
     # What users call ---------------------------------------------------------------------------------
 
@@ -256,7 +257,7 @@ class SparseLeader:
         Parameters
         ----------
         record : tuple or None
-            ``(indices, values, label)``: columns, each at most once, the features there, and the label; or
+            ``(indices, values, label)``: columns, the features there, and the label; or
             ``None``, a gap in the stream.
         person : int, str or bytes, optional
             Whose it is, where persons are protected; a record of someone who has none left is blanked.
@@ -268,8 +269,9 @@ class SparseLeader:
         with self._lock:
             self.total._check_room(1)
             if record is None or not self._counts(person):
-                gap = np.zeros(2, np.int64), np.empty(0, np.int64), np.empty(0)
-                self._go(self._learn, gap, np.zeros(1), np.ones(1, np.uint8))
+                nothing = np.zeros(2, np.int64), np.empty(0, np.int64), np.empty(0)
+                _, labels, z, losses = self._single
+                self._go(self._learn, nothing, labels, np.ones(1, np.uint8), z, losses)
             else:
                 self._one(self._learn, indices, values, label)
 
@@ -304,7 +306,7 @@ class SparseLeader:
         Parameters
         ----------
         X : sparse matrix
-            One row for each record. Unsorted and repeated entries of a row are put in order and added up first.
+            One row for each record. Entries may be unsorted; repeated ones are added up.
         y : array
             Their labels.
         present : array of bool, optional
@@ -370,8 +372,9 @@ class SparseLeader:
                 self.total._ready(0)
                 kept = self._persons.admit(digests, self.steps + 1)
                 gaps = (~kept).astype(np.uint8) | gaps if gaps.size else (~kept).astype(np.uint8)
-            rows = matrix.indptr, matrix.indices, matrix.data
-            return self._go(self._learn, rows, np.asarray(labels, np.float64), gaps)[1]
+            z, losses = np.empty((count, self._outputs)), np.empty(count)
+            self._go(self._learn, _arrays(matrix), np.asarray(labels, np.float64), gaps, z, losses)
+            return losses
 
     def predict(self, X: Any) -> FloatArray:
         """Linear predictors, one column for each output. Covered by the guarantee.
@@ -385,9 +388,10 @@ class SparseLeader:
             One row for each record; longer ones are scaled down as when learning.
         """
         matrix = checked_rows(X, self.columns)
-        rows = matrix.indptr, matrix.indices, matrix.data
+        z = np.empty((matrix.shape[0], self._outputs))
         with self._lock:
-            return self._go(self._look, rows, _NO_LABELS, NO_GAPS)[0]
+            self._go(self._look, _arrays(matrix), _NO_LABELS, NO_GAPS, z, _NO_LABELS)
+        return z
 
     @property
     def decision(self) -> FloatArray:
@@ -456,7 +460,7 @@ class SparseLeader:
 
 
 def checked_rows(X: Any, columns: int) -> Any:
-    """A CSR matrix in double precision and in order, without repeated entries; not the caller's where it was not."""
+    """A CSR matrix in double precision whose indices are in range; entries of one column may be unsorted and repeated."""
     if not sp.issparse(X):
         raise TypeError(
             f"X must be a sparse matrix of SciPy, got {type(X).__name__}; for dense records use "
@@ -475,15 +479,21 @@ def checked_rows(X: Any, columns: int) -> Any:
         )
     if not door.finite(matrix.data[: matrix.indptr[-1]]):
         raise ValueError("X must be finite: it holds NaN or infinity")
-    if not matrix.has_canonical_format:
-        matrix = matrix.copy()
-        matrix.sum_duplicates()
     return matrix
+
+
+def _arrays(matrix: Any) -> tuple[Any, Any, Any]:
+    """As the loop is compiled for: whole numbers of 64 bits, and memory that could be written to."""
+    found = matrix.indptr, matrix.indices, matrix.data
+    return tuple(  # type: ignore[return-value]
+        np.require(part, np.float64 if at == 2 else np.int64, ("C", "W"))
+        for at, part in enumerate(found)
+    )
 
 
 def _refusal(row: int, columns: int) -> str:
     return (
-        f"record {row} is not finite, names a column twice, or one outside 0 to {columns - 1}; "
+        f"record {row} is not finite, or names a column outside 0 to {columns - 1}; "
         "the records before it have been learnt, it and those after it have not"
     )
 

@@ -96,7 +96,7 @@ class OnDemand:
         )
         self._room = np.empty((buffers + 2, buffers))
         self._read = k.read(buffers)
-        self._scale = mechanism.scale()
+        self._scale, self._last = mechanism.scale(), mechanism.last_step
         self._limit = door.limit_for(mechanism.norm, mechanism.dim)
 
     def _enter(self, block: FloatArray, begun_with: dict[str, Any]) -> None:
@@ -136,10 +136,14 @@ class OnDemand:
         # From here on nothing is called, so that an interrupt finds the old memory or the new one.
         self._places, self._rows = places, memory
 
+    def _check(self) -> None:
+        """Check that this object may go on."""
+        if self._lease.furthest != self._counters[k.MOVES]:
+            self._lease.check(self._moves, "total", "move")
+
     def _ready(self, most: int) -> None:
         """Check that this object may go on, and have room and normals for reading so many coordinates."""
-        if self._lease.furthest != self._moves:
-            self._lease.check(self._moves, "total", "move")
+        self._check()
         if self.touched + most > len(self._rows):
             size = min(max(2 * len(self._rows), self.touched + most), self.dim + most)
             self._make_room_for(self._rows[: self.touched], size)
@@ -154,11 +158,11 @@ class OnDemand:
             self._counters[k.USED] = 0
 
     def _moved(self) -> None:
-        self._lease.furthest = self._moves
+        self._lease.furthest = int(self._counters[k.MOVES])
 
     def _check_room(self, count: int) -> None:
-        last = self.mechanism.last_step
-        if self.steps + count > last:
+        last = self._last
+        if self._counters[k.STEPS] + count > last:
             raise ValueError(
                 f"{count} records do not fit: {last - self.steps:.0f} of the horizon of {last:.0f} are left; "
                 "use a larger horizon, or none"

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from reticent import _checks
 from reticent._checks import FloatArray
-from reticent.losses import GeneralizedLinear, Loss
+from reticent.losses import GeneralizedLinear, Loss, Quadratic
 from reticent.losses.kernels import STACKED_LOGISTIC
 from reticent.noise import door
 from reticent.online import records, totals
@@ -128,7 +128,7 @@ class SparseLeader:
             if self._outputs > 1
             else getattr(loss, "kernel", None) if isinstance(loss, GeneralizedLinear) else None
         )  # fmt: skip
-        if kernel is None:
+        if kernel is None or isinstance(loss, Quadratic):
             raise TypeError(
                 f"loss must be one of reticent.losses that has one linear predictor, got {loss!r}"
             )

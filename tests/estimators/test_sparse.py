@@ -81,7 +81,8 @@ def test_several_classes_and_regression():
     line = OnlineLinearRegression(4.0, label_bounds=(0, 10), random_state=0)
     line.partial_fit(X, np.where(y == "yes", 9.0, 1.0))
     found = line.predict(X)
-    assert found.min() >= 0 and found.max() <= 10
+    assert found.min() >= 0
+    assert found.max() <= 10
     np.testing.assert_allclose(
         np.clip(X @ line.coef_ + line.intercept_, 0, 10), line.predict(X), atol=1e-9
     )
@@ -137,9 +138,7 @@ def test_unsorted_and_repeated_indices_are_one_record():
     wild.data = np.array([0.5, 0.25, 0.25])
     model.partial_fit(sorted_row, y)
     other.partial_fit(wild, y)
-    totals = [
-        sorted(m._stream._learner.total._rows[:3, 0].tolist()) for m in (model, other)
-    ]
+    totals = [sorted(m._stream._learner.total._rows[:3, 0].tolist()) for m in (model, other)]
     np.testing.assert_allclose(*totals)
 
 

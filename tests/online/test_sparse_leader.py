@@ -93,8 +93,11 @@ def test_repeated_and_unsorted_entries_are_one_feature():
         parts.data = np.array([0.5, 0.75, 0.25])
         twice.run(parts, y)
     totals = [
-        {int(r[demand.COORDINATE]): r[demand.TOTAL] for r in l.total._rows[: l.total.touched]}
-        for l in (plain, twice)
+        {
+            int(r[demand.COORDINATE]): r[demand.TOTAL]
+            for r in made_of.total._rows[: made_of.total.touched]
+        }
+        for made_of in (plain, twice)
     ]
     # the first record is seen before any noise
     assert totals[0].keys() == totals[1].keys()
@@ -205,7 +208,7 @@ def test_bad_records_change_nothing():
         learner.run(X.toarray(), y)
     with pytest.raises(ValueError, match="outside"):
         learner.observe(([40], [1.0], 1.0))
-    with pytest.raises(ValueError, match="label|y"):
+    with pytest.raises(ValueError, match=r"label|y"):
         learner.observe(([4], [1.0], 0.3))
     with pytest.raises(ValueError, match="do not fit"):
         made(horizon=2).run(X, y)

@@ -371,9 +371,7 @@ def learners() -> Iterator[Case]:
         )  # fmt: skip
         # where a blanked record leaves its coordinates behind, the draws of the two worlds do not correspond one to
         # one: tests/sums/test_on_demand.py compares their laws
-        sparse = partial(
-            online.SparseLeader, dim, strong, radius=FAR, budget=budget, horizon=rows
-        )
+        sparse = partial(online.SparseLeader, dim, strong, radius=FAR, budget=budget, horizon=rows)
         for every in (1, 2) if neighbours == "replace" else (1,):
             yield case(
                 f"SparseLeader, read after every {('record', 'second record')[every - 1]}, {neighbours}",

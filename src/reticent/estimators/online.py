@@ -159,7 +159,7 @@ class OnlineEstimator(Face):
     def _line(self, stream: Stream) -> dict[str, Any]:
         """``coef_`` and ``intercept_`` of a stream as it stands."""
         self._publish(stream)
-        return {name: vars(self).pop(name) for name in _LINE}
+        return {name: self.__dict__.pop(name) for name in _LINE}
 
     def __sklearn_is_fitted__(self) -> bool:
         return "coef_" in vars(self) or self._sparse is not None

@@ -1,8 +1,8 @@
 """One private stream of sparse records under an estimator: its learner is the sparse leader.
 
-The same promise and the same records as :mod:`reticent.estimators.stream`, in time and memory proportional to what the
-records hold (`reticent.online.SparseLeader`, docs/algorithms/on-demand.md). Weights exist where they are read: predicting
-draws noise, so it is for whoever may continue the stream, and a twin that predicts has continued it.
+The same records as in :mod:`reticent.estimators.stream`, in time and memory proportional to what they hold
+(`reticent.online.SparseLeader`, docs/algorithms/on-demand.md). Weights exist where they are read: predicting draws
+noise, so it is for whoever may continue the stream, and a twin that predicts has continued it.
 """
 
 from __future__ import annotations
@@ -84,9 +84,9 @@ class SparseStream(Stream):
         if person is None and self.plan.participation is None:
             with learner._lock:
                 learner.total._check_room(1)
-                learner._one(learner._learn, *v, label)
+                learner._one(learner._learn, v[0], v[1], label)
         else:
-            learner.observe((*v, label), person)
+            learner.observe((v[0], v[1], label), person)
         self.seen += 1
         self.beyond += beyond
 
@@ -116,13 +116,13 @@ class SparseStream(Stream):
         """The linear predictor of every output for one record."""
         learner = self._live()
         with learner._lock:
-            return learner._one(learner._look, *v, 0.0).copy()
+            return learner._one(learner._look, v[0], v[1], 0.0).copy()
 
     def predictor_one(self, v: tuple[NDArray[np.int64], FloatArray]) -> float:  # type: ignore[override]
         """The same where there is one output only."""
         learner = self._live()
         with learner._lock:
-            return float(learner._one(learner._look, *v, 0.0)[0])
+            return float(learner._one(learner._look, v[0], v[1], 0.0)[0])
 
     @property
     def weights(self) -> FloatArray:

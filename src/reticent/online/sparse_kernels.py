@@ -1,7 +1,7 @@
 """The compiled loop of the sparse leader: see a record's nonzeros, bring these coordinates up to date, learn.
 
-The frame is that of :mod:`reticent.online.kernels`, for a rule that needs no coordinate but those of the record. Nothing
-here costs time in proportion to the number of columns.
+The frame is that of :mod:`reticent.online.kernels`, for a rule that needs no coordinate but those of the record.
+Nothing here costs time in proportion to the number of columns.
 
 Letters: u features of a record within their norm, w weights, z linear predictors, g gradient.
 """

@@ -86,7 +86,11 @@ class SparseLeader:
     >>> X = sp.csr_array((np.ones(20_000), (np.arange(20_000), places)), shape=(20_000, 2**18))
     >>> y = np.where(places < 15_000, 1.0, -1.0)
     >>> learner = online.SparseLeader(
-    ...     2**18, losses.Logistic(ridge=1e-3), budget=reticent.Budget(1.0, 1e-6), horizon=20_000, seed=0
+    ...     2**18,
+    ...     losses.Logistic(ridge=1e-3),
+    ...     budget=reticent.Budget(1.0, 1e-6),
+    ...     horizon=20_000,
+    ...     seed=0,
     ... )
     >>> play = learner.run(X, y)
     >>> bool(np.mean(np.sign(learner.predict(X)[:, 0]) == y) > 0.9), learner.total.touched
@@ -123,11 +127,11 @@ class SparseLeader:
     ) -> None:  # fmt: skip
         self.columns = _checks.integer(columns, "columns", low=1, high=2**40)
         self._outputs = int(getattr(loss, "outputs", 1))
-        kernel = (
-            (STACKED_LOGISTIC, np.zeros(0))
-            if self._outputs > 1
-            else getattr(loss, "kernel", None) if isinstance(loss, GeneralizedLinear) else None
-        )  # fmt: skip
+        kernel: Any = None
+        if self._outputs > 1:
+            kernel = STACKED_LOGISTIC, np.zeros(0)
+        elif isinstance(loss, GeneralizedLinear):
+            kernel = loss.kernel
         if kernel is None or isinstance(loss, Quadratic):
             raise TypeError(
                 f"loss must be one of reticent.losses that has one linear predictor, got {loss!r}"
@@ -139,9 +143,8 @@ class SparseLeader:
             )
         self._kind, self._params = kernel
         self.loss = loss
-        positive = {"low": 0.0, "open_low": True}
-        self.radius = _checks.number(radius, "radius", **positive)
-        self.unit = _checks.number(unit, "unit", **positive)
+        self.radius = _checks.number(radius, "radius", low=0.0, open_low=True)
+        self.unit = _checks.number(unit, "unit", low=0.0, open_low=True)
         self.constant = _checks.number(constant, "constant", low=0.0)
         if not self.constant < loss.feature_norm:
             raise ValueError(
@@ -366,8 +369,8 @@ class SparseLeader:
         with self._lock:
             self.total._check_room(count)
             if self._persons is not None:
-                there = None if present is None else gaps == 0
-                digests = self._persons.digests(person, count, there)
+                told = None if present is None else gaps == 0
+                digests = self._persons.digests(person, count, told)
                 self._persons.check_room(digests, self.steps + 1)
                 self.total._ready(0)
                 kept = self._persons.admit(digests, self.steps + 1)
@@ -460,7 +463,7 @@ class SparseLeader:
 
 
 def checked_rows(X: Any, columns: int) -> Any:
-    """A CSR matrix in double precision whose indices are in range; entries of one column may be unsorted and repeated."""
+    """A CSR matrix in double precision whose indices are in range; they may be unsorted and repeated."""
     if not sp.issparse(X):
         raise TypeError(
             f"X must be a sparse matrix of SciPy, got {type(X).__name__}; for dense records use "

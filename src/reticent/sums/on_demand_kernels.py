@@ -1,7 +1,8 @@
 """Compiled parts of a running total whose noise is drawn on demand: who has been touched, and what they have missed.
 
 A coordinate that was touched has a row of memory: its clean total, the noise that was drawn for it last, the step for
-which its buffers hold, a mark, its number, and the buffers, in units of the innovations. Law and proof: docs/algorithms/on-demand.md.
+which its buffers hold, a mark, its number, and the buffers, in units of the innovations. Law and proof:
+docs/algorithms/on-demand.md.
 
 Letters: s buffers, g skipped steps, q = 1 - decay^g, Q covariance of what the skipped steps add to the buffers.
 """
@@ -138,7 +139,7 @@ def skip(k):  # type: ignore[no-untyped-def]
 
 @specialised
 def noise_at(k):  # type: ignore[no-untyped-def]
-    """``(row, rows, step, ...)``: bring one coordinate to a step and draw its noise there; how many normals are used."""
+    """``(row, rows, step, ...)``: bring a coordinate to a step and draw its noise; how many normals are used."""
 
     @compiled
     def draw(r, rows, step, filters, lost, normals, used, room):  # type: ignore[no-untyped-def]

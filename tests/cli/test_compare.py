@@ -48,7 +48,7 @@ def table(tmp_path_factory):
 def run(table, target, out, capsys=None, **changes):
     asked = {
         "data": table / "data.csv", "target": target, "schema": table / f"{target}.toml",
-        "epsilons": [1.0, 8.0], "delta": 1e-6, "repeats": 2, "jobs": 1, "out": out, "quiet": False,
+        "epsilons": [1.0, 8.0], "delta": 1e-6, "repeats": 2, "jobs": 1, "on": None, "out": out, "quiet": False,
         "as_json": True,
     } | changes  # fmt: skip
     return compare(**asked)
@@ -137,6 +137,7 @@ def test_quiet_says_nothing(table, tmp_path, capsys):
         ({"repeats": 0}, "--repeats must be at least 1"),
         ({"jobs": 0}, "--jobs must be at least 1"),
         ({"target": "height"}, "no column 'height'"),
+        ({"target": None}, 'target = "NAME" on its first line'),
         ({"data": "-"}, "file or a folder"),
         ({"data": "nowhere.csv"}, "nowhere.csv cannot be read"),
     ],
@@ -149,6 +150,13 @@ def test_bad_input_is_refused_in_one_sentence(table, tmp_path, changes, sentence
     with pytest.raises((Refused, TableError), match=sentence):
         run(table, target, tmp_path / "out", **asked)
     assert not (tmp_path / "out").exists()
+
+
+def test_the_target_is_the_schemas(table, tmp_path, capsys):
+    own = tmp_path / "own.toml"
+    own.write_text('target = "bought"\n' + (table / "bought.toml").read_text())
+    assert run(table, None, tmp_path / "out", schema=own, epsilons=[8.0], repeats=1) == 0
+    assert json.loads(capsys.readouterr().out)["settings"]["target"] == "bought"
 
 
 def test_too_few_records_are_refused(table, tmp_path):

@@ -20,20 +20,23 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from reticent import _checks
 from reticent.estimators import parameters
 from reticent.estimators.face import Face, FloatArray
+from reticent.estimators.finding import Found, found_first
 from reticent.estimators.sparse_stream import SparseStream, begun, chosen, restored
 from reticent.estimators.stream import Plan, Stream
 from reticent.estimators.units import Units
 from reticent.losses import ClipCounts
-from reticent.privacy import Guarantee
+from reticent.online.learner import DECISION, Learner
+from reticent.privacy import Guarantee, uncharged
 from reticent.state.files import check_kind
 from reticent.state.lease import Lease
 from reticent.state.persons import Persons, as_array
 from reticent.sums.running import refuse_ids
+from reticent.trace.summary import NoIntervals, Summary, of_noise
 
 _VERSION = 1
 _DIAGNOSTICS = ("clipped_",)
 _LINE = ("coef_", "intercept_")
-_KEPT = ("_weights", "_norm", "_past", "_bounds", "_leaky")
+_KEPT = ("_weights", "_norm", "_past", "_bounds", "_leaky", "_found", "_shape")
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,9 @@ class OnlineEstimator(Face):
     """Base of the scikit-learn faces; see `OnlineLogisticRegression` and `OnlineLinearRegression`."""
 
     _norm: float
+    _found: dict[str, Any] | None = None
+    _shape: dict[str, Any]
+    """The stream's plan, all of it public."""
     _stream: Stream | None
     _past: _Past | None
     _weights: FloatArray
@@ -56,7 +62,8 @@ class OnlineEstimator(Face):
 
     @property
     def _units(self) -> Units:  # type: ignore[override]
-        return Units(self._norm)
+        found = None if self._found is None else Found.from_dict(self._found).units
+        return Units(self._norm) if found is None else found
 
     # What a face provides
 
@@ -79,10 +86,12 @@ class OnlineEstimator(Face):
             self._past = None
         stream = None if fresh else self._stream
         if stream is None:
-            values = parameters.checked(self.get_params(deep=False))
+            values = parameters.checked(self.get_params(deep=False), private=True)
             horizon = values["horizon"]
             if whole and horizon is None and values["window"] is None and values["fade"] is None:
                 horizon = X.shape[0]
+            if fresh:
+                self._found = None
             plan = self._plan(values, horizon, sparse=sp.issparse(X))
             base = None
             if plan.participation is not None:
@@ -109,7 +118,8 @@ class OnlineEstimator(Face):
                 # same seed both streams would have the same noise.
                 seed = None if plan.seed is None else plan.seed + self._past.seen
                 plan = dataclasses.replace(plan, quadratic=False, seed=seed)
-            stream = begun(plan) if base is None else Stream(plan, base)
+            found = Found.from_dict(self._found) if self._found else None
+            stream = begun(plan) if plan.sparse else Stream(plan, base, found)
         if whole:
             # A table has no order to follow, and one that is sorted would be learnt badly. The order
             # is drawn without looking at the data, so the promise is the same for every one.
@@ -140,6 +150,8 @@ class OnlineEstimator(Face):
         self.guarantee_ = self._stated(self.guarantee_)
         self.clipped_ = stream.clipped
         self._norm = stream.plan.feature_norm
+        self._found = None if stream.found is None else stream.found.to_dict()
+        self._shape = stream.plan.to_dict() | {"seed": None}
         if not isinstance(stream, SparseStream):
             self._weights = stream.weights.ravel()
             self._publish(stream)
@@ -193,10 +205,11 @@ class OnlineEstimator(Face):
         return hasattr(self, "_stream")
 
     def _common(self, values: dict[str, Any], horizon: int | None, sparse: bool) -> dict[str, Any]:
+        known = self._found is not None
         return {
             "columns": self.n_features_in_,
             "budget": parameters.budget(values),
-            "feature_norm": values["feature_norm"],
+            **found_first(values, self.n_features_in_, horizon, known=known),
             "scaling": values["intercept_scaling"] if values["fit_intercept"] else 0.0,
             "ridge": values["ridge"],
             "coefficient_norm": values["coefficient_norm"],
@@ -205,6 +218,64 @@ class OnlineEstimator(Face):
             "participation": parameters.participation(values),
             "sparse": chosen(values["learner"], sparse, self.n_features_in_),
         }
+
+    def summary(self, level: float = 0.95) -> Summary:
+        """Coefficients with the standard error that noise gives them, and intervals.
+
+        From what was released only: it spends nothing, and the model's guarantee covers it. It is about noise
+        alone: there is no sampling error in it, and no interval of a parameter of the population. For these use
+        the offline estimators with ``intervals=True``.
+
+        Parameters
+        ----------
+        level : float
+            Of the intervals.
+        """
+        check_is_fitted(self)
+        plan = Plan.from_dict(self._shape)
+        steps = self.n_samples_seen_ - (0 if self._past is None else self._past.seen)
+        if plan.first is not None and self._found is None:
+            raise NoIntervals(
+                f"bounds are found from the first {plan.first.count} records, and until then there are no "
+                "coefficients"
+            )
+        if plan.sparse:
+            raise NoIntervals(
+                "weights of sparse records are drawn where they are read; use learner='approximate-leader'"
+            )
+        learner = uncharged(plan.learner)
+        if not isinstance(learner, Learner):
+            raise NoIntervals(
+                "the quadratic leader's decision is no linear function of what it released, so the error of "
+                "its noise is not known; use learner='approximate-leader', or PrivateLinearRegression"
+            )
+        error = learner.decision_error(steps)
+        names, values, carry = self._table_of(plan)
+        errors = error * np.sqrt(np.sum(carry**2, axis=1))
+        normal = learner.mechanism.noise == "gaussian"
+        return of_noise(values, errors, names, level, DECISION, self.guarantee_, normal)
+
+    def _table_of(self, plan: Plan) -> tuple[list[str], FloatArray, FloatArray]:
+        """Names and values of all coefficients, and the matrix that carries one output's weights to them."""
+        columns, unit = self.n_features_in_, np.eye(plan.width)
+        weights, intercepts = self._units.back(
+            unit[:, :columns], unit[:, -1] * plan.scaling if plan.scaling else np.zeros(columns)
+        )
+        names = [
+            str(n) for n in getattr(self, "feature_names_in_", [f"x{k}" for k in range(columns)])
+        ]
+        carry, table = weights.T, np.atleast_2d(self.coef_)
+        if plan.scaling:
+            names, carry = [*names, "intercept"], np.vstack([carry, intercepts])
+            table = np.column_stack([table, np.atleast_1d(self.intercept_)])
+        carry = self._label_scale() * carry
+        if len(table) > 1:
+            names = [f"{c}: {n}" for c in self.classes_ for n in names]  # type: ignore[attr-defined]
+        return names, table.ravel(), np.tile(carry, (len(table), 1))
+
+    def _label_scale(self) -> float:
+        """What a predictor is multiplied by to be in the labels' units."""
+        return 1.0
 
     def release(self) -> Self:
         """A copy that predicts and cannot learn on: what may leave the machine.
@@ -273,7 +344,7 @@ class OnlineEstimator(Face):
         """What a stream of this estimator is built from, before it has seen any record."""
         self.n_features_in_ = _checks.integer(n_features, "n_features", low=1)
         self._declare()
-        values = parameters.checked(self.get_params(deep=False))
+        values = parameters.checked(self.get_params(deep=False), private=True)
         return self._plan(values, values["horizon"])
 
     def _declare(self) -> None:

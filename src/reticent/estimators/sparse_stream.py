@@ -35,6 +35,11 @@ class SparseStream(Stream):
     _learner: SparseLeader  # type: ignore[assignment]
 
     def __init__(self, plan: Plan) -> None:
+        if plan.first is not None:
+            raise ValueError(
+                "bounds are not found from the first of many sparse columns: state feature_norm and label_bounds, or "
+                "use learner='approximate-leader', which takes time in proportion to the columns"
+            )
         self.plan = plan
         self.seen = 0
         self.beyond = 0

@@ -9,6 +9,7 @@ read by msgspec in a type made from each stream's schema, which FastAPI's declar
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -18,9 +19,15 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from reticent.service import health
 from reticent.service import routes_admin as admin
+from reticent.service import routes_session as sessions
 from reticent.service import routes_streams as streams
+from reticent.service import routes_views as views
+from reticent.service.engine import store_failed
+from reticent.service.logs import event
 from reticent.service.problems import Problem
+from reticent.service.store import StoreFailed
 from reticent.service.web import Service, problem
 
 log = logging.getLogger("reticent.service")
@@ -28,19 +35,25 @@ log = logging.getLogger("reticent.service")
 Handler = Callable[[Service, Request], Awaitable[Response]]
 
 ROUTES: list[tuple[str, str, Handler]] = [
-    ("GET", "/healthz", admin.health),
-    ("GET", "/readyz", admin.readiness),
+    ("GET", "/healthz", health.health),
+    ("GET", "/readyz", health.readiness),
+    ("GET", "/metrics", health.metrics),
     ("GET", "/openapi.json", admin.description),
     ("GET", "/v1/streams", streams.list_streams),
     ("POST", "/v1/streams", streams.create_stream),
     ("GET", "/v1/streams/{name}", streams.describe_stream),
+    ("DELETE", "/v1/streams/{name}", streams.delete_stream),
+    ("POST", "/v1/streams/{name}/close", streams.close_stream),
     ("POST", "/v1/streams/{name}/records", streams.send_records),
+    ("GET", "/v1/streams/{name}/decisions", views.history),
     ("GET", "/v1/streams/{name}/decisions/{number}", streams.read_decision),
     ("POST", "/v1/streams/{name}/predict", streams.predict),
     ("POST", "/v1/streams/{name}/ask", streams.ask),
     ("POST", "/v1/streams/{name}/tell", streams.tell),
     ("GET", "/v1/streams/{name}/events", streams.events),
+    ("GET", "/v1/streams/{name}/promise", views.promise),
     ("GET", "/v1/streams/{name}/diagnostics", streams.diagnose),
+    ("GET", "/v1/events", views.events),
     ("POST", "/v1/estimate", streams.estimate),
     ("POST", "/v1/dummy", streams.dummy),
     ("GET", "/v1/ledgers", admin.list_ledgers),
@@ -52,21 +65,43 @@ ROUTES: list[tuple[str, str, Handler]] = [
     ("GET", "/v1/jobs", admin.list_jobs),
     ("GET", "/v1/jobs/{id}", admin.read_job),
     ("DELETE", "/v1/jobs/{id}", admin.cancel_job),
+    ("GET", "/v1/session", sessions.who),
+    ("POST", "/v1/session", sessions.sign_in),
+    ("DELETE", "/v1/session", sessions.sign_out),
+    ("GET", "/v1/log", admin.read_log),
     ("GET", "/v1/tokens", admin.list_tokens),
     ("POST", "/v1/tokens", admin.create_token),
     ("DELETE", "/v1/tokens/{id}", admin.revoke_token),
+]
+PAGE: list[tuple[str, str, Handler]] = [
+    ("GET", "/", sessions.page),
+    ("GET", "/page/{file}", sessions.page),
 ]
 
 
 def make_app(service: Service, lifespan: Any = None) -> Starlette:
     """The application, for uvicorn or any other ASGI server."""
 
-    def endpoint(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+    def endpoint(path: str, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
         async def handle(request: Request) -> Response:
+            began = time.perf_counter()
+            response = await answered(request)
+            seconds = time.perf_counter() - began
+            service.metrics.request(request.method, path, response.status_code, seconds)
+            if service.log_requests:
+                about = {"method": request.method, "route": path, "status": response.status_code}
+                about |= {"seconds": round(seconds, 6), "stream": request.path_params.get("name")}
+                event("request", **about, token=getattr(request.state, "token", None))
+            return response
+
+        async def answered(request: Request) -> Response:
             try:
                 return await handler(service, request)
             except Problem as found:
                 return problem(found)
+            except StoreFailed as failed:
+                log.error("the store failed: %s", failed)
+                return problem(store_failed())
             except ClientDisconnect:
                 return Response(status_code=499)
             except Exception as error:
@@ -85,10 +120,10 @@ def make_app(service: Service, lifespan: Any = None) -> Starlette:
         return problem(Problem(status, names.get(status, "failed"), words, headers))
 
     by_path: dict[str, dict[str, Handler]] = {}
-    for method, path, handler in ROUTES:
+    for method, path, handler in ROUTES + PAGE:
         by_path.setdefault(path, {})[method] = handler
     routes = [
-        Route(path, endpoint(_chosen(handlers)), methods=list(handlers))
+        Route(path, endpoint(path, _chosen(handlers)), methods=list(handlers))
         for path, handlers in by_path.items()
     ]
     return Starlette(

@@ -8,6 +8,7 @@ has spent its charge; its result was never stored and nobody can see it.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import queue
@@ -24,6 +25,7 @@ from reticent.privacy import Budget, Guarantee, Ledger
 from reticent.privacy.errors import BudgetExceeded
 from reticent.privacy.ledger import Entry
 from reticent.service.engine import Engine, Turn
+from reticent.service.leases import JOBS
 from reticent.service.ledgers import add_ledger, charge
 from reticent.service.problems import Problem
 from reticent.service.specification import budget_from, check_name
@@ -59,6 +61,7 @@ class AddTable:
             raise Problem(409, "name-taken", f"there is a table {self.name!r}; choose another name")
         add_ledger(turn, self.name, self.budget, "record")
         turn.rows.add_table(TableRow(self.name, self.path, self.schema, turn.now))
+        turn.act({"act": "add table", "table": self.name})
         return {"name": self.name}
 
 
@@ -69,8 +72,15 @@ class SetJob:
     row: JobRow
 
     def apply(self, turn: Turn) -> None:
-        """Always done."""
-        turn.rows.set_job(self.row)
+        """Done by whoever runs jobs."""
+        turn.hold(JOBS)
+        row = self.row
+        turn.rows.set_job(row)
+        if row.status in _ENDED:
+            what = {"act": f"fit {row.status}", "table": row.table, "job": row.id}
+            if row.result is not None:
+                what["digest"] = hashlib.sha256(row.result).hexdigest()
+            turn.act(what)
 
 
 @dataclass(frozen=True)
@@ -91,6 +101,7 @@ class AddJob:
                 )
             return there
         turn.rows.set_job(self.row)
+        turn.act({"act": "ask for a fit", "table": self.row.table, "job": self.row.id})
         return self.row
 
 
@@ -101,6 +112,7 @@ class _Charge:
     what: str
 
     def apply(self, turn: Turn) -> None:
+        turn.hold(JOBS)
         charge(turn, self.ledger, self.guarantee, self.what)
 
 
@@ -140,15 +152,10 @@ class Jobs:
         self._queue: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._progress: dict[str, dict[str, Any]] = {}
         self._cancelled: set[str] = set()
-        with engine.store.read() as rows:
-            unfinished = [row for row in rows.jobs() if row.status not in _ENDED]
-        for row in unfinished:
-            if row.status == "waiting":
-                self._queue.put(row.id)
-            else:
-                engine.call(SetJob(replace(row, status="failed", detail=INTERRUPTED)))
         self._thread = threading.Thread(target=self._work, name="reticent-jobs", daemon=True)
         self._thread.start()
+        if engine.leases is None:
+            self.take_over()
 
     # What routes call ------------------------------------------------------------------------------
 
@@ -197,6 +204,16 @@ class Jobs:
             raise Problem(422, "bad-fit", str(error)) from None
         identity = key or secrets.token_hex(8)
         return JobRow(identity, name, asked, "waiting", "", self.engine.clock()), table
+
+    def take_over(self) -> None:
+        """Go on with jobs that a process which has ended had to do."""
+        with self.engine.store.read() as rows:
+            unfinished = [row for row in rows.jobs() if row.status not in _ENDED]
+        for row in unfinished:
+            if row.status == "waiting":
+                self._queue.put(row.id)
+            else:
+                self.engine.call(SetJob(replace(row, status="failed", detail=INTERRUPTED)))
 
     def start(self, row: JobRow) -> None:
         """Queue a job that is durable."""

@@ -39,6 +39,7 @@ def logistic(**more):
 def test_partial_fit_of_csr_in_memory_of_what_is_touched():
     X, y = table()
     model = logistic().partial_fit(X[:100], y[:100])
+    model.predict(X[:10])  # compiled
     tracemalloc.start()
     model.partial_fit(X[100:], y[100:])
     found = model.predict(X)

@@ -86,6 +86,8 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
                     precision=self.noise_precision,  # type: ignore[attr-defined]
                 )  # fmt: skip
             beside = [item for made in (of_labels, search) if made for item in made.releases]
+            scaling = self._scaling_for(common["budget"], count, X)
+            beside += scaling.releases if scaling else ()
             squares = self._squared_labels(common["budget"])
             if squares is not None:
                 if given is not None or persons is not None:
@@ -101,7 +103,7 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
                 found = (float(known.low[0]), float(known.high[0]))
                 if not found[0] < found[1]:
                     raise NothingFound("label_bounds")
-            self._set_units(X, counts, search, source)
+            self._set_units(X, counts, search, scaling, source)
             labels, beyond = self._to_unit(y, found)
             table = replace(self._table(X, sample_weight, None, 1.0), groups=persons)
             fit = self._paid(whole, lambda: self._solve(table, labels, common))
@@ -262,6 +264,7 @@ class PrivateLinearRegression(PrivateRegressor):
         verbose: int = 0,
         random_state: Any = None,
         intervals: bool = False,
+        scaling: str = "auto",
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -278,6 +281,7 @@ class PrivateLinearRegression(PrivateRegressor):
         self.verbose = verbose
         self.random_state = random_state
         self.intervals = intervals
+        self.scaling = scaling
 
     def _squared_labels(self, budget: Budget) -> SquaredLabels | None:
         if not parameters.CHECKS["fit_intercept"](self.intervals, "intervals"):

@@ -90,6 +90,11 @@ class Table:
         return {"center": center, "center_bound": self.rest_bound / self.scaling * ROOM}
 
     @property
+    def start(self) -> FloatArray | None:
+        """The same, for one output and solvers without a bound on it."""
+        return self.pulls["center"][0] if self.pulls else None
+
+    @property
     def count(self) -> int:
         return int(self.rows.shape[0])
 

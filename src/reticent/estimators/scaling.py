@@ -26,18 +26,20 @@ from reticent.privacy import Budget, Gaussian, Laplace, Release
 
 _SHARES = (0.02, 0.05, 0.1)
 """Of the budget for the moments, of mu squared or of epsilon: the first at which they are clear, else the last."""
-_NORMS = 0.01
-"""The same for the counts of row norms."""
-_INSIDE = 0.6
-"""The share of the rows that shall not be clipped."""
-_CLEAR, _ENOUGH = 0.25, 0.25
+_NORMS = (0.01, 0.02, 0.05)
+"""The same for the counts of row norms; where none is clear, the root mean square of the norms takes their place."""
+_BEYOND = 0.4
+"""The share of the rows that may be clipped."""
+_TELLING = 0.1
+"""Noise may be this share of the rows."""
+_CLEAR, _ENOUGH = 0.25, 0.4
 """The noise of a variance may be this share of 1/p, that of all means together this share of a row's norm."""
 _POWER = 0.5
 """Columns are divided by this power of their standard deviation."""
 _DOUBT = 2.0
 """A variance counts for at least so many standard deviations of its noise."""
-_EDGES = 2.0 ** np.linspace(-3.0, 3.0, 25)
-"""Of the histogram, in units of the root mean square of the norms."""
+_EDGES = 2.0 ** np.linspace(-2.0, 0.75, 12)
+"""Of the histogram, in units of the root mean square r of the norms: at most 1/k^2 of them are beyond k r."""
 _MOST_NUMBERS = 2**26
 """A table with more entries is read as it is, without a copy in double precision."""
 
@@ -155,8 +157,8 @@ class Scaling:
         Of the squares beside the entries.
     moments : NoisySum
         Sums of entries and of squares.
-    norms : NoisySum
-        Counts of row norms.
+    norms : NoisySum or None
+        Counts of row norms; None where they would be lost in noise.
 
     Examples
     --------
@@ -169,7 +171,7 @@ class Scaling:
     columns: int
     weight: float
     moments: NoisySum
-    norms: NoisySum
+    norms: NoisySum | None
 
     @classmethod
     def of(
@@ -192,16 +194,23 @@ class Scaling:
         if shift > _ENOUGH:
             return None, f"{words} not small beside rows of norm 1"
         each = 1.0 if budget.neighbours == "zero-out" else 2.0
-        norms = NoisySum.of(
-            "counts of row norms", budget, _NORMS, each if budget.delta == 0.0 else math.sqrt(each),
-            len(_EDGES) + 1, 2.0 * count, precision,
-        )  # fmt: skip
+        moved = each if budget.delta == 0.0 else math.sqrt(each)
+        norms = None
+        for share in _NORMS:
+            tried = NoisySum.of(
+                "counts of row norms", budget, share, moved, len(_EDGES) + 1, 2.0 * count, precision
+            )
+            # the counts of half of the pieces are added
+            if tried.deviation * math.sqrt(0.5 * len(_EDGES)) <= _TELLING * count:
+                norms = tried
+                break
         return cls(count, columns, weight, moments, norms), f"{words} small beside rows of norm 1"
 
     @property
     def releases(self) -> tuple[Release, ...]:
         """What is released, with its cost."""
-        return self.moments.release, self.norms.release
+        both = (self.moments, self.norms)
+        return tuple(one.release for one in both if one is not None)
 
     def units(self, X: Any, norm: float, weights: Any, source: Source) -> Units:
         """Center, scale and norm of the features.
@@ -223,22 +232,24 @@ class Scaling:
         both = np.hstack([rows, self.weight * np.square(rows)])
         seen = self.moments.draw(weighted_rows(both, counts), source) / self.count
         mean = np.clip(seen[:p], -1.0, 1.0)
-        variance = seen[p:] / self.weight - mean * mean
+        # the noise of a mean is part of its square, and of what the distances from it are
+        own = (self.moments.deviation / self.count) ** 2
+        variance = seen[p:] / self.weight - mean * mean + own
         doubt = self.moments.deviation / (self.weight * self.count)
         typical = max(float(variance.mean()), doubt)
         spread = np.clip(variance, max(_DOUBT * doubt, 1e-4 * typical), 1.0)
         scale = (spread / typical) ** (0.5 * _POWER)
         rows -= mean
         rows /= scale
-        length = math.sqrt(float(np.sum(spread / scale**2)))
-        places = np.searchsorted(_EDGES * length, row_norms(rows))
-        inside = np.bincount(places, counts, len(_EDGES) + 1).astype(np.float64)
-        within = np.cumsum(self.norms.draw(inside, source))
-        far = np.append(within[:-1] >= _INSIDE * self.count, True)
-        found = min(int(np.argmax(far)), len(_EDGES) - 1)
-        return Units(
-            norm=length * float(_EDGES[found]) * norm, center=mean * norm, scale=scale, first=norm
-        )
+        length = math.sqrt(max(float(np.sum((variance + own) / scale**2)), doubt * math.sqrt(p)))
+        if self.norms is not None:
+            edges = length * _EDGES
+            places = np.searchsorted(edges, row_norms(rows))
+            pieces = np.bincount(places, counts, len(edges) + 1).astype(np.float64)
+            beyond = np.cumsum(self.norms.draw(pieces, source)[:0:-1])[::-1]
+            few = np.flatnonzero(np.append(beyond > _BEYOND * self.count, [False]))
+            length = float(edges[min(int(few[-1]) + 1, len(edges) - 1) if few.size else 0])
+        return Units(norm=length * norm, center=mean * norm, scale=scale, first=norm)
 
 
 def too_large(shape: tuple[int, int]) -> bool:

@@ -45,9 +45,7 @@ class ClassCounts:
     precision: str
 
     @classmethod
-    def of(
-        cls, budget: Budget, classes: int, precision: str, share: float = SHARE
-    ) -> ClassCounts:
+    def of(cls, budget: Budget, classes: int, precision: str, share: float = SHARE) -> ClassCounts:
         """Counts that take a share of a budget."""
         places = 1.0 if budget.neighbours == "zero-out" else 2.0
         pure = budget.delta == 0.0

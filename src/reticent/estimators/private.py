@@ -63,7 +63,9 @@ class Table:
     weight_bound: float
     scaled: int  # how many rows were clipped
     groups: Groups | None = None  # where persons are protected
-    rest: FloatArray | None = None  # predictors of the outputs without features, which a ridge pulls to
+    rest: FloatArray | None = (
+        None  # predictors of the outputs without features, which a ridge pulls to
+    )
     rest_bound: float = 0.0
 
     @property
@@ -178,7 +180,7 @@ class PrivateEstimator(Face):
         self.scaling_ = "none: the table does not lie in memory"
         if self._asked_scaling == "none":
             self.scaling_ = "none: asked for"
-        self._set_units(None, None, None, None, Source(0))
+        self._set_units(None, None, None, Source(0))
         t = self._constant(X.shape[1])
         rows = X.records(y, Form(self._units.norm, 1.0, t), self._check_of_labels())
         assert rows.clipped is not None
@@ -264,8 +266,8 @@ class PrivateEstimator(Face):
         X: Any,
         counts: Any,
         search: Search | None,
-        scaling: Scaling | None,
         source: Source,
+        scaling: Scaling | None = None,
     ) -> None:
         """Of the features: as stated, or as found."""
         if search is None:
@@ -295,7 +297,7 @@ class PrivateEstimator(Face):
         most: float,
         labels: Any,
         groups: Groups | None,
-        rest: tuple[int, float] | None = None,
+        outputs: tuple[int, float] | None = None,
     ) -> Guarantee:
         """Charge the fit and what is released beside it; the fit's budget is what is left then."""
         budget: Budget = common["budget"]
@@ -304,8 +306,8 @@ class PrivateEstimator(Face):
         blank = (sp.csr_array if sp.issparse(X) else np.zeros)((X.shape[0], X.shape[1] + (t > 0.0)))
         weights = np.zeros(X.shape[0]) if weighted else None
         table = Table(blank, self._row_norm(t), t, weights, most, 0, groups)
-        if rest is not None:
-            table = replace(table, rest=np.zeros(rest[0]), rest_bound=rest[1])
+        if outputs is not None:
+            table = replace(table, rest=np.zeros(outputs[0]), rest_bound=outputs[1])
 
         def rehearse(rest: Budget) -> Fit:
             quiet = {**common, "budget": rest, "seed": 0, "progress": False}

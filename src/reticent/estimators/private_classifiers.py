@@ -27,6 +27,7 @@ from reticent.estimators.bounds import SHARE, counted
 from reticent.estimators.class_counts import ClassCounts
 from reticent.estimators.face import LEAK, ROOM, Classes, FloatArray, KnownClasses, lazily, shares
 from reticent.estimators.private import PrivateEstimator, Table, class_factors
+from reticent.estimators.scaling import too_large
 from reticent.losses import CappedLogistic, ClipCounts, Logistic, SmoothHinge
 from reticent.privacy import Budget, Guarantee, PrivacyLeakWarning, remarked, with_remarks
 from reticent.solve.blocks import Form, InMemory, IsClass, Lazy
@@ -106,7 +107,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         if not balanced:
             factors, most = class_factors(self.class_weight, self.classes_, numbers)  # type: ignore[attr-defined]
         scaling = self._scaling_for(budget, count, X)
-        rates = not balanced and self._wants_rates(counts, count)
+        rates = not (balanced or too_large(X.shape)) and self._wants_rates(counts, count)
         beside = [
             *(search.releases if search else ()),
             *(scaling.releases if scaling else ()),
@@ -124,7 +125,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         source = self._beside_source(common)
         if balanced:
             factors = counts.factors(numbers, shares, source)[numbers]
-        self._set_units(X, shares, search, scaling, source)
+        self._set_units(X, shares, search, source, scaling)
         table = replace(self._table(X, sample_weight, factors, most), groups=persons)
         if rates:
             seen = counts.rates(numbers, shares, count, source)
@@ -240,7 +241,7 @@ class PrivateLogisticRegression(PrivateClassifier):
         ``None`` is a cryptographic generator. Anything else is for experiments, and ``guarantee_``
         says so.
     scaling : {"auto", "none"}
-        "auto" spends a small share of the budget, 5 to 13 percent, on means and spreads of the columns, on
+        "auto" spends a small share of the budget, 5 to 17 percent, on means and spreads of the columns, on
         the norm of rows centered and scaled by them, and on the rates of the classes, where the numbers
         of records and columns and the budget say that this pays; ``scaling_`` says what was done and
         why. Coefficients are in the units of the features as they came.
@@ -380,7 +381,7 @@ class PrivateLinearSVC(PrivateClassifier):
         None is a cryptographic generator. Anything else is for experiments, and ``guarantee_`` says
         so.
     scaling : {"auto", "none"}
-        "auto" spends a small share of the budget, 5 to 13 percent, on means and spreads of the columns, on
+        "auto" spends a small share of the budget, 5 to 17 percent, on means and spreads of the columns, on
         the norm of rows centered and scaled by them, and on the rates of the classes, where the numbers
         of records and columns and the budget say that this pays; ``scaling_`` says what was done and
         why. Coefficients are in the units of the features as they came.

@@ -27,7 +27,7 @@ from reticent.estimators import parameters
 from reticent.estimators.bounds import SHARE, Search, counted
 from reticent.estimators.face import Bounded, FiniteLabels, FloatArray, lazily
 from reticent.estimators.private import NothingFound, PrivateEstimator, Table
-from reticent.estimators.scaling import NoisySum
+from reticent.estimators.scaling import NoisySum, too_large
 from reticent.estimators.summary import Moments, SquaredLabels, Summary, summarise
 from reticent.estimators.units import clip_entries
 from reticent.losses import ClipCounts, Huber, Squared
@@ -92,7 +92,7 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
             beside = [item for made in (of_labels, search) if made for item in made.releases]
             scaling = self._scaling_for(common["budget"], count, X)
             beside += scaling.releases if scaling else ()
-            level = self._label_sum(common["budget"], count)
+            level = None if too_large(X.shape) else self._label_sum(common["budget"], count)
             beside += [level.release] if level else []
             squares = self._squared_labels(common["budget"])
             if squares is not None:
@@ -112,12 +112,12 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
                 found = (float(known.low[0]), float(known.high[0]))
                 if not found[0] < found[1]:
                     raise NothingFound("label_bounds")
-            self._set_units(X, counts, search, scaling, source)
+            self._set_units(X, counts, search, source, scaling)
             labels, beyond = self._to_unit(y, found)
             table = replace(self._table(X, sample_weight, None, 1.0), groups=persons)
             if level is not None:
-                total = np.array([np.sum(labels if counts is None else labels * counts)])
-                rest = np.clip(level.draw(total, source) / count, -1.0, 1.0)
+                summed = np.array([np.sum(labels if counts is None else labels * counts)])
+                rest = np.clip(level.draw(summed, source) / count, -1.0, 1.0)
                 table = replace(table, rest=rest, rest_bound=1.0)
             fit = self._paid(whole, lambda: self._solve(table, labels, common))
             self._finish(fit, table, beyond, whole)

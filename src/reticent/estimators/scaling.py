@@ -23,6 +23,7 @@ from reticent.estimators.units import Units
 from reticent.losses.records import row_norms, unit_rows
 from reticent.noise import Source, release
 from reticent.privacy import Budget, Gaussian, Laplace, Release
+from reticent.solve.blocks import block_size, ends, summed
 
 _SHARES = (0.02, 0.05, 0.1)
 """Of the budget for the moments, of mu squared or of epsilon: the first at which they are clear, else the last."""
@@ -40,7 +41,7 @@ _DOUBT = 2.0
 """A variance counts for at least so many standard deviations of its noise."""
 _EDGES = 2.0 ** np.linspace(-2.0, 0.75, 12)
 """Of the histogram, in units of the root mean square r of the norms: at most 1/k^2 of them are beyond k r."""
-_MOST_NUMBERS = 2**26
+_MOST_NUMBERS = 2**23
 """A table with more entries is read as it is, without a copy in double precision."""
 
 
@@ -114,9 +115,7 @@ class NoisySum:
 
     def draw(self, total: FloatArray, source: Source) -> FloatArray:
         """The sum with noise. The release must have been charged."""
-        return release.noisy(
-            total, self.scale, source, noise=self.noise, precision=self.precision
-        )
+        return release.noisy(total, self.scale, source, noise=self.noise, precision=self.precision)
 
 
 def moments_sensitivity(columns: int, weight: float, budget: Budget) -> float:
@@ -212,6 +211,26 @@ class Scaling:
         both = (self.moments, self.norms)
         return tuple(one.release for one in both if one is not None)
 
+    def sums(self, X: Any, norm: float, weights: Any) -> FloatArray:
+        """What :attr:`moments` adds noise to: sums of rows within the norm, and of their squares.
+
+        Parameters
+        ----------
+        X : array
+            Finite.
+        norm : float
+            What rows are clipped to, and divided by.
+        weights : array or None
+            How much each record counts. None: 1 each.
+        """
+        counts = np.ones(X.shape[0]) if weights is None else weights
+        parts = []
+        for start, stop in ends(*block_size(X)):
+            rows = unit_rows(np.ascontiguousarray(X[start:stop], np.float64), norm)[0]
+            both = np.hstack([rows, self.weight * np.square(rows)])
+            parts.append(weighted_rows(both, counts[start:stop]))
+        return summed(parts)
+
     def units(self, X: Any, norm: float, weights: Any, source: Source) -> Units:
         """Center, scale and norm of the features.
 
@@ -227,10 +246,7 @@ class Scaling:
             Where the noise comes from. What :attr:`releases` says must have been charged.
         """
         p = self.columns
-        rows = unit_rows(np.ascontiguousarray(X, np.float64), norm)[0]
-        counts = np.ones(len(rows)) if weights is None else weights
-        both = np.hstack([rows, self.weight * np.square(rows)])
-        seen = self.moments.draw(weighted_rows(both, counts), source) / self.count
+        seen = self.moments.draw(self.sums(X, norm, weights), source) / self.count
         mean = np.clip(seen[:p], -1.0, 1.0)
         # the noise of a mean is part of its square, and of what the distances from it are
         own = (self.moments.deviation / self.count) ** 2
@@ -239,13 +255,12 @@ class Scaling:
         typical = max(float(variance.mean()), doubt)
         spread = np.clip(variance, max(_DOUBT * doubt, 1e-4 * typical), 1.0)
         scale = (spread / typical) ** (0.5 * _POWER)
-        rows -= mean
-        rows /= scale
         length = math.sqrt(max(float(np.sum((variance + own) / scale**2)), doubt * math.sqrt(p)))
         if self.norms is not None:
             edges = length * _EDGES
-            places = np.searchsorted(edges, row_norms(rows))
-            pieces = np.bincount(places, counts, len(edges) + 1).astype(np.float64)
+            rows = unit_rows(np.ascontiguousarray(X, np.float64), norm)[0]
+            places = np.searchsorted(edges, row_norms((rows - mean) / scale))
+            pieces = np.bincount(places, weights, len(edges) + 1).astype(np.float64)
             beyond = np.cumsum(self.norms.draw(pieces, source)[:0:-1])[::-1]
             few = np.flatnonzero(np.append(beyond > _BEYOND * self.count, [False]))
             length = float(edges[min(int(few[-1]) + 1, len(edges) - 1) if few.size else 0])

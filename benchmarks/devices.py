@@ -95,14 +95,13 @@ def total(dim: int, block: int) -> dict[str, float]:
     rows = cupy.random.standard_normal((block, dim), dtype=cupy.float32)
     out = cupy.empty_like(rows)
     rate = 2.0 * rows.nbytes / (1e-3 * milliseconds(lambda: cupy.copyto(out, rows)))
-    traffic = (
-        4.0 * dim * (2 * buffers + 2 + 1 + 1)
-    )  # buffers and total read and written, record, output
+    # buffers and the total (64 bits) read and written, record, output
+    traffic = 4.0 * dim * (2 * buffers + 4 + 1 + 1)
     one = torch.empty(dim, device="cuda")
     drawing = milliseconds(lambda: [one.normal_() for _ in range(block)]) / block
     adding = milliseconds(lambda: running.add(rows[0]), 25)
     several = milliseconds(lambda: running.run(rows)) / block
-    ours = totals._module(buffers, 4, True).get_function("draw")
+    _, _, ours = totals._module(running.mechanism.parameters, 4, True)
     keys = cupy.zeros((block, 8), dtype=cupy.uint32)
     blocks = -(-dim // 2048)
     arguments = (keys, np.int64(block), np.int64(dim), np.float32(1.0), out)
@@ -125,7 +124,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
-    found = [table(50_000_000, 50), table(20_000_000, 500), total(10_000_000, 16)]
+    found = [table(50_000_000, 50), table(20_000_000, 500), total(10_000_000, 64)]
     for figures in found:
         for name, value in figures.items():
             print(f"{name:36s}{value:,.4g}")

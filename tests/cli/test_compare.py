@@ -48,7 +48,7 @@ def table(tmp_path_factory):
 def run(table, target, out, capsys=None, **changes):
     asked = {
         "data": table / "data.csv", "target": target, "schema": table / f"{target}.toml",
-        "epsilons": [1.0, 8.0], "delta": 1e-6, "repeats": 2, "jobs": 1, "out": out, "quiet": False,
+        "epsilons": [1.0, 8.0], "delta": 1e-6, "repeats": 2, "jobs": 1, "on": None, "out": out, "quiet": False,
         "as_json": True,
     } | changes  # fmt: skip
     return compare(**asked)

@@ -192,3 +192,25 @@ def test_labels_of_the_host_travel(xp):
     assert math.isclose(
         float(np.concatenate(list(rows.blocks())).sum()), float(X.sum()), rel_tol=1e-5
     )
+
+
+def test_too_little_device_memory_spends_nothing():
+    cupy = pytest.importorskip("cupy", reason="no CuPy, so no device")
+    try:
+        cupy.cuda.runtime.getDeviceCount()
+    except Exception:
+        pytest.skip("no NVIDIA device")
+    X = cupy.random.default_rng(0).standard_normal((2**16, 40), dtype=cupy.float32)
+    y = (X[:, 0] > 0).astype(cupy.int8)
+    pool = cupy.get_default_memory_pool()
+    pool.free_all_blocks()
+    pool.set_limit(size=pool.used_bytes() + 512)
+    model = reticent.PrivateLogisticRegression(classes=[0, 1], feature_norm=1.0)
+    try:
+        with reticent.Ledger(reticent.Budget(1.0, 1e-6)) as ledger:
+            with pytest.raises(MemoryError):
+                model.fit(X, y)
+            assert not ledger.entries
+    finally:
+        pool.set_limit(size=0)
+    assert model.fit(X, y).score(X.get(), y.get()) > 0.6

@@ -12,7 +12,7 @@ from reticent import sums
 
 pytest.importorskip("array_api_compat", reason="devices need array-api-compat")
 from reticent.devices import DeviceTotal
-from reticent.devices.totals import CAVEAT, chacha_normals, chacha_words, next_key
+from reticent.devices.totals import CAVEAT, chacha_normals, chacha_words, next_key, rounded_weights
 
 
 @pytest.fixture
@@ -58,6 +58,36 @@ def test_the_lattice_is_refused_and_nothing_is_spent():
         with pytest.raises(TypeError, match="CorrelatedMechanism"):
             DeviceTotal(sums.TreeMechanism(8, 64, budget=reticent.Budget(1.0, 1e-6)))
         assert not ledger.entries
+
+
+@pytest.mark.parametrize("horizon", [64, 1024, None])
+def test_what_rounded_weights_cost(horizon):
+    """Against the coefficients of filters whose weights are off, in whichever direction."""
+    n, share = 400, 2.0**-24
+    filter = _mechanism(1, horizon).parameters
+    powers = np.arange(n - 1)
+
+    def inverse(weight):
+        b = np.concatenate(
+            [[1.0], sum(w * (1 - g) ** powers for w, g in zip(weight, filter.gap, strict=True))]
+        )
+        c = np.zeros(n)
+        for k in range(n):  # b c = 1 / (1 - x)
+            c[k] = 1.0 - b[1 : k + 1] @ c[:k][::-1]
+        return c
+
+    signs = np.array(np.meshgrid(*[[-1, 1]] * filter.buffers)).reshape(filter.buffers, -1).T
+    weight, whole = np.array(filter.weight), np.linalg.norm(inverse(filter.weight))
+    large = 1000 * share  # the same law, above the noise of doubles
+    grown = [np.linalg.norm(inverse(weight * (1 + large * s))) / whole - 1 for s in signs]
+    bound = rounded_weights(filter)
+    assert 0.05 * bound < max(grown) / 1000 <= bound * 1.01
+
+
+def test_persons_are_refused():
+    participation = reticent.privacy.Participation(max_records=2)
+    with pytest.raises(ValueError, match="no persons"):
+        DeviceTotal(_mechanism(participation=participation))
 
 
 def _reference(mechanism, key, rows):
@@ -141,5 +171,34 @@ def test_what_is_scaled_stays_within_the_norm_after_rounding(cupy, size):
     total = DeviceTotal(_mechanism(2100, norm=0.7), seed=0)
     v = np.random.default_rng(0).standard_normal(2100)
     total.add(cupy.asarray((0.7 * size * v / np.linalg.norm(v)).astype(np.float32)))
-    added = total._total.get().astype(np.float64)
-    assert 0.699999 < np.linalg.norm(added) <= 0.7
+    added = total._total.get().astype(np.float64) * float(total._unit)
+    assert 0.699997 < np.linalg.norm(added) <= 0.7
+
+
+def test_adding_never_rounds(cupy):
+    """Neighbours stay one record apart, whatever follows: in floating point these vectors would move them apart."""
+    first, second = (DeviceTotal(_mechanism(1, 2**20), seed=0) for _ in range(2))
+    first.add(cupy.asarray([0.5], dtype="f4"))
+    second.add(cupy.asarray([0.0], dtype="f4"))
+    up, down = cupy.full((2000, 1), 0.07, dtype="f4"), cupy.full((2000, 1), -0.06, dtype="f4")
+    rows = cupy.concatenate(
+        [cupy.ones((2**16 - 1, 1), dtype="f4"), cupy.hstack([up, down]).reshape(-1, 1)]
+    )
+    first.run(rows)
+    second.run(rows)
+    assert (first._total - second._total).get().tolist() == [2**31]
+
+
+def test_too_little_memory_changes_nothing(cupy):
+    rows = cupy.ones((60, 2**20), dtype="f4")
+    total, twin = (DeviceTotal(_mechanism(2**20), seed=0) for _ in range(2))
+    pool = cupy.get_default_memory_pool()
+    pool.free_all_blocks()
+    pool.set_limit(size=pool.total_bytes() + 2**20)
+    try:
+        with pytest.raises(MemoryError):
+            total.run(rows)
+    finally:
+        pool.set_limit(size=0)
+    assert total.steps == 0
+    assert np.array_equal(total.run(rows).get(), twin.run(rows).get())

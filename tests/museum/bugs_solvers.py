@@ -159,8 +159,8 @@ BUGS = (
     Bug(
         "statistics-with-half-the-noise",
         "erm/sufficient_statistics.py",
-        "        seen = run.noisy(np.concatenate([_fold(V) / matrix, u / vector]), scale)",
-        "        seen = run.noisy(np.concatenate([_fold(V) / matrix, u / vector]), 0.5 * scale)",
+        "        seen = run.noisy(np.concatenate([as_vector(V) / matrix, u / vector]), scale)",
+        "        seen = run.noisy(np.concatenate([as_vector(V) / matrix, u / vector]), 0.5 * scale)",
         "half the noise on A'A and A'y",
         ("white-box-erm: sufficient_statistics, joint, zero-out, gaussian",),
     ),

@@ -30,7 +30,7 @@ from reticent.papers.figures import (
 from reticent.papers.figures.draw import picture
 from reticent.papers.figures.figure import BOUND, CATALOGUE, CORRECTED, OURS, PUBLISHED, Row, load
 from reticent.papers.figures.produce import measure, produce
-from reticent.papers.figures.sweep import sweep
+from reticent.trace.sweep import sweep
 
 NAMES = ["online-2a", "online-2b", "online-2c", "window-1", "bandit-1", "vertical-1", "chapter-1"]
 

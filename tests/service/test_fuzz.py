@@ -86,7 +86,7 @@ def test_bodies_made_by_hand(service: Service) -> None:
                 "application/vnd.apache.arrow.stream",
                 "text/x",
             ):
-                if path.endswith("/ask"):
+                if path.endswith(("/ask", "/close")):  # they take no body
                     continue
                 status, answer = ask(service, "POST", path, body, kind)
                 assert 400 <= status < 500, (path, body[:40], kind, status, answer[:200])

@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from reticent._checks import integer, number
@@ -18,7 +19,7 @@ from reticent.audit.finding import Finding
 from reticent.audit.recompute import Agreement
 from reticent.audit.recompute import guarantee as recompute
 from reticent.audit.whitebox import Exact
-from reticent.trace import Progress
+from reticent.trace.sweep import sweep
 
 COLUMNS = ("algorithm", "setting", "claimed", "found", "share", "notices", "recomputed", "verdict")
 
@@ -136,6 +137,8 @@ def run_all(
     false_alarm: float = 1e-6,
     progress: bool = False,
     white_box: bool = True,
+    jobs: int | None = 1,
+    on: str | None = None,
 ) -> Report:
     """Attack every registered worst case, recompute every guarantee, compute exact losses, look at last bits.
 
@@ -154,6 +157,11 @@ def run_all(
         Whether to show how far it is, on standard error.
     white_box
         Whether the white-box lines are among those that are taken by default.
+    jobs
+        How many processes; None is as many as there are cores. Worst cases that were registered by this
+        program are known to this process only.
+    on
+        The address of a Dask scheduler whose workers do the work instead.
 
     Examples
     --------
@@ -167,34 +175,42 @@ def run_all(
     families = whitebox_cases.names() if white_box or names is not None else ()
     wanted = (*registry.names(), *families) if names is None else tuple(names)
     exact = [
-        (name, case)
+        ("exact", name, place)
         for name in wanted
         if name in families
-        for case in whitebox_cases.cases(name)
+        for place, case in enumerate(_exact(name))
         if case.quick or not quick
     ]
     attacked = [name for name in wanted if name not in families]
-    plan = [(name, changes) for name in attacked for changes in registry.variants(name)]
-    more = [*extras.last_bits(), *extras.many_canaries()] if names is None else []
-    each = alarm / max(1, len(plan) + len(more))
-    lines = []
-    with Progress("audit", len(exact) + len(plan) + len(more), progress) as bar:
-        # first: these need no luck
-        for name, case in exact:
-            began = time.perf_counter()
-            lines.append(
-                Line(name, case.setting, case.check(), seconds=time.perf_counter() - began)
-            )
-            bar.advance(1)
-        for name, changes in plan:
-            lines.append(_attack(name, changes, quick, runs, each))
-            bar.advance(1)
-        for name, setting, attack in more:
-            began = time.perf_counter()
-            found = attack(each)
-            lines.append(Line(name, setting, found, seconds=time.perf_counter() - began))
-            bar.advance(1)
+    pairs = [("pair", name, changes) for name in attacked for changes in registry.variants(name)]
+    more = [("more", "", place) for place in range(len(_more()))] if names is None else []
+    each = alarm / max(1, len(pairs) + len(more))
+    # exact lines first: these need no luck
+    tasks = [(*which, quick, runs, each) for which in (*exact, *pairs, *more)]
+    lines = sweep(_line, tasks, label="audit", jobs=jobs, on=on, shown=progress)
     return Report(tuple(lines), alarm, time.perf_counter() - start)
+
+
+@cache
+def _exact(name: str) -> tuple[Any, ...]:
+    return tuple(whitebox_cases.cases(name))
+
+
+@cache
+def _more() -> tuple[extras.Attack, ...]:
+    return (*extras.last_bits(), *extras.many_canaries())
+
+
+def _line(kind: str, name: str, which: Any, quick: bool, runs: int | None, alarm: float) -> Line:
+    """One line, in whatever process this is."""
+    if kind == "pair":
+        return _attack(name, which, quick, runs, alarm)
+    began = time.perf_counter()
+    if kind == "exact":
+        case = _exact(name)[which]
+        return Line(name, case.setting, case.check(), seconds=time.perf_counter() - began)
+    name, setting, attack = _more()[which]
+    return Line(name, setting, attack(alarm), seconds=time.perf_counter() - began)
 
 
 def _attack(

@@ -23,6 +23,8 @@ def audit(
     *,
     full: bool,
     runs: int | None,
+    jobs: int | None,
+    on: str | None,
     out: Path | None,
     command: str,
     console: Console,
@@ -35,7 +37,9 @@ def audit(
     for name in names:
         if name not in known:
             raise Refused(f"{name!r} is not a worst case; there are {', '.join(known)}")
-    report = run_all(quick=not full, names=names or None, runs=runs, progress=console.watched)
+    report = run_all(
+        quick=not full, names=names or None, runs=runs, progress=console.watched, jobs=jobs, on=on
+    )
     if out is not None:
         from reticent.report import Page
 

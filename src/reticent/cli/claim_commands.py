@@ -17,7 +17,7 @@ import typer
 
 from reticent.cli.console import Console
 from reticent.cli.errors import Refused
-from reticent.cli.options import Epsilon, Json, Neighbours, Quiet, leave, positive
+from reticent.cli.options import Epsilon, Jobs, Json, Neighbours, On, Quiet, leave, positive
 
 ALGORITHMS = (
     "tree", "window-tree", "correlated", "ftrl", "approximate-leader", "quadratic-leader",
@@ -111,6 +111,8 @@ def audit(
     runs: Annotated[
         int | None, typer.Option(help="Runs of each world, whatever they cost.", min=8)
     ] = None,
+    jobs: Jobs = None,
+    on: On = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Also write a page.")] = None,
     mine: Annotated[
         str | None,
@@ -128,11 +130,18 @@ def audit(
 
     console = Console(quiet=quiet, as_json=json)
     if mine is not None:
-        if names or full or runs is not None or out is not None:
-            raise Refused("--mine stands alone: leave out names, --full, --runs and --out")
+        if names or full or any(given is not None for given in (runs, jobs, on, out)):
+            raise Refused(
+                "--mine stands alone: leave out names, --full, --runs, --jobs, --on and --out"
+            )
         leave(audit_mine(mine, console=console))
         return
-    leave(body(names or [], full=full, runs=runs, out=out, command=command_line(), console=console))
+    leave(
+        body(
+            names or [], full=full, runs=runs, jobs=jobs, on=on, out=out, command=command_line(),
+            console=console,
+        )
+    )  # fmt: skip
 
 
 def command_line() -> str:
@@ -159,6 +168,8 @@ def reproduce(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.")] = Path(
         "reticent-reproduce"
     ),
+    jobs: Jobs = None,
+    on: On = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -168,4 +179,4 @@ def reproduce(
     """
     from reticent.cli.reproduce import reproduce as body
 
-    leave(body(figure, full, out, quiet, json))
+    leave(body(figure, full, out, quiet, json, jobs=jobs, on=on))

@@ -48,6 +48,18 @@ def positive(value: Any) -> Any:
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but the result.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Jobs = Annotated[
+    int | None,
+    typer.Option(help="How many processes share the work.  [default: one a core]", min=1),
+]
+On = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="A Dask scheduler whose workers share the work instead, such as tcp://10.0.0.1:8786. They need this "
+        "version of Reticent, and the same files at the same places.",
+    ),
+]
 DataFormat = Annotated[
     Format | None,
     typer.Option("--format", help="Format of the data.  [default: by the name, or the stream]"),

@@ -27,6 +27,7 @@ def reproduce(
     as_json: bool,
     *,
     jobs: int | None = None,
+    on: str | None = None,
 ) -> int:
     """List the figures, or reproduce one.
 
@@ -44,6 +45,8 @@ def reproduce(
         Whether to print one JSON document.
     jobs
         Processes; by default one a core.
+    on
+        The address of a Dask scheduler whose workers do the work instead.
 
     Returns
     -------
@@ -61,6 +64,7 @@ def reproduce(
         out,
         name,
         jobs=jobs,
+        on=on,
         note=console.note,
         shown=console.watched,
     )

@@ -27,6 +27,13 @@ AnchorFile = Annotated[
     ),
 ]
 
+Database = Annotated[
+    str | None,
+    typer.Option(
+        help="A PostgreSQL database that several workers share, in place of --data.", metavar="URL"
+    ),
+]
+
 
 @app.callback()
 def serve(
@@ -45,22 +52,36 @@ def serve(
     ] = 0.0,
     certificate: Annotated[Path | None, typer.Option(help="For TLS.")] = None,
     certificate_key: Annotated[Path | None, typer.Option(help="Of the certificate.")] = None,
+    database: Database = None,
+    address: Annotated[
+        str | None,
+        typer.Option(help="Where other workers reach this one.  [default: where it listens]"),
+    ] = None,
+    lease: Annotated[
+        float, typer.Option(help="Seconds until the streams of a silent worker move.", min=1)
+    ] = 6.0,
 ) -> None:
     """Run the durable service on a folder, and stay until it is stopped."""
     if context.invoked_subcommand is not None:
         return
     folders = _service("folder")
     options = folders.Options(
-        _folder(data), host, port, key_file, anchor, tables or [], limit, rate, certificate, certificate_key
+        _where(data, database), host, port, key_file, anchor, tables or [], limit, rate, certificate, certificate_key,
+        database, address, lease,
     )  # fmt: skip
-    there = folders.Folder(options)  # refused, if at all, before anything heavy is imported
+    there = folders.open_home(options)  # refused, if at all, before anything heavy is imported
     leave(_service("server").serve(options, there, _say))
 
 
 @app.command(epilog=example("reticent serve adopt --data folder"))
-def adopt(data: Data = None, key_file: KeyFile = None, anchor: AnchorFile = None) -> None:
+def adopt(
+    data: Data = None,
+    key_file: KeyFile = None,
+    anchor: AnchorFile = None,
+    database: Database = None,
+) -> None:
     """Go on with a restored or copied folder: fresh noise for every stream, charged to its ledger."""
-    options = _service("folder").Options(_folder(data), key_file=key_file, anchor=anchor)
+    options = _options(data, database, key_file, anchor)
     done = _service("adopting").adopt(options)
     print(f"{len(done.renewed)} streams go on with fresh noise; each was charged for it")
     if done.adoptions > 1:
@@ -84,11 +105,13 @@ def rotate(
     data: Data = None,
     key_file: KeyFile = None,
     anchor: AnchorFile = None,
+    database: Database = None,
 ) -> None:
     """Seal everything under a new key, while the service is stopped; then destroy the old one."""
     sealing, folders = _service("sealing"), _service("folder")
-    there = folders.Folder(folders.Options(_folder(data), key_file=key_file, anchor=anchor))
+    there = folders.open_home(_options(data, database, key_file, anchor))
     try:
+        there.must_be_idle()
         make = sealing.key_from_file if new_key_file.exists() else sealing.new_key_file
         count = there.change_key(make(new_key_file))
     finally:
@@ -102,12 +125,13 @@ def token(
     role: Annotated[str, typer.Option(help="What it is allowed to do.")] = "administrator",
     key_file: KeyFile = None,
     anchor: AnchorFile = None,
+    database: Database = None,
 ) -> None:
     """Make a token while the service is stopped: for whoever lost the first one."""
     if role not in _service("tokens").ROLES:
         raise Refused(f"--role must be one of {', '.join(_service('tokens').ROLES)}")
     folders = _service("folder")
-    there = folders.Folder(folders.Options(_folder(data), key_file=key_file, anchor=anchor))
+    there = folders.open_home(_options(data, database, key_file, anchor))
     try:
         made, row = folders.new_token(role, "made by the command")
         with there.store.transaction() as rows:
@@ -117,10 +141,21 @@ def token(
     _say(f"token: {there.first_token or made}")
 
 
-def _folder(data: Path | None) -> Path:
-    if data is None:
-        raise Refused("--data is missing: the folder that everything is kept in")
+def _where(data: Path | None, database: str | None) -> Path | None:
+    if (data is None) == (database is None):
+        raise Refused(
+            "give --data, the folder that everything is kept in, or --database, and not both"
+            if data
+            else "--data is missing: the folder that everything is kept in"
+        )
     return data
+
+
+def _options(
+    data: Path | None, database: str | None, key_file: Path | None, anchor: Path | None
+) -> Any:
+    where = _where(data, database)
+    return _service("folder").Options(where, key_file=key_file, anchor=anchor, database=database)
 
 
 def _service(name: str) -> Any:

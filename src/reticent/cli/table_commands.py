@@ -13,8 +13,10 @@ import typer
 from reticent.cli.console import Console
 from reticent.cli.options import (
     DataFormat,
+    Jobs,
     Json,
     LearnOptions,
+    On,
     Quiet,
     SchemaFile,
     Target,
@@ -102,7 +104,8 @@ def compare(
     ] = None,
     delta: Annotated[float, typer.Option(help="Privacy parameter delta of every budget.")] = 1e-6,
     repeats: Annotated[int, typer.Option(help="Runs of each.", min=1)] = 5,
-    jobs: Annotated[int | None, typer.Option(help="Cores.  [default: all]", min=1)] = None,
+    jobs: Jobs = None,
+    on: On = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.")] = Path(
         "reticent-compare"
     ),
@@ -116,4 +119,4 @@ def compare(
     from reticent.cli.compare import compare as body
 
     epsilons = epsilon or [0.1, 1.0, 8.0]
-    leave(body(data, target, schema, epsilons, delta, repeats, jobs, out, quiet, json))
+    leave(body(data, target, schema, epsilons, delta, repeats, jobs, on, out, quiet, json))

@@ -1,9 +1,10 @@
 """A private running total in the memory of a device, for vectors as long as embedding tables.
 
-It runs what `reticent.sums.CorrelatedMechanism` describes, in single precision: innovations from ChaCha12 (Bernstein),
-keyed by the operating system; buffers and totals in one sweep over memory. The lattice is refused: what a device's
-fused operations round is not certified. A key is used for one step and then replaced by a hash of it, so that a later
-state tells nothing of earlier noise.
+It runs what `reticent.sums.CorrelatedMechanism` describes: noise in single precision, innovations from ChaCha12
+(Bernstein), keyed by the operating system; the clean total as whole numbers of a unit, so that adding never rounds;
+buffers and total in one sweep over memory. The lattice is refused: what a device's fused operations round of the noise
+is not certified. A key is used for one step and then replaced by a hash of it, so that a later state tells nothing of
+earlier noise.
 """
 
 from __future__ import annotations
@@ -20,16 +21,23 @@ from typing import Any, Self
 import numpy as np
 
 from reticent import _checks
-from reticent.noise import door
 from reticent.privacy import Guarantee, charge
 from reticent.state.lease import Lease, claim
 from reticent.sums import CorrelatedMechanism
+from reticent.sums.toeplitz import Toeplitz
 
 CAVEAT = "noise drawn on a device in single precision (ChaCha12, Box and Muller)"
 _PURPOSE = b"device total"
 _SOURCE = Path(__file__).with_name("total.cu")
-_SPREAD, _MANY, _PIECES = 128, 16, 264
-_VERSION = 1
+_SPREAD, _MANY, _PIECES = 128, 16, 528
+_MARGIN = 2.0**-19
+"""Vectors are cut at the norm less this share of it, so that a second look in single precision finds no excess."""
+_MOST_AT_ONCE = 2**15
+_BITS = 32
+"""Of a power of two that is at least the norm, a unit is this many bits; so 2^31 vectors cannot overflow 64 bits."""
+_MOST = 2**31 - 1
+_SMALLEST = 2.0**-90
+_VERSION = 2
 
 
 def next_key(key: bytes) -> bytes:
@@ -38,12 +46,18 @@ def next_key(key: bytes) -> bytes:
 
 
 @functools.cache
-def _module(buffers: int, wide: int, long: bool) -> Any:
+def _module(filter: Toeplitz, wide: int, long: bool) -> Any:
+    """Its kernels. The filter is part of the code: its numbers would otherwise take registers."""
     import cupy
 
-    given = {"K": buffers, "T": "float", "WIDE": wide, "LONG": int(long)}
+    gap, weight = (
+        ", ".join(f"{np.float32(value)!s}f" for value in values or (0.0,))
+        for values in (filter.gap, filter.weight)
+    )
+    given = {"K": filter.buffers, "GAP": gap, "WEIGHT": weight, "WIDE": wide, "LONG": int(long)}
     head = "".join(f"#define {name} {value}\n" for name, value in given.items())
-    return cupy.RawModule(code=head + _SOURCE.read_text(), options=("--std=c++17",))
+    module = cupy.RawModule(code=head + _SOURCE.read_text(), options=("--std=c++17",))
+    return module.get_function("survey"), module.get_function("play"), module.get_function("draw")
 
 
 class DeviceTotal:
@@ -76,10 +90,17 @@ class DeviceTotal:
 
         charge(self.guarantee, f"correlated noise of dimension {mechanism.dim} on a device")
         self._key, self.steps, self.clipped, self._lease = key, 0, 0, Lease()
-        self._total = cupy.zeros(mechanism.dim, dtype=cupy.float32)
-        self._buffers = cupy.zeros(
-            (len(mechanism.parameters.gap), mechanism.dim), dtype=cupy.float32
-        )
+        shape = (len(mechanism.parameters.gap), mechanism.dim)
+        self._hold(np.zeros(mechanism.dim, dtype=np.int64), cupy.zeros(shape, dtype=cupy.float32))
+
+    def _hold(self, total: Any, buffers: Any) -> None:
+        """Put on the device what it needs there."""
+        import cupy
+        import cupyx
+
+        self._total, self._buffers = cupy.asarray(total), cupy.asarray(buffers)
+        self._done = cupy.zeros(_MOST_AT_ONCE, dtype=cupy.uint32)
+        self._answer = cupyx.empty_pinned(2 * _MOST_AT_ONCE)
 
     def _take_on(self, mechanism: CorrelatedMechanism, seeded: bool) -> None:
         if not isinstance(mechanism, CorrelatedMechanism):
@@ -91,6 +112,15 @@ class DeviceTotal:
                 "noise on a lattice is not certified on a device; describe the total with noise_precision='float', and "
                 "the guarantee will say so, or run it on the host"
             )
+        if mechanism.participation is not None:
+            raise ValueError(
+                "a total on a device counts no persons; describe it without participation, or run it on the host"
+            )
+        if not _SMALLEST <= mechanism.norm <= 1.0 / _SMALLEST:
+            raise ValueError(
+                f"norm must be from {_SMALLEST:.2g} to {1.0 / _SMALLEST:.2g} on a device, got {mechanism.norm}; scale "
+                "the vectors"
+            )
         try:
             import cupy
 
@@ -99,15 +129,16 @@ class DeviceTotal:
             raise ImportError(
                 f"a total on a device needs CuPy and an NVIDIA device ({error})"
             ) from error
-        self.mechanism = mechanism
+        noise = mechanism.parameters
+        gap = tuple(float(np.float32(value)) for value in noise.gap)
+        self.mechanism = mechanism = replace(mechanism, filter=Toeplitz(gap, noise.inverse_gap))
         promise = replace(mechanism.guarantee, seeded=seeded)
         self.guarantee: Guarantee = replace(promise, caveats=(*promise.caveats, CAVEAT))
-        gap, weight = mechanism.parameters.gap, mechanism.parameters.weight
-        places = max(1, len(gap))
-        self._filter = np.zeros(1, dtype=[("gap", "f8", (places,)), ("weight", "f8", (places,))])
-        self._filter["gap"][0, : len(gap)], self._filter["weight"][0, : len(gap)] = gap, weight
-        self._limit = door.limit_for(mechanism.norm, mechanism.dim)
-        self._sigma = np.float32(mechanism.scale() * (1.0 + 2.0**-23))
+        unit = 2.0 ** (math.ceil(math.log2(mechanism.norm)) - _BITS)
+        self._unit, self._per = np.float32(unit), np.float32(1.0 / unit)
+        self._limit = mechanism.norm * (1.0 - _MARGIN)
+        extra = 1.0 + rounded_weights(mechanism.parameters) + 2.0**-22
+        self._sigma = np.float32(mechanism.scale() * extra)
 
     def error(self, t: int) -> float:
         """The standard deviation of each coordinate of the noise after t vectors."""
@@ -145,49 +176,56 @@ class DeviceTotal:
             )
         rows = cupy.ascontiguousarray(rows.reshape(-1, self.mechanism.dim))
         with self._lease.lock:
-            return _like(given, self._steps(rows))
+            if len(rows) <= _MOST_AT_ONCE:
+                return _like(given, self._steps(rows))
+            self._check(len(rows))
+            parts = [rows[k : k + _MOST_AT_ONCE] for k in range(0, len(rows), _MOST_AT_ONCE)]
+            return _like(given, cupy.concatenate([self._steps(part) for part in parts]))
 
-    def _steps(self, rows: Any) -> Any:
-        import cupy
-
-        count, dim = rows.shape
+    def _check(self, count: int) -> None:
         if self._lease.furthest != self.steps:
             self._lease.check(self.steps, "total")
+        if self.steps + count > _MOST:
+            raise ValueError(f"a total on a device counts at most {_MOST:,} vectors; begin another")
         if self.steps + count > self.mechanism.last_step:
             raise ValueError(
                 f"{count} more steps go beyond the horizon of {self.mechanism.last_step}; build it with a larger "
                 "one, or with horizon=None"
             )
+
+    def _steps(self, rows: Any) -> Any:
+        import cupy
+
+        count, dim = rows.shape
+        self._check(count)
         if count == 0:
             return cupy.empty((0, dim), dtype=cupy.float32)
         blocks = -(-dim // (_SPREAD * _MANY))
         wide = 4 if dim % 4 == 0 and rows.data.ptr % 16 == 0 else 1
-        module = _module(len(self._buffers), wide, count > 1)
-        keys, key = [], self._key
-        for _ in range(count):
-            keys.append(key)
-            key = next_key(key)
-        words = cupy.asarray(np.frombuffer(b"".join(keys), dtype=np.uint32))
-        warps = blocks * (_SPREAD // 32)
+        survey, play, _ = _module(self.mechanism.parameters, wide, count > 1)
         out = cupy.empty((count, dim), dtype=cupy.float32)
-        room = cupy.empty(count * (_PIECES + 1 + warps))
-        parts, scaled = room[: count * _PIECES], room[count * _PIECES : count * (_PIECES + 1)]
-        measured, seen = room[count * (_PIECES + 1) :], cupy.empty(2 * count)
-        run = module.get_function
+        room = cupy.empty(count * (_PIECES + 3))
+        parts, seen, factors = room[3 * count :], room[: 2 * count], room[2 * count :].view("f4")
         # from here on the noise of these steps is spent, whatever happens
         self._lease.furthest = self.steps + count
-        self._key, self.steps = key, self.steps + count
-        run("squares")((_PIECES, count), (256,), (rows, np.int64(dim), parts))
-        run("factors")(
-            (count,), (32,), (parts, np.int32(_PIECES), np.float64(self._limit), scaled, seen)
-        )
-        run("play")(
-            (blocks,), (_SPREAD,),
-            (rows, np.int64(count), np.int64(dim), scaled, words, self._sigma, self._filter, self._total, self._buffers,
-             out, measured),
+        self.steps += count
+        size, added = np.int64(dim), seen[count:]
+        survey(
+            (_PIECES, count), (256,), (rows, size, self._limit, self._per, parts, self._done, factors, seen, added)
         )  # fmt: skip
-        run("close")((count,), (256,), (measured, np.int64(warps), seen[count:]))
-        norms, added = np.sqrt(seen.get().reshape(2, count))
+        keys = []
+        for _ in range(count):
+            keys.append(self._key)
+            self._key = next_key(self._key)
+        words = np.frombuffer(b"".join(keys), dtype=np.uint64)
+        secret = tuple(words) if count == 1 else (cupy.asarray(words),)
+        play(
+            (blocks,), (_SPREAD,),
+            (rows, np.int64(count), size, factors, *secret, self._sigma, self._unit, self._per,
+             self._total, self._buffers, out, added),
+        )  # fmt: skip
+        norms, squares = seen.get(out=self._answer[: 2 * count]).reshape(2, count)
+        added = np.sqrt(squares) * float(self._unit) * (1.0 + 2.0**-21)
         if not (added <= self.mechanism.norm).all():
             self._lease.spoil()
             raise RuntimeError(
@@ -198,7 +236,7 @@ class DeviceTotal:
                 f"vector {int(np.flatnonzero(~np.isfinite(norms))[0])} is not finite: it counts as a null record, and "
                 f"the totals of these {count} steps are not released"
             )
-        self.clipped += int((norms > self._limit).sum())
+        self.clipped += int((norms > self.mechanism.norm).sum())
         return out
 
     def state(self) -> dict[str, Any]:
@@ -220,14 +258,37 @@ class DeviceTotal:
             )
         self = cls.__new__(cls)
         self._take_on(CorrelatedMechanism.from_dict(state["mechanism"]), bool(state["seeded"]))
-        import cupy
-
         self._lease = claim(state["id"], state["steps"], "total")
         self._key, self.steps = bytes.fromhex(state["key"]), int(state["steps"])
         self.clipped = int(state["clipped"])
-        self._total = cupy.asarray(state["total"])
-        self._buffers = cupy.asarray(state["buffers"])
+        self._hold(state["total"], state["buffers"])
         return self
+
+
+def rounded_weights(filter: Toeplitz) -> float:
+    """By which share of itself mu can grow if every weight is rounded to single precision.
+
+    Weights ``(1 + e_j) om_j`` make the filter ``b (1 + sum_j e_j h_j)`` with ``h_j = om_j x / ((1 - th_j x) b)``. Its
+    inverse differs from that of ``b`` by a factor whose coefficients, but for the leading 1, have absolute sum at most
+    ``E / (1 - E)``, where ``E = 2^-24 sum_j |h_j|``; by Young's inequality the norm of innovations that a record
+    moves grows by no more. ``|h_j|`` is bounded by partial fractions over the poles ``1 / ze_i``.
+
+    Examples
+    --------
+    >>> print(f"{rounded_weights(Toeplitz((0.25,), (0.75,))):.2g}")
+    4e-08
+    """
+    total = 0.0
+    for j, weight in enumerate(filter.weight):
+        for i, pole in enumerate(filter.inverse_gap):
+            residue = weight
+            for m, other in enumerate(filter.inverse_gap):
+                ze, gap = 1.0 - pole, filter.gap[m]
+                residue *= 1.0 if m == j else (gap - pole) / ze
+                residue /= 1.0 if m == i else (other - pole) / ze
+            total += abs(residue) / pole
+    share = 2.0**-24 * total
+    return share / (1.0 - share)
 
 
 def _like(given: Any, made: Any) -> Any:

@@ -141,6 +141,36 @@ class CurvatureTimes:
 
 
 @dataclass(frozen=True)
+class Sandwich:
+    """Second derivatives at x, and then the products of the scores: each ``sum_i w_i a_i a_i'``.
+
+    Within the bound of :mod:`reticent.erm._sums`, so that both may be released. Weights of records are left out.
+
+    Parameters
+    ----------
+    loss : Scalar
+        Slopes are clipped to its bound.
+    bend : float
+        Second derivatives are clipped to this.
+    x : array
+        Where both are taken.
+    """
+
+    loss: Scalar
+    bend: float
+    x: FloatArray
+
+    def __call__(self, block: Block) -> FloatArray:
+        kind, params, bound = self.loss.kind, self.loss.params, self.loss.bound
+        z = _sums.predictors(block, self.x)
+        bends = kernels.d2phi_all(kind)(params, z, block.labels)
+        slopes = kernels.dphi_all(kind)(params, z, block.labels)
+        roots = np.sqrt(np.nan_to_num(np.clip(bends, 0.0, self.bend)))
+        slopes = np.nan_to_num(np.clip(slopes, -bound, bound))
+        return np.stack([_sums.scaled_products(block, roots), _sums.scaled_products(block, slopes)])
+
+
+@dataclass(frozen=True)
 class Products:
     """``A'A`` and then ``A'y``, each entry within the records' units times the sum of absolute values."""
 

@@ -87,7 +87,8 @@ def _slopes(kind):  # type: ignore[no-untyped-def]
                 z, square = door.dot_and_square_in_any_order(row, x, columns)
                 if not square <= most:
                     door.cut(A, i, scale, length, room, 0)
-                    row[:columns] = room[0]
+                    for j in range(columns):
+                        row[j] = room[0, j]
                     z = door.dot_and_square_in_any_order(row, x, columns)[0]
                 if dim > columns:
                     z += constant * x[columns]
@@ -316,6 +317,18 @@ def products(block: Block) -> FloatArray:
     return total + lost
 
 
+def scaled_products(block: Block, factors: FloatArray) -> FloatArray:
+    """``sum_i factors[i]^2 a_i a_i'`` of a block, flat, within the bound of :func:`products`."""
+    dim = block.form.dim(block.rows.shape[1])
+    if sp.issparse(block.rows):
+        A = sp.csr_array(sp.diags_array(factors) @ block.form.applied(block.rows))
+        return _sparse_gram(A).ravel()
+    total, lost = np.zeros(dim * dim), np.zeros(dim * dim)
+    for _, rows in formed(block, dim, factors, rows=_BLOCK):
+        _add(total, lost, (rows.T @ rows).ravel())
+    return total + lost
+
+
 def gram(A: Any, y: FloatArray, limit: float = UNLIMITED) -> tuple[FloatArray, FloatArray]:
     """``A'A`` and ``A'y``; rows beyond the limit are cut to it."""
     return unfolded(summed(InMemory(A, y, form=Form(length=limit)).map(products)))
@@ -325,6 +338,21 @@ def unfolded(both: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The matrix and the vector of :func:`products`."""
     dim = math.isqrt(both.size)
     return both[: dim * dim].reshape(dim, dim), both[dim * dim :]
+
+
+def as_vector(V: FloatArray) -> FloatArray:
+    """The upper triangle, off-diagonal entries times sqrt(2): Euclidean norm = Frobenius norm."""
+    rows, columns = np.triu_indices(len(V))
+    return V[rows, columns] * np.where(rows == columns, 1.0, math.sqrt(2.0))
+
+
+def as_matrix(values: FloatArray, dim: int) -> FloatArray:
+    """The symmetric matrix that :func:`as_vector` made this of."""
+    rows, columns = np.triu_indices(dim)
+    V = np.zeros((dim, dim))
+    V[rows, columns] = values / np.where(rows == columns, 1.0, math.sqrt(2.0))
+    V[columns, rows] = V[rows, columns]
+    return V
 
 
 def _sparse_gram(A: Any) -> FloatArray:

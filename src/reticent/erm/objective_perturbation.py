@@ -16,6 +16,7 @@ needs it to be a real number, and its rounding is part of the distance that the 
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -180,6 +181,8 @@ def _plan(problem: Problem, set: Any, columns: list[Any], several: bool,
     level = part(problem, count) * setting.share * problem.level
     cover = problem.noise_scale(distance, level, problem.dim, size)
     rest = problem.release("distance to the exact minimiser", distance, cover, problem.dim, count)
+    # the standard deviation of a coordinate of Gamma noise is that many times its scale
+    spread = math.sqrt(problem.dim + 1.0) if problem.noise == "gamma" else 1.0
     points: list[FloatArray] = []
     taken: list[int] = []
 
@@ -191,6 +194,8 @@ def _plan(problem: Problem, set: Any, columns: list[Any], several: bool,
         points.append(problem.set.project(problem.shaped(run.noisy(found.point, cover))))
         taken.append(found.steps)
         run.recorder.facts["Newton steps"] = sum(taken)
+        run.released.update(linear_noise=spread * setting.scale, point_noise=spread * cover,
+                            ridge=setting.ridge)  # fmt: skip
         # What is half done is of no use: no callback stops it.
         run.note(k, points[-1])
 

@@ -26,7 +26,7 @@ from reticent import _checks
 from reticent._checks import FloatArray
 from reticent.erm._passes import Products
 from reticent.erm._problem import Problem, label_range
-from reticent.erm._sums import UNIT, unfolded
+from reticent.erm._sums import UNIT, as_matrix, as_vector, unfolded
 from reticent.erm.fit import Fit
 from reticent.erm.solver import Plan, Run, solve
 from reticent.losses import Huber, Squared
@@ -275,8 +275,8 @@ def _joint(problem: Problem, given: float | None, center: FloatArray) -> Plan:
 
     def step(run: Run, t: int) -> bool:
         V, u = unfolded(summed(problem.table.map(Products())))
-        seen = run.noisy(np.concatenate([_fold(V) / matrix, u / vector]), scale)
-        V, u = _unfold(seen[:-p], p) * matrix, seen[-p:] * vector
+        seen = run.noisy(np.concatenate([as_vector(V) / matrix, u / vector]), scale)
+        V, u = as_matrix(seen[:-p], p) * matrix, seen[-p:] * vector
         spread = scale * (math.sqrt(size + 1.0) if problem.noise == "gamma" else 1.0)
         run.released.update(
             products=V, with_labels=u, matrix_noise=spread * matrix, vector_noise=spread * vector
@@ -291,20 +291,6 @@ def _joint(problem: Problem, given: float | None, center: FloatArray) -> Plan:
 
     settings = {"method": "joint", "noise": release.noise, "set": repr(problem.set)}
     return Plan(problem=problem, step=step, releases=[release], settings=settings)
-
-
-def _fold(V: FloatArray) -> FloatArray:
-    """The upper triangle, off-diagonal entries times sqrt(2): Euclidean norm = Frobenius norm."""
-    rows, columns = np.triu_indices(len(V))
-    return V[rows, columns] * np.where(rows == columns, 1.0, _ROOT)
-
-
-def _unfold(values: FloatArray, dim: int) -> FloatArray:
-    rows, columns = np.triu_indices(dim)
-    V = np.zeros((dim, dim))
-    V[rows, columns] = values / np.where(rows == columns, 1.0, _ROOT)
-    V[columns, rows] = V[rows, columns]
-    return V
 
 
 def best_ridge(V: FloatArray, u: FloatArray, noise_V: float, noise_u: float, own: float) -> float:
@@ -404,7 +390,7 @@ def _boosted(problem: Problem, rounds: int, given: float | None, start: FloatArr
         numbers = {}
         if t == 1:
             V = unfolded(summed(rooted.table.map(Products())))[0]
-            V = _unfold(run.noisy(_fold(V), scales[0]), p)
+            V = as_matrix(run.noisy(as_vector(V), scales[0]), p)
             values, vectors = np.linalg.eigh(V)
             numbers["largest eigenvalue"] = float(values[-1])
         if t == 2:

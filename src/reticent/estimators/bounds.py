@@ -203,6 +203,11 @@ class Search:
         rows = not self.columns
         return self._scales(rows)[0] * _threshold(self.noise, self._sizes(rows)[0], _RARE_FAR)
 
+    @property
+    def needed(self) -> int:
+        """With so many records, the share of them that shall stand out of the noise does."""
+        return math.ceil(self._standing_out / _CLEAR)
+
     # Finding --------------------------------------------------------------------------------------
 
     def intervals(self, X: Any, weights: Any, source: Source, *, least: float = 0.0) -> Columns:

@@ -245,6 +245,10 @@ class Bounded:
         y, beyond = clip_labels(np.asarray(y, dtype=np.float64), low, high)
         return to_unit(y, low, high), beyond
 
+    def _label_bounds(self, found: tuple[float, float] | None) -> None:
+        """Set the bounds that predictions stay within, where labels are not moved here."""
+        self._bounds = found or (0.0, 0.0)
+
     def _set_line(self, coefficients: FloatArray, intercept: float) -> None:
         """``coef_`` and ``intercept_``, from those for labels in [-1, 1]."""
         low, high = self._bounds

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from reticent import _checks
 from reticent.estimators import parameters
 from reticent.estimators.face import Face, FloatArray
+from reticent.estimators.finding import Found, found_first
 from reticent.estimators.stream import Plan, Stream
 from reticent.estimators.units import Units
 from reticent.losses import ClipCounts
@@ -30,7 +31,7 @@ from reticent.sums.running import refuse_ids
 
 _VERSION = 1
 _DIAGNOSTICS = ("clipped_",)
-_KEPT = ("_weights", "_norm", "_past", "_bounds", "_leaky")
+_KEPT = ("_weights", "_norm", "_past", "_bounds", "_leaky", "_found")
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class OnlineEstimator(Face):
     """Base of the scikit-learn faces; see `OnlineLogisticRegression` and `OnlineLinearRegression`."""
 
     _norm: float
+    _found: dict[str, Any] | None = None
     _stream: Stream | None
     _past: _Past | None
     _weights: FloatArray
@@ -53,7 +55,8 @@ class OnlineEstimator(Face):
 
     @property
     def _units(self) -> Units:  # type: ignore[override]
-        return Units(self._norm)
+        found = None if self._found is None else Found.from_dict(self._found).units
+        return Units(self._norm) if found is None else found
 
     # What a face provides
 
@@ -76,10 +79,12 @@ class OnlineEstimator(Face):
             self._past = None
         stream = None if fresh else self._stream
         if stream is None:
-            values = parameters.checked(self.get_params(deep=False))
+            values = parameters.checked(self.get_params(deep=False), private=True)
             horizon = values["horizon"]
             if whole and horizon is None and values["window"] is None and values["fade"] is None:
                 horizon = X.shape[0]
+            if fresh:
+                self._found = None
             plan = self._plan(values, horizon)
             base = None
             if plan.participation is not None:
@@ -101,7 +106,7 @@ class OnlineEstimator(Face):
                 # same seed both streams would have the same noise.
                 seed = None if plan.seed is None else plan.seed + self._past.seen
                 plan = dataclasses.replace(plan, quadratic=False, seed=seed)
-            stream = Stream(plan, base)
+            stream = Stream(plan, base, Found.from_dict(self._found) if self._found else None)
         if whole:
             # A table has no order to follow, and one that is sorted would be learnt badly. The order
             # is drawn without looking at the data, so the promise is the same for every one.
@@ -126,6 +131,7 @@ class OnlineEstimator(Face):
         self.clipped_ = stream.clipped
         self._weights = stream.weights.ravel()
         self._norm = stream.plan.feature_norm
+        self._found = None if stream.found is None else stream.found.to_dict()
         self._publish(stream)
 
     def _stated(self, guarantee: Guarantee) -> Guarantee:
@@ -146,10 +152,11 @@ class OnlineEstimator(Face):
         return hasattr(self, "_stream")
 
     def _common(self, values: dict[str, Any], horizon: int | None) -> dict[str, Any]:
+        known = self._found is not None
         return {
             "columns": self.n_features_in_,
             "budget": parameters.budget(values),
-            "feature_norm": values["feature_norm"],
+            **found_first(values, self.n_features_in_, horizon, known=known),
             "scaling": values["intercept_scaling"] if values["fit_intercept"] else 0.0,
             "ridge": values["ridge"],
             "coefficient_norm": values["coefficient_norm"],
@@ -223,7 +230,7 @@ class OnlineEstimator(Face):
         """What a stream of this estimator is built from, before it has seen any record."""
         self.n_features_in_ = _checks.integer(n_features, "n_features", low=1)
         self._declare()
-        values = parameters.checked(self.get_params(deep=False))
+        values = parameters.checked(self.get_params(deep=False), private=True)
         return self._plan(values, values["horizon"])
 
     def _declare(self) -> None:

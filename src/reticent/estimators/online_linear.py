@@ -11,11 +11,14 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d
 
+from reticent.estimators import parameters
 from reticent.estimators.face import Bounded, FloatArray
 from reticent.estimators.online import OnlineEstimator
+from reticent.estimators.parameters import PRIVATE
 from reticent.estimators.stream import Plan, Stream
 from reticent.losses.kernels import HUBER
 
@@ -33,12 +36,13 @@ class OnlineLinearRegression(Bounded, RegressorMixin, OnlineEstimator):
         Privacy parameter delta of the budget; 0 asks for pure privacy.
     neighbours : {"zero-out", "replace"}
         Whether one record is blanked or replaced by another.
-    feature_norm : float
+    feature_norm : float or "private"
         Feature vectors longer than this (Euclidean norm) are scaled down to it, when learning and
-        when predicting.
-    label_bounds : (low, high)
+        when predicting. "private" finds an interval of each feature and the norm of rows from the first
+        records, which are then not learnt from.
+    label_bounds : (low, high) or "private"
         Labels beyond these are clipped, and predictions stay within. State what is known, not what
-        the labels turned out to be.
+        the labels turned out to be; "private" finds them from the first records, and predictions are 0 until then.
     fit_intercept : bool
         Whether to learn an intercept.
     intercept_scaling : float, optional
@@ -96,8 +100,8 @@ class OnlineLinearRegression(Bounded, RegressorMixin, OnlineEstimator):
         delta: float = 1e-6,
         *,
         neighbours: str = "zero-out",
-        feature_norm: float = 1.0,
-        label_bounds: tuple[float, float] = (-1, 1),
+        feature_norm: float | str = 1.0,
+        label_bounds: tuple[float, float] | str = (-1, 1),
         fit_intercept: bool = True,
         intercept_scaling: float = 0.3,
         ridge: float = 1e-2,
@@ -166,10 +170,14 @@ class OnlineLinearRegression(Bounded, RegressorMixin, OnlineEstimator):
         )
 
     def _declare(self) -> None:
-        self._to_unit([])
+        self._encode([])
 
     def _encode(self, y: Any) -> tuple[FloatArray, int]:
-        return self._to_unit(y)
+        if parameters.OR_PRIVATE["label_bounds"](self.label_bounds, "label_bounds") != PRIVATE:
+            return self._to_unit(y)
+        return np.asarray(y, dtype=np.float64), 0
 
     def _publish(self, stream: Stream) -> None:
+        if self.label_bounds == PRIVATE:
+            self._label_bounds(None if stream.found is None else stream.found.labels)
         self._set_line(stream.coefficients[0], stream.intercepts[0])

@@ -35,9 +35,11 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
         Privacy parameter delta of the budget; 0 asks for pure privacy.
     neighbours : {"zero-out", "replace"}
         Whether one record is blanked or replaced by another.
-    feature_norm : float
+    feature_norm : float or "private"
         Feature vectors longer than this (Euclidean norm) are scaled down to it, when learning and
         when predicting. Scale features by what is known of them, not by what they turned out to be.
+        "private" finds an interval of each feature and the norm of rows from the first records, which
+        are then not learnt from.
     classes : list, optional
         All labels there can be. Without it ``fit`` reads them off the data, with a
         `reticent.PrivacyLeakWarning`, and ``partial_fit`` wants them in its first call.
@@ -114,7 +116,7 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
         delta: float = 1e-6,
         *,
         neighbours: str = "zero-out",
-        feature_norm: float = 1.0,
+        feature_norm: float | str = 1.0,
         classes: Any = None,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.3,

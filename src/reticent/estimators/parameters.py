@@ -156,9 +156,18 @@ OR_PRIVATE: Mapping[str, Check] = {
 """The same where a bound may be found with a share of the budget."""
 
 
-def checked(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters by name, each checked; those without a declared check are left out."""
-    return {name: CHECKS[name](value, name) for name, value in values.items() if name in CHECKS}
+def checked(values: Mapping[str, Any], private: bool = False) -> dict[str, Any]:
+    """Parameters by name, each checked; those without a declared check are left out.
+
+    Parameters
+    ----------
+    values : mapping
+        The parameters.
+    private : bool
+        Whether bounds may be found with a share of the budget.
+    """
+    checks = {**CHECKS, **(OR_PRIVATE if private else {})}
+    return {name: checks[name](value, name) for name, value in values.items() if name in checks}
 
 
 def budget(values: Mapping[str, Any]) -> Budget:

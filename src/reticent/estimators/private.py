@@ -29,6 +29,7 @@ from reticent.estimators import parameters
 from reticent.estimators.beside import Rehearsed, reserve
 from reticent.estimators.bounds import Search
 from reticent.estimators.face import PRECISIONS, ROOM, Face, FloatArray, with_details
+from reticent.estimators.finding import NothingFound
 from reticent.estimators.scaling import Scaling, too_large
 from reticent.estimators.units import Units
 from reticent.losses import ClipCounts
@@ -40,16 +41,6 @@ from reticent.solve.blocks import Form, InMemory, LabelCheck, Lazy
 NOISE_PRECISIONS = ("lattice", "float")
 SCALINGS = ("auto", "none")
 DIAGNOSTICS = ("clipped_",)
-
-
-class NothingFound(ValueError):
-    """No bound stood out of the noise."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(
-            f"no {name} could be found: no count stood out of the noise. The budget was spent; state "
-            f"{name}, raise epsilon, or bring more records"
-        )
 
 
 @dataclass(frozen=True)
@@ -242,7 +233,8 @@ class PrivateEstimator(Face):
 
     @property
     def _asked_scaling(self) -> str:
-        return getattr(self, "scaling", "none")
+        # intervals are about features as they are stated, and about a ridge around 0
+        return "none" if getattr(self, "intervals", False) else getattr(self, "scaling", "none")
 
     def _scaling_for(self, budget: Budget, count: int, X: Any) -> Scaling | None:
         """How features will be centered and scaled, by public numbers; None where they are not."""
@@ -358,6 +350,19 @@ class PrivateEstimator(Face):
         if not table.scaling:
             return self._units.back(weights, np.zeros(len(weights)))
         return self._units.back(weights[:, :columns], weights[:, columns] * table.scaling)
+
+    def _in_own_units(self, constant: float) -> tuple[list[str], FloatArray]:
+        """Names, the intercept last, and the matrix that carries learnt weights to them."""
+        columns = self.n_features_in_
+        names = [f"x{k}" for k in range(columns)]
+        names = [str(name) for name in getattr(self, "feature_names_in_", names)]
+        unit = np.eye(columns + (constant > 0.0))
+        weights, intercepts = self._units.back(
+            unit[:, :columns], unit[:, -1] * constant if constant else np.zeros(columns)
+        )
+        if not constant:
+            return names, weights.T
+        return [*names, "intercept"], np.vstack([weights.T, intercepts])
 
     def release(self) -> Self:
         """A copy with only what the guarantee covers: what may leave the machine."""

@@ -19,15 +19,18 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import expit, logit
 from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
 
 from reticent import _checks, erm
 from reticent.erm._groups import Groups
 from reticent.estimators import parameters
 from reticent.estimators.bounds import SHARE, counted
 from reticent.estimators.class_counts import ClassCounts
+from reticent.estimators.curvature import Curvature, Errors
 from reticent.estimators.face import LEAK, ROOM, Classes, FloatArray, KnownClasses, lazily, shares
 from reticent.estimators.private import PrivateEstimator, Table, class_factors
 from reticent.estimators.scaling import too_large
+from reticent.estimators.summary import Summary, summarise
 from reticent.losses import CappedLogistic, ClipCounts, Logistic, SmoothHinge
 from reticent.privacy import Budget, Guarantee, PrivacyLeakWarning, remarked, with_remarks
 from reticent.solve.blocks import Form, InMemory, IsClass, Lazy
@@ -40,6 +43,7 @@ _OTHERS: dict[str, Callable[..., erm.Fit]] = {
 SOLVERS = ("auto", OBJECTIVE, *_OTHERS)
 _CLEAR = 0.1
 """Noise may be this share of the records, or counts of the classes are left out."""
+TARGETS = ("parameter", "regularised")
 
 
 class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
@@ -81,6 +85,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
             with remarked(*((LEAK,) if declared is None else ())):
                 if lazy:
                     common, whole = self._common(), None
+                    self._refuse_intervals("needs a table in memory; read it into an array first")
                     table = self._lazy_table(X, y, sample_weight, groups)
                     fit = self._solve(table, None, common)
                 else:
@@ -113,6 +118,11 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
             *(scaling.releases if scaling else ()),
             *([counts.release] if balanced or rates else ()),
         ]
+        curvature = self._curvature(budget, X.shape)
+        if curvature is not None:
+            if given is not None or persons is not None or self.class_weight is not None:  # type: ignore[attr-defined]
+                self._refuse_intervals("takes no sample_weight, class_weight or groups")
+            beside.append(curvature.release)
         whole, limit = None, math.log(4.0 * count)
         if beside:
             weighted = balanced or given is not None or factors is not None
@@ -137,6 +147,10 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         fit = self._paid(whole, lambda: self._solve(table, numbers, common))
         if whole is not None:
             whole = with_remarks(whole)
+        if curvature is not None:
+            seen = curvature.draw(table.rows, numbers, fit.point, source)
+            self._errors = Errors(fit.point, **fit.released, **seen)
+            self._constant_feature = table.scaling
         return fit, table, whole
 
     def _wants_rates(self, counts: ClassCounts, count: int) -> bool:
@@ -144,6 +158,14 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         if self._asked_scaling == "none" or not self.fit_intercept:  # type: ignore[attr-defined]
             return False
         return self.solver in ("auto", OBJECTIVE) and counts.scale <= _CLEAR * count  # type: ignore[attr-defined]
+
+    def _curvature(self, budget: Budget, shape: tuple[int, int]) -> Curvature | None:
+        """What intervals need beside the fit; None without them."""
+        return None
+
+    def _refuse_intervals(self, words: str) -> None:
+        if getattr(self, "intervals", False):
+            raise ValueError(f"intervals=True {words}")
 
     def _solve(self, table: Table, numbers: Any, common: dict[str, Any]) -> erm.Fit:
         asked = _checks.choice(self.solver, "solver", SOLVERS)  # type: ignore[attr-defined]
@@ -245,6 +267,9 @@ class PrivateLogisticRegression(PrivateClassifier):
         the norm of rows centered and scaled by them, and on the rates of the classes, where the numbers
         of records and columns and the budget say that this pays; ``scaling_`` says what was done and
         why. Coefficients are in the units of the features as they came.
+    intervals : bool
+        Whether :meth:`summary` shall have what it needs: the curvature of the loss and the products of its
+        scores are released as well, with a quarter of the budget. Two classes, objective perturbation.
 
     Attributes
     ----------
@@ -295,6 +320,7 @@ class PrivateLogisticRegression(PrivateClassifier):
         verbose: int = 0,
         random_state: Any = None,
         scaling: str = "auto",
+        intervals: bool = False,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -313,6 +339,54 @@ class PrivateLogisticRegression(PrivateClassifier):
         self.verbose = verbose
         self.random_state = random_state
         self.scaling = scaling
+        self.intervals = intervals
+
+    def _curvature(self, budget: Budget, shape: tuple[int, int]) -> Curvature | None:
+        if not parameters.CHECKS["fit_intercept"](self.intervals, "intervals"):
+            return None
+        if self.solver not in ("auto", OBJECTIVE):
+            self._refuse_intervals(f"needs solver='auto' or {OBJECTIVE!r}, got {self.solver!r}")
+        if len(self.classes_) > 2:
+            self._refuse_intervals(
+                f"needs two classes, got {len(self.classes_)}; fit one against the rest"
+            )
+        t = self._constant(shape[1])
+        loss = self._loss(self._row_norm(t), plain=False)
+        return Curvature.of(budget, loss, shape[1] + (t > 0.0), shape[0], self.noise_precision)
+
+    def summary(self, level: float = 0.95, target: str = "parameter") -> Summary:
+        """Coefficients with standard errors and intervals, sampling error and privacy error apart.
+
+        From what was released only: it spends nothing, and the model's guarantee covers it. Needs
+        ``intervals=True``, and refuses (`NoIntervals`) where noise leaves no interval to trust.
+
+        Parameters
+        ----------
+        level : float
+            Of the intervals.
+        target : {"parameter", "regularised"}
+            What the intervals are about: the minimiser of the expected loss, or of the expected loss with
+            the ridge that was fitted. The estimate of the first is corrected for the ridge, that of the
+            second is ``coef_``.
+        """
+        check_is_fitted(self)
+        errors = getattr(self, "_errors", None)
+        if errors is None:
+            raise ValueError(
+                "a summary needs a model that was fitted with intervals=True, which releases curvature and "
+                "products of scores too; fitting again spends the budget again"
+            )
+        _checks.choice(target, "target", TARGETS)
+        names, carry = self._in_own_units(self._constant_feature)
+        words = "log-odds" if self.influence_ == 1.0 else "minimiser of the capped logistic loss"
+        about = (
+            f"about the {words} in the population that the records are a sample of, after clipping"
+        )
+        if target == "regularised":
+            about += f", with the ridge of {errors.ridge:.4g} that was fitted"
+        errors = replace(errors, regularised=target == "regularised")
+        shift = np.zeros(len(names))
+        return summarise(errors, carry, shift, names, level, about, self.guarantee_)
 
     def _loss(self, norm: float, plain: bool) -> Any:
         cap = _checks.number(self.influence, "influence", low=0.5, high=1.0)

@@ -26,7 +26,8 @@ from reticent.erm._sums import UNIT, UNITS
 from reticent.estimators import parameters
 from reticent.estimators.bounds import SHARE, Search, counted
 from reticent.estimators.face import Bounded, FiniteLabels, FloatArray, lazily
-from reticent.estimators.private import NothingFound, PrivateEstimator, Table
+from reticent.estimators.finding import NothingFound
+from reticent.estimators.private import PrivateEstimator, Table
 from reticent.estimators.scaling import NoisySum, too_large
 from reticent.estimators.summary import Moments, SquaredLabels, Summary, summarise
 from reticent.estimators.units import clip_entries
@@ -314,11 +315,6 @@ class PrivateLinearRegression(PrivateRegressor):
             )
         return SquaredLabels.of(budget, self.noise_precision)
 
-    @property
-    def _asked_scaling(self) -> str:
-        # intervals are about features as they are stated
-        return "none" if self.intervals else self.scaling
-
     def _label_sum(self, budget: Budget, count: int) -> NoisySum | None:
         if self._asked_scaling == "none" or not self.fit_intercept:
             return None
@@ -348,28 +344,17 @@ class PrivateLinearRegression(PrivateRegressor):
                 "a summary needs a model that was fitted with intervals=True, which releases the sum of "
                 "squared labels too; fitting again spends the budget again"
             )
-        d, columns, t = len(moments.with_labels), self.n_features_in_, self._constant_feature
         low, high = self._bounds
         half, middle = 0.5 * high - 0.5 * low, 0.5 * low + 0.5 * high
-        unit = np.eye(d)
-        weights, intercepts = self._units.back(
-            unit[:, :columns], unit[:, columns] * t if t else np.zeros(d)
-        )
-        names = [str(name) for name in self._names()]
-        carry, shift = half * weights.T, np.zeros(columns)
-        if t:
-            carry = np.vstack([carry, half * intercepts])
-            shift = np.append(shift, middle)
-            names.append("intercept")
+        names, carry = self._in_own_units(self._constant_feature)
+        shift = np.zeros(len(names))
+        if self._constant_feature:
+            shift[-1] = middle
         about = (
             "about the least-squares coefficients of the population that the records are a sample of, after "
             "clipping, with errors of constant variance"
         )
-        return summarise(moments, carry, shift, names, level, about, self.guarantee_)
-
-    def _names(self) -> Any:
-        found = getattr(self, "feature_names_in_", None)
-        return [f"x{k}" for k in range(self.n_features_in_)] if found is None else found
+        return summarise(moments, half * carry, shift, names, level, about, self.guarantee_)
 
     def _scaling(self, columns: int) -> float:
         if self.intercept_scaling is None and self.fit_intercept:

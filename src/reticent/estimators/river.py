@@ -33,6 +33,7 @@ from scipy.special import expit
 from reticent.estimators import kernels as k
 from reticent.estimators import parameters
 from reticent.estimators.face import to_unit
+from reticent.estimators.finding import found_first
 from reticent.estimators.reading import Declared, FloatArray, Hashed, Record
 from reticent.estimators.stream import Plan, Stream
 from reticent.losses import ClipCounts
@@ -73,7 +74,7 @@ class _Online:
 
     def _prepare(self) -> None:
         """Check the parameters, at construction: River's models are ready to predict at once."""
-        values = parameters.checked(self._get_params())
+        values = parameters.checked(self._get_params(), private=True)
         parameters.budget(values)
         if (self.person is None) != (parameters.participation(values) is None):
             raise ValueError(
@@ -110,16 +111,17 @@ class _Online:
         if not np.isfinite(first).all():
             where = np.unique(np.argwhere(~np.isfinite(first))[:, -1]).tolist()
             raise ValueError(f"features must be finite; those in columns {where} are not")
-        values = parameters.checked(self._get_params())
+        values = parameters.checked(self._get_params(), private=True)
+        columns, horizon = self._reader.columns, values["horizon"]
         self._stream = Stream(
             Plan(
-                columns=self._reader.columns,
+                columns=columns,
                 budget=parameters.budget(values),
-                feature_norm=values["feature_norm"],
+                **found_first(values, columns, horizon, around_zero=True),
                 scaling=values["intercept_scaling"] if values["fit_intercept"] else 0.0,
                 ridge=values["ridge"],
                 coefficient_norm=values["coefficient_norm"],
-                horizon=values["horizon"],
+                horizon=horizon,
                 seed=values["seed"],
                 participation=parameters.participation(values),
                 **self._kind(values),
@@ -245,7 +247,9 @@ class OnlineLogisticRegression(_Online, base.MiniBatchClassifier):
     classes
         All labels there can be, known without looking at the data.
     feature_norm
-        Longer feature vectors are scaled down to this Euclidean norm.
+        Longer feature vectors are scaled down to this Euclidean norm. ``"private"`` finds the scale of each
+        feature and the norm from the first records, which are then not learnt from; a feature that shows up
+        only later gets the median of the scales that were found.
     fit_intercept
         Whether to learn an intercept, by a constant feature.
     intercept_scaling
@@ -294,7 +298,7 @@ class OnlineLogisticRegression(_Online, base.MiniBatchClassifier):
         features: Any = None,
         dimension: int = 64,
         classes: Any = (False, True),
-        feature_norm: float = 1.0,
+        feature_norm: float | str = 1.0,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.3,
         ridge: float = 1e-3,
@@ -418,7 +422,8 @@ class OnlineLinearRegression(_Online, base.MiniBatchRegressor):
     epsilon
         As are all that are not listed here, as in :class:`OnlineLogisticRegression`.
     label_bounds
-        Labels beyond these are clipped, and predictions stay within.
+        Labels beyond these are clipped, and predictions stay within. ``"private"`` finds them from the first
+        records; predictions are 0 until then.
     ridge
         With ``coefficient_norm``, for labels scaled to [-1, 1].
     learner
@@ -440,8 +445,8 @@ class OnlineLinearRegression(_Online, base.MiniBatchRegressor):
         neighbours: str = "zero-out",
         features: Any = None,
         dimension: int = 64,
-        label_bounds: tuple[float, float] = (-1, 1),
-        feature_norm: float = 1.0,
+        label_bounds: tuple[float, float] | str = (-1, 1),
+        feature_norm: float | str = 1.0,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.3,
         ridge: float = 1e-2,
@@ -477,7 +482,10 @@ class OnlineLinearRegression(_Online, base.MiniBatchRegressor):
         self.max_persons = max_persons
         self.seed = seed
         self._prepare()
-        self._low, self._high = parameters.CHECKS["label_bounds"](label_bounds, "label_bounds")
+        stated = parameters.OR_PRIVATE["label_bounds"](label_bounds, "label_bounds")
+        # predictions are 0 until bounds are found
+        ends: tuple[float, float] = (0.0, 0.0) if stated == parameters.PRIVATE else stated
+        self._low, self._high = ends
 
     def _kind(self, values: dict[str, Any]) -> dict[str, Any]:
         quadratic = values["learner"] == "quadratic-leader"
@@ -486,6 +494,9 @@ class OnlineLinearRegression(_Online, base.MiniBatchRegressor):
     def learn_one(self, x: Record, y: Any) -> None:
         label = y if type(y) is float and self._low <= y <= self._high else parameters.label(y)
         values = self._values(x)
+        if self.label_bounds == parameters.PRIVATE:
+            self._ready(values).learn_one(values, label, person=self._whose(x))
+            return
         unit = (label - self._low) / (self._high - self._low) * 2.0 - 1.0
         beyond = not self._low <= label <= self._high
         if not -1.0 <= unit <= 1.0:
@@ -496,19 +507,30 @@ class OnlineLinearRegression(_Online, base.MiniBatchRegressor):
     def learn_many(self, X: Any, y: Any) -> None:
         labels = np.array([parameters.label(value) for value in y.tolist()])
         rows, who = self._frame(X), self._persons_of(X)
-        inside, beyond = clip_labels(labels, self._low, self._high)
         stream = self._ready(rows)
+        if self.label_bounds == parameters.PRIVATE:
+            stream.learn(rows, labels, person=who)
+            return
+        inside, beyond = clip_labels(labels, self._low, self._high)
         stream.learn(rows, to_unit(inside, self._low, self._high), beyond, who)
 
+    @property
+    def _ends(self) -> tuple[float, float]:
+        """Bounds of the labels, as stated or as found."""
+        found = None if self._stream is None else self._stream.found
+        return (self._low, self._high) if found is None or found.labels is None else found.labels
+
     def _predictions(self, z: Any) -> Any:
-        half = 0.5 * (self._high - self._low)
-        return np.clip(self._low + half + half * z, self._low, self._high)
+        low, high = self._ends
+        half = 0.5 * (high - low)
+        return np.clip(low + half + half * z, low, high)
 
     def predict_one(self, x: Record) -> float:
         values = self._values(x)
         z = 0.0 if self._stream is None else self._stream.predictor_one(values)
-        half = 0.5 * (self._high - self._low)
-        return min(self._high, max(self._low, self._low + half + half * z))
+        low, high = self._ends
+        half = 0.5 * (high - low)
+        return min(high, max(low, low + half + half * z))
 
     def predict_many(self, X: Any) -> Any:
         import pandas

@@ -28,14 +28,17 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from reticent.estimators import kernels as k
-from reticent.estimators.face import ROOM, with_details
+from reticent.estimators.face import ROOM, to_unit, with_details
+from reticent.estimators.finding import First, Found, Kept
+from reticent.estimators.units import Units
 from reticent.losses import ClipCounts, Huber, Logistic, Loss, Squared
 from reticent.losses.kernels import HUBER, LOGISTIC, STACKED_LOGISTIC
-from reticent.noise import door
+from reticent.losses.records import clip_labels
+from reticent.noise import Source, door
 from reticent.online import FollowTheApproximateLeader, QuadraticLeader
 from reticent.online.base import STATE_VERSION as ONLINE_VERSION
 from reticent.online.learner import TotalLearner
-from reticent.privacy import Budget, Guarantee, Participation
+from reticent.privacy import Budget, Guarantee, Participation, charge, uncharged
 from reticent.sets import L2Ball
 from reticent.state.files import check_kind
 from reticent.state.lease import Lease, find
@@ -111,6 +114,8 @@ class Plan:
     quadratic: bool = False
     participation: Participation | None = None
     """How often a person may take part, where persons are protected."""
+    first: First | None = None
+    """What is found from the first records; ``feature_norm`` is 1 until it is."""
 
     @property
     def width(self) -> int:
@@ -149,19 +154,19 @@ class Plan:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a state."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)} | {
-            "budget": dataclasses.asdict(self.budget),
-            "participation": None
-            if self.participation is None
-            else dataclasses.asdict(self.participation),
+            "budget": dict(vars(self.budget)),
+            "participation": None if self.participation is None else dict(vars(self.participation)),
+            "first": None if self.first is None else {**vars(self.first), "budget": None},
         }
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Plan:
         """The inverse of :meth:`to_dict`."""
-        rule = data["participation"]
+        rule, first, budget = data["participation"], data.get("first"), Budget(**data["budget"])
         parts = {
-            "budget": Budget(**data["budget"]),
+            "budget": budget,
             "participation": None if rule is None else Participation(**rule),
+            "first": None if first is None else First(**{**first, "budget": budget}),
         }
         return cls(**data | parts)
 
@@ -175,6 +180,10 @@ class Plan:
     def facts(self) -> tuple[str, ...]:
         """Lines for the guarantee."""
         lines = [f"features clipped to norm {self.feature_norm:g}, then divided by it"]
+        if self.first is not None:
+            lines[0] = (
+                f"bounds found from the first {self.first.count} records, which are not learnt from"
+            )
         if self.scaling:
             lines[0] += f"; intercept from a constant feature {self.scaling:g}"
         if self.kind == STACKED_LOGISTIC:
@@ -196,19 +205,35 @@ class Stream:
     plan : Plan
     base : array, optional
         Weights to start from, flat. They were released by an earlier stream of other records.
+    found : Found, optional
+        Bounds that an earlier stream found and released, where the plan has none to find.
     """
 
     _torn: tuple[int, int] | None = None  # how many of how many records, after an interrupt
 
-    def __init__(self, plan: Plan, base: FloatArray | None = None) -> None:
+    _kept: Kept | None = None  # the first records, until bounds are found
+    found: Found | None = None
+
+    def __init__(
+        self, plan: Plan, base: FloatArray | None = None, found: Found | None = None
+    ) -> None:
         self.plan = plan
         self.seen = 0
         self.counts = [0, 0]
         self._base = base
         self._saved: tuple[dict[str, Any], dict[str, Any]] | None = None
-        self._learner = plan.learner()
-        self._guarantee = self._learner.guarantee
+        if plan.first is None:
+            self._learner = plan.learner()
+            self._guarantee = self._learner.guarantee
+        else:
+            self._learner = uncharged(plan.learner)
+            promise = plan.first.guarantee(plan.seed is not None)
+            self._guarantee = Guarantee.parallel(promise, self._learner.guarantee)
+            charge(self._guarantee, "a stream with bounds from its first records")
+            self._kept = Kept(_source(plan.seed))
         self._settings = plan.settings()
+        if found is not None:
+            self._take(found)
         self._quadratic = plan.quadratic
         self._choose_kernel()
         self._show(self._learner.decision)
@@ -254,6 +279,13 @@ class Stream:
         """Learn from one record: float64 features, and a label as the kernel wants it."""
         if self._saved is not None or self._torn is not None:
             self._resume()
+        if self._kept is not None:
+            if not np.isfinite(v).all():
+                raise _refusal(v)
+            self._keep(v, label)
+            return
+        if self.found is not None:
+            v, label, beyond = self._in_units(v, label, beyond)
         if (
             self._base is None
             and not self._quadratic
@@ -272,6 +304,48 @@ class Stream:
         if clipped or beyond:
             self.counts[0] += clipped
             self.counts[1] += beyond
+
+    # Bounds from the first records -----------------------------------------------------------------
+
+    def _keep(self, v: FloatArray, label: float) -> None:
+        """One of the first records: a gap for the learner, so that a twin cannot go on from before it."""
+        assert self._kept is not None
+        self._step_without()
+        self._kept.add(v, label)
+        self._find_if_due()
+
+    def _step_without(self) -> None:
+        self._learner.observe(None)
+        self._show(self._learner.decision)
+        self.seen += 1
+
+    def _find_if_due(self) -> None:
+        first = self.plan.first
+        if self._kept is None or first is None or self.seen < first.count:
+            return
+        rows, labels = self._kept.table(self.plan.columns)
+        self._take(first.found(rows, labels, self._kept.source))
+        self._kept = None
+
+    def _take(self, found: Found) -> None:
+        """Learn with these bounds from now on."""
+        self.found = found
+        if found.units is not None:
+            self.plan = dataclasses.replace(self.plan, feature_norm=found.units.norm)
+            self._settings = self.plan.settings()
+
+    def _in_units(self, v: FloatArray, label: float, beyond: bool) -> tuple[Any, float, bool]:
+        """One record within the bounds that were found, but for the norm of its features."""
+        assert self.found is not None
+        if self.found.units is not None:
+            if not np.isfinite(v).all():
+                raise _refusal(v)
+            v = self.found.units.scaled(v)
+        if self.found.labels is not None:
+            low, high = self.found.labels
+            beyond = not low <= label <= high
+            label = float(to_unit(min(max(label, low), high), low, high))
+        return v, label, beyond
 
     def _learn_apart(self, v: FloatArray, label: float, person: Any) -> int:
         """The same where gradients are taken at other weights than the learner's, or not at all."""
@@ -298,7 +372,19 @@ class Stream:
         self._check_room(count)
         ids = self._ids(person, count)
         with self.whole(count):
-            scaled = 0
+            scaled = taken = 0
+            if self._kept is not None and self.plan.first is not None:
+                taken = min(count, self.plan.first.count - self.seen)
+                kept = X[:taken].toarray() if sp.issparse(X) else X[:taken]
+                for v, label in zip(kept, labels.tolist(), strict=False):
+                    self._keep(v, label)
+                X, labels, count = X[taken:], labels[taken:], count - taken
+            if self.found is not None and count:
+                if self.found.units is not None:
+                    X = self.found.units.scaled(X)
+                if self.found.labels is not None:
+                    labels, beyond = clip_labels(labels, *self.found.labels)
+                    labels = to_unit(labels, *self.found.labels)
             for start, rows in self._dense(X):
                 end = start + len(rows)
                 whose = None if ids is None else ids[start:end]
@@ -349,9 +435,8 @@ class Stream:
         """Go on one step without a record."""
         if self._saved is not None or self._torn is not None:
             self._resume()
-        self._learner.observe(None)
-        self._show(self._learner.decision)
-        self.seen += 1
+        self._step_without()
+        self._find_if_due()
 
     def _check_room(self, count: int) -> None:
         horizon = self.plan.horizon
@@ -391,6 +476,7 @@ class Stream:
 
     def predictors_one(self, v: FloatArray) -> FloatArray:
         """The linear predictor of every output for one record."""
+        v = self._scaled(v)
         out = np.empty(self.plan.outputs)
         if k.predictors(v, self._weights, self._settings, out) < 0:
             raise _refusal(v)
@@ -398,20 +484,41 @@ class Stream:
 
     def predictor_one(self, v: FloatArray) -> float:
         """The same where there is one output only."""
+        if self.found is not None:
+            v = self._scaled(v)
         z: float = k.predict_one(v, self._weights, self._settings)
         if z != z:
             raise _refusal(v)
         return z
 
+    def _scaled(self, v: FloatArray) -> FloatArray:
+        if self.found is None or self.found.units is None:
+            return v
+        if not np.isfinite(v).all():
+            raise _refusal(v)
+        return np.asarray(self.found.units.scaled(v))
+
+    @property
+    def units(self) -> Units:
+        """Of the features, as stated or as found."""
+        units = None if self.found is None else self.found.units
+        return Units(self.plan.feature_norm) if units is None else units
+
+    @property
+    def _line(self) -> tuple[FloatArray, FloatArray]:
+        scaling, offset = self.plan.scaling, self.plan.offset
+        last = np.full(self.plan.outputs, offset)
+        if scaling:
+            last = self.weights[:, -1] * scaling + offset
+        return self.units.back(self.weights[:, : self.plan.columns], last)
+
     @property
     def coefficients(self) -> FloatArray:
-        return self.weights[:, : self.plan.columns] / self.plan.feature_norm
+        return self._line[0]
 
     @property
     def intercepts(self) -> FloatArray:
-        if not self.plan.scaling:
-            return np.full(self.plan.outputs, self.plan.offset)
-        return self.weights[:, -1] * self.plan.scaling + self.plan.offset
+        return self._line[1]
 
     # Twins ----------------------------------------------------------------------------------------
 
@@ -431,6 +538,8 @@ class Stream:
             "counts": list(self.counts),
             "weights": np.array(self._weights),
             "guarantee": self._guarantee.to_dict(),
+            "kept": None if self._kept is None else self._kept.to_dict(self.plan.columns),
+            "found": None if self.found is None else self.found.to_dict(),
         }
 
     @classmethod
@@ -444,6 +553,9 @@ class Stream:
         twin._settings = plan.settings()
         twin._quadratic = plan.quadratic
         twin._weights = np.array(state["weights"])
+        kept, found = state.get("kept"), state.get("found")
+        twin._kept = None if kept is None else Kept.from_dict(kept)
+        twin.found = None if found is None else Found.from_dict(found)
         twin._wait(state["learner"], plan.loss())
         return twin
 
@@ -477,11 +589,15 @@ class Stream:
         if self._saved is None:
             learner = mine.pop("_learner")
             mine["_saved"] = (learner.state(), {"loss": learner.loss})
+        if self._kept is not None:
+            mine["_kept"] = self._kept.to_dict(self.plan.columns)
         return mine
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.counts = list(self.counts)
+        if isinstance(self._kept, dict):
+            self._kept = Kept.from_dict(self._kept)
         learner, given = state["_saved"]
         self._wait(learner, given["loss"])
 
@@ -489,6 +605,13 @@ class Stream:
         twin = object.__new__(Stream)
         twin.__setstate__(self.__getstate__())
         return twin
+
+
+def _source(seed: int | None) -> Source:
+    """Of the noise on the first records' counts, apart from the learner's."""
+    if seed is None:
+        return Source()
+    return Source(int(np.random.SeedSequence([seed, 2]).generate_state(1)[0]))
 
 
 def _kind(plan: Plan) -> type[QuadraticLeader] | type[FollowTheApproximateLeader]:

@@ -10,7 +10,7 @@ import importlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.special import ndtri
@@ -29,6 +29,18 @@ _CLEAR = 3.0
 
 class NoIntervals(ValueError):
     """Intervals that hold what they promise cannot be had."""
+
+
+def check_clear(V: FloatArray, noise: float, times: float, name: str) -> None:
+    """Refuse a matrix that is not so many times the largest eigenvalue of its noise, given by its deviation."""
+    least = float(np.linalg.eigvalsh(V)[0])
+    edge = math.sqrt(2.0 * len(V)) * noise
+    if not least > times * edge:
+        raise NoIntervals(
+            f"there are no intervals that could be trusted: the smallest eigenvalue of {name}, {least:.3g}, "
+            f"does not stand out of its noise, {edge:.3g}. More records, a larger epsilon, fewer or better "
+            "scaled features would help"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,14 +207,7 @@ class Moments:
     def solution(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Least squares without a ridge, and the covariances of its sampling and of its privacy error."""
         V, u, d = self.products, self.with_labels, len(self.with_labels)
-        values = np.linalg.eigvalsh(V)
-        edge = math.sqrt(2.0 * d) * self.matrix_noise
-        if not values[0] > _CLEAR * edge:
-            raise NoIntervals(
-                f"there are no intervals that could be trusted: the smallest eigenvalue of A'A, "
-                f"{values[0]:.3g}, does not stand out of its noise, {edge:.3g}. More records, a larger "
-                "epsilon, fewer or better scaled features would help"
-            )
+        check_clear(V, self.matrix_noise, _CLEAR, "A'A")
         inverse: FloatArray = np.asarray(np.linalg.inv(V), dtype=np.float64)
         x = inverse @ u
         # to first order the noise on A'A shrinks the inverse, as error in regressors does
@@ -214,8 +219,15 @@ class Moments:
         return x, variance * inverse, inverse @ blur @ inverse
 
 
+class Solved(Protocol):
+    """Whatever knows an estimate and its errors."""
+
+    def solution(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The estimate, and the covariances of its sampling and of its privacy error."""
+
+
 def summarise(
-    moments: Moments,
+    solved: Solved,
     carry: FloatArray,
     shift: FloatArray,
     names: Sequence[str],
@@ -225,7 +237,7 @@ def summarise(
 ) -> Summary:
     """The table for coefficients ``carry @ x + shift``."""
     level = _checks.number(level, "level", low=0.0, high=1.0, open_low=True, open_high=True)
-    x, sampling, privacy = moments.solution()
+    x, sampling, privacy = solved.solution()
     errors = [
         np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", carry, C, carry), 0.0))
         for C in (sampling, privacy)

@@ -173,7 +173,8 @@ def cut(rows, r, scale, limit, out, q):  # type: ignore[no-untyped-def]
             finite = False
         largest = max(largest, size)
     if not finite or largest == 0.0 or scale == 0.0:
-        out[q, :] = 0.0
+        for i in range(n):
+            out[q, i] = 0.0
         return WHOLE if finite else REFUSED
     # Times a power of two the entries, and their length, are numbers whose squares are ordinary.
     exponent = min(1000, max(-1000, math.frexp(largest)[1]))
@@ -194,7 +195,8 @@ def cut(rows, r, scale, limit, out, q):  # type: ignore[no-untyped-def]
         for i in range(n):
             out[q, i] = out[q, i] * share * limit
     if not _measure(out, q, limit):
-        out[q, :] = 0.0
+        for i in range(n):
+            out[q, i] = 0.0
         code = REFUSED
     return code
 

@@ -88,7 +88,9 @@ def _schedules(keys, box):  # type: ignore[no-untyped-def]
     rounds = np.empty((len(keys), 176), np.uint8)
     for row in range(len(keys)):
         out = rounds[row]
-        out[:16] = keys[row]
+        # not a slice: that takes seconds to compile, for the sake of its error message
+        for i in range(16):
+            out[i] = keys[row, i]
         constant = np.uint8(1)
         for at in range(16, 176, 4):
             first = at % 16 == 0

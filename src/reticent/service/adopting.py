@@ -26,12 +26,12 @@ import msgspec
 from reticent.privacy import Budget, Guarantee, Ledger
 from reticent.privacy.errors import BudgetExceeded
 from reticent.service import runners
-from reticent.service.anchor import Anchor, count_adoption
-from reticent.service.folder import Folder, Options
+from reticent.service.anchor import count_adoption
+from reticent.service.folder import Home, Options, open_home
 from reticent.service.packing import pack, unpack
 from reticent.service.sealing import state_place
 from reticent.service.specification import Specification
-from reticent.service.store import EntryRow, LedgerRow, StateRow, StoreError, StreamRow, Transaction
+from reticent.service.store import EntryRow, LedgerRow, StateRow, StreamRow, Transaction
 
 _LOST = (
     "closed when a restored folder was adopted: what it paid for after the backup is not known; add a ledger with "
@@ -66,13 +66,12 @@ def adopt(options: Options) -> Adopted:
     StoreError
         The folder is the one that was served last, so there is nothing to adopt.
     """
-    folder = Folder(options, adopting=True)
+    folder = open_home(options, adopting=True)
     try:
-        known = _known_charges(folder)
+        known = folder.known_charges()
         count, counted = count_adoption(folder.adoption_files(), folder.adoptions)
         copies = count - folder.adoptions
         folder.id = secrets.token_hex(16)
-        folder.commit += 1
         # before the transaction: an id without an anchor would have to be adopted again
         folder.anchor = folder.new_anchor()
         with folder.store.transaction() as rows:
@@ -82,32 +81,15 @@ def adopt(options: Options) -> Adopted:
             rows.set_about("id", folder.id)
             rows.set_about("root", folder.root)
             rows.set_about("adoptions", str(count))
-            rows.set_about("commit", str(folder.commit))
-            charges = rows.charges()
-        folder.anchor.commit(folder.commit, charges)
+            folder.settle(rows)
+            mark, charges = rows.mark(), rows.charges()
+        folder.anchor.commit(mark, charges)
         return replace(done, adoptions=copies, counted=counted or known is not None)
     finally:
         folder.close()
 
 
-def _known_charges(folder: Folder) -> int | None:
-    """How many charges there were, if the anchor tells; refuses a folder that needs no adoption."""
-    try:
-        anchor = Anchor(folder.anchor_path())
-    except StoreError:
-        return None
-    try:
-        anchor.check(folder.id, folder.commit, folder.path)
-    except StoreError:
-        return anchor.facts.charges if anchor.facts.id == folder.id else None
-    finally:
-        anchor.close()
-    raise StoreError(
-        f"there is nothing to adopt: {folder.path} is the folder that was served last; start it with `reticent serve`"
-    )
-
-
-def _renew_all(folder: Folder, rows: Transaction, complete: bool, copies: int) -> Adopted:
+def _renew_all(folder: Home, rows: Transaction, complete: bool, copies: int) -> Adopted:
     done = Adopted([], [], [])
     found = rows.streams()
     own = {row.name for row in found if row.ledger == row.name}
@@ -131,7 +113,7 @@ def _renew_all(folder: Folder, rows: Transaction, complete: bool, copies: int) -
     return done
 
 
-def _renew(folder: Folder, rows: Transaction, stream: StreamRow, copies: int) -> Guarantee:
+def _renew(folder: Home, rows: Transaction, stream: StreamRow, copies: int) -> Guarantee:
     """Replace the state of a stream by one with fresh noise, and return what that costs.
 
     It is counted once for each adoption that the folder had not paid for: a record that was sent after the backup may

@@ -18,7 +18,7 @@ import os
 import tempfile
 import threading
 import zlib
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from reticent.service.store import StoreError
@@ -110,8 +110,7 @@ class Anchor:
                     f"another service holds the anchor {path}: this folder, or the one that it is a copy of, is "
                     "being served; stop that first"
                 ) from None
-        found = [slot for slot in (self._read(0), self._read(1)) if slot is not None]
-        latest = max(found, key=lambda one: one.commit) if found else None
+        latest = _latest(self._file)
         self._turn = 0
         self._dirty = False
         self._closed = threading.Event()
@@ -186,19 +185,35 @@ class Anchor:
         os.close(self._file)
 
     def _write(self) -> None:
-        text = json.dumps(asdict(self.facts)).encode()
+        text = json.dumps(vars(self.facts)).encode()
         line = b"%08x %s\n" % (zlib.crc32(text), text)
         if len(line) > _SIZE:
             raise StoreError(f"the path {self.facts.path} is too long for an anchor")
         os.pwrite(self._file, line.ljust(_SIZE, b"\0"), _SLOTS[self._turn])
         self._turn = 1 - self._turn
 
-    def _read(self, slot: int) -> Facts | None:
-        line = os.pread(self._file, _SIZE, _SLOTS[slot]).rstrip(b"\0").rstrip(b"\n")
+
+def _latest(file: int) -> Facts | None:
+    """The later one of the two slots, of those that are whole."""
+    found = []
+    for place in _SLOTS:
+        line = os.pread(file, _SIZE, place).rstrip(b"\0").rstrip(b"\n")
         mark, _, text = line.partition(b" ")
-        if mark != b"%08x" % zlib.crc32(text) or not text:
-            return None
-        return Facts(**json.loads(text))
+        if mark == b"%08x" % zlib.crc32(text) and text:
+            found.append(Facts(**json.loads(text)))
+    return max(found, key=lambda one: one.commit) if found else None
+
+
+def peek(path: Path) -> Facts | None:
+    """What an anchor says, though another process may hold it; None if there is none."""
+    try:
+        file = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    try:
+        return _latest(file)
+    finally:
+        os.close(file)
 
 
 def _may_replace(there: Facts | None, facts: Facts) -> bool:

@@ -19,8 +19,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from reticent.service import routes_admin as admin
+from reticent.service import routes_session as sessions
 from reticent.service import routes_streams as streams
+from reticent.service import routes_views as views
+from reticent.service.engine import store_failed
 from reticent.service.problems import Problem
+from reticent.service.store import StoreFailed
 from reticent.service.web import Service, problem
 
 log = logging.getLogger("reticent.service")
@@ -34,13 +38,18 @@ ROUTES: list[tuple[str, str, Handler]] = [
     ("GET", "/v1/streams", streams.list_streams),
     ("POST", "/v1/streams", streams.create_stream),
     ("GET", "/v1/streams/{name}", streams.describe_stream),
+    ("DELETE", "/v1/streams/{name}", streams.delete_stream),
+    ("POST", "/v1/streams/{name}/close", streams.close_stream),
     ("POST", "/v1/streams/{name}/records", streams.send_records),
+    ("GET", "/v1/streams/{name}/decisions", views.history),
     ("GET", "/v1/streams/{name}/decisions/{number}", streams.read_decision),
     ("POST", "/v1/streams/{name}/predict", streams.predict),
     ("POST", "/v1/streams/{name}/ask", streams.ask),
     ("POST", "/v1/streams/{name}/tell", streams.tell),
     ("GET", "/v1/streams/{name}/events", streams.events),
+    ("GET", "/v1/streams/{name}/promise", views.promise),
     ("GET", "/v1/streams/{name}/diagnostics", streams.diagnose),
+    ("GET", "/v1/events", views.events),
     ("POST", "/v1/estimate", streams.estimate),
     ("POST", "/v1/dummy", streams.dummy),
     ("GET", "/v1/ledgers", admin.list_ledgers),
@@ -52,9 +61,16 @@ ROUTES: list[tuple[str, str, Handler]] = [
     ("GET", "/v1/jobs", admin.list_jobs),
     ("GET", "/v1/jobs/{id}", admin.read_job),
     ("DELETE", "/v1/jobs/{id}", admin.cancel_job),
+    ("GET", "/v1/session", sessions.who),
+    ("POST", "/v1/session", sessions.sign_in),
+    ("DELETE", "/v1/session", sessions.sign_out),
     ("GET", "/v1/tokens", admin.list_tokens),
     ("POST", "/v1/tokens", admin.create_token),
     ("DELETE", "/v1/tokens/{id}", admin.revoke_token),
+]
+PAGE: list[tuple[str, str, Handler]] = [
+    ("GET", "/", sessions.page),
+    ("GET", "/page/{file}", sessions.page),
 ]
 
 
@@ -67,6 +83,9 @@ def make_app(service: Service, lifespan: Any = None) -> Starlette:
                 return await handler(service, request)
             except Problem as found:
                 return problem(found)
+            except StoreFailed as failed:
+                log.error("the store failed: %s", failed)
+                return problem(store_failed())
             except ClientDisconnect:
                 return Response(status_code=499)
             except Exception as error:
@@ -85,7 +104,7 @@ def make_app(service: Service, lifespan: Any = None) -> Starlette:
         return problem(Problem(status, names.get(status, "failed"), words, headers))
 
     by_path: dict[str, dict[str, Handler]] = {}
-    for method, path, handler in ROUTES:
+    for method, path, handler in ROUTES + PAGE:
         by_path.setdefault(path, {})[method] = handler
     routes = [
         Route(path, endpoint(_chosen(handlers)), methods=list(handlers))

@@ -7,33 +7,48 @@ requests were grouped.
 
 If a transaction fails, nobody has seen anything of it: the runners that it moved are dropped and their streams set
 back to what was committed. The commands are then tried one by one, so that one that fails does not fail others.
+
+Where several workers share a store, a stream is written by the worker that holds its lease
+(:mod:`reticent.service.leases`), and every transaction checks the leases of the streams that it moves.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import os
 import queue
-import sqlite3
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from reticent.service import runners
 from reticent.service.packing import pack, unpack
 from reticent.service.problems import Problem
 from reticent.service.sealing import Damaged, Ring, state_place
 from reticent.service.specification import Specification
-from reticent.service.store import OutputRow, StateRow, Store, StreamRow, Transaction
+from reticent.service.store import (
+    LeaseLost,
+    OutputRow,
+    StateRow,
+    Store,
+    StoreFailed,
+    StreamRow,
+    Transaction,
+)
+
+if TYPE_CHECKING:
+    from reticent.service.leases import Leases
 
 log = logging.getLogger("reticent.service")
 
 _GROUP = 256  # commands in a transaction
 _LIVE = 256  # runners that are kept with their noise at hand: about 1 MB each
 _WAITING = 4096  # commands in the queue
+_PATIENCE = 5.0  # seconds: whoever would wait longer is told to come back
 
 
 class Command(Protocol):
@@ -75,6 +90,7 @@ class Live:
     head: Head
     runner: runners.Runner | None = None
     position: int = 0  # where the runner's lease stood at the last commit
+    forgotten: float | None = None  # the time before which keys were forgotten, once it was read
 
 
 class Turn:
@@ -86,6 +102,10 @@ class Turn:
         The store.
     now : float
         The time of the transaction, in seconds since 1970.
+    published : dict of int to list of OutputRow
+        What the transaction publishes, by the id of the stream.
+    acts : list of dict
+        What the transaction does that is not a release: creations, tokens, charges.
     """
 
     def __init__(self, engine: Engine, rows: Transaction, now: float) -> None:
@@ -93,13 +113,31 @@ class Turn:
         self.heads: dict[str, Head] = {}
         self.moved: dict[str, Live] = {}
         self.made: list[Live] = []
+        self.gone: list[str] = []
+        self.taken: dict[str, int] = {}
+        self.renewed: dict[str, int] | None = None
+        self.published: dict[int, list[OutputRow]] = {}
+        self.acts: list[dict[str, Any]] = []
+        self._held: set[str] = set()
 
     def stream(self, name: str) -> Live:
-        """A stream by its name."""
+        """A stream by its name, which nobody else writes until the transaction ends."""
         for live in self.made:
             if live.row.name == name:
                 return live
+        self.hold(name)
         return self._engine.live(name)
+
+    def hold(self, name: str) -> None:
+        """Refuse, with a :class:`LeaseLost`, what another worker does; this one does it until the transaction ends."""
+        leases = self._engine.leases
+        if leases is not None and name not in self._held:
+            self.rows.hold(name, leases.token(name))
+            self._held.add(name)
+
+    def act(self, what: dict[str, Any]) -> None:
+        """Have an administrative act written down in the same transaction."""
+        self.acts.append(what)
 
     def head(self, live: Live) -> Head:
         """Where a stream stands, earlier commands of this transaction included."""
@@ -116,6 +154,7 @@ class Turn:
     def publish(self, live: Live, outputs: list[OutputRow]) -> None:
         """Decisions to be published when the transaction is durable."""
         self.rows.add_outputs(live.row.id, outputs)
+        self.published.setdefault(live.row.id, []).extend(outputs)
         last = outputs[-1]
         self.heads[live.row.name] = Head(last.steps, last.number, last.body, last.at)
 
@@ -126,6 +165,7 @@ class Turn:
         identity = self.rows.add_stream(row)
         row = replace(row, id=identity)
         live = Live(row, specification, Head(0, 0, body, self.now), runner)
+        self._engine.entrusted(runner)
         self.made.append(live)
         self.moved[row.name] = live
         self.publish(live, [OutputRow(0, 0, self.now, body)])
@@ -146,6 +186,17 @@ class Engine:
         is called in the engine's thread.
     clock : callable
         The time, in seconds since 1970.
+    leases : Leases, optional
+        Which streams this worker may write, where several share the store.
+
+    Attributes
+    ----------
+    witness : callable
+        Called with the turn inside every transaction, after its commands and before the commit.
+    committed : callable
+        Called with the mark of a transaction and the number of charges after a commit, before anyone sees its outcome.
+    observed : callable
+        Called after each transaction with its seconds and the number of its commands.
     """
 
     def __init__(
@@ -154,8 +205,9 @@ class Engine:
         ring: Ring,
         deliver: Callable[[Group], None] | None = None,
         clock: Callable[[], float] = time.time,
+        leases: Leases | None = None,
     ) -> None:
-        self.store, self.ring, self.clock = store, ring, clock
+        self.store, self.ring, self.clock, self.leases = store, ring, clock, leases
         self.deliver = deliver or _call_each
         self._queue: queue.Queue[_Item | None] = queue.Queue(_WAITING)
         self._known: dict[str, Live] = {}
@@ -163,9 +215,11 @@ class Engine:
         self._guard = threading.Lock()  # of _known
         self._stopping = False
         self._watchers: list[Callable[[Live], None]] = []
-        self.committed: Callable[[int, int], None] = lambda number, charges: None
-        with store.read() as rows:
-            self._number = int(rows.fact("commit") or 0)
+        self.committed: Callable[[int, int], None] = lambda mark, charges: None
+        self.witness: Callable[[Turn], None] = lambda turn: None
+        self.observed: Callable[[float, int], None] = lambda seconds, commands: None
+        self._each = 0.0  # seconds that a command takes, lately
+        self._charges: int | None = None
         self._thread = threading.Thread(target=self._work, name="reticent-engine", daemon=True)
         self._thread.start()
 
@@ -175,13 +229,24 @@ class Engine:
         """Have a command carried out; ``done`` gets its answer once it is durable, or its error."""
         if self._stopping:
             raise Problem(503, "stopping", "the service is stopping; try again in a moment")
+        wait = self._each * self._queue.qsize()
         try:
+            if wait > _PATIENCE:
+                raise queue.Full
             self._queue.put_nowait(_Item(command, done, direct))
         except queue.Full:
             raise Problem(
-                429, "too-busy", "more requests are waiting than the service keeps; try again in a second",
-                {"Retry-After": "1"},
+                429, "too-busy", "more requests are waiting than the service can answer soon; try again later",
+                {"Retry-After": str(math.ceil(max(1.0, wait - 0.5 * _PATIENCE)))},
             ) from None  # fmt: skip
+
+    def waiting(self) -> int:
+        """How many commands wait."""
+        return self._queue.qsize()
+
+    def alive(self) -> bool:
+        """Whether commands are carried out."""
+        return self._thread.is_alive()
 
     def call(self, command: Command) -> Any:
         """Have a command carried out, and wait for its answer."""
@@ -204,18 +269,31 @@ class Engine:
             live = self._known.get(name)
         if live is not None:
             return live
+        # where another worker may write it, only the store knows where a stream stands
+        kept = self.leases is None or self.leases.holds(name)
         with self.store.read() as rows:
             row = rows.stream(name)
             state = None if row is None else rows.state(row.id)
             output = None if state is None or row is None else rows.output(row.id, state.number)
         if row is None or state is None or output is None:
+            if row is not None and row.closed:
+                raise Problem(410, "stream-deleted", row.closed)
             raise Problem(
                 404, "unknown-stream", f"there is no stream {name!r}; POST /v1/streams creates one"
             )
         specification = Specification.from_dict(row.specification)
         head = Head(output.steps, output.number, output.body, output.at)
+        live = Live(row, specification, head)
         with self._guard:
-            return self._known.setdefault(name, Live(row, specification, head))
+            return self._known.setdefault(name, live) if kept else live
+
+    def drop(self, name: str) -> None:
+        """Know nothing of a stream any more. Called in the engine's thread, or before it has begun."""
+        with self._guard:
+            live = self._known.pop(name, None)
+        if live is not None:
+            live.runner = None
+        self._recent.pop(name, None)
 
     def watch(self, watcher: Callable[[Live], None]) -> None:
         """Have a function called in the engine's thread whenever a stream has published."""
@@ -253,7 +331,7 @@ class Engine:
         try:
             answers = self._transact([item.command for item in group])
         except Exception as error:
-            if len(group) > 1:
+            if len(group) > 1 and not (isinstance(error, StoreFailed) and error.unknown):
                 for item in group:
                     self._carry_out([item])
                 return
@@ -271,15 +349,21 @@ class Engine:
         """One group in one transaction; whatever is raised here has changed nothing."""
         answers: list[tuple[Any, BaseException | None]] = []
         turn: Turn | None = None
+        began = time.perf_counter()
         try:
             with self.store.transaction() as rows:
                 turn = Turn(self, rows, self.clock())
                 for command in commands:
                     try:
                         with rows.step():
+                            if getattr(command, "stream", None) is None:
+                                rows.alone()
                             answers.append((command.apply(turn), None))
                     except Problem as problem:
                         answers.append((None, problem))
+                    except LeaseLost as lost:
+                        turn.gone.append(lost.args[0])
+                        answers.append((None, moving()))
                 for live in turn.moved.values():
                     head = turn.head(live)
                     assert live.runner is not None
@@ -288,22 +372,28 @@ class Engine:
                     rows.save(live.row.id, StateRow(head.steps, head.number, sealed))
                 changed = rows.changed()
                 if changed:
-                    rows.set_about("commit", str(self._number + 1))
-                    charges = rows.charges()
-        except BaseException:
+                    self.witness(turn)
+                    mark = rows.mark()
+                    if rows.charged or self._charges is None:
+                        self._charges = rows.charges()
+        except BaseException as error:
+            self._charges = None
             if turn is not None:
-                self._set_back(turn)
+                self._set_back(turn, isinstance(error, StoreFailed) and error.unknown)
             raise
         if changed:
-            self._committed(charges)
+            assert self._charges is not None
+            self._committed(mark, self._charges)
         self._reveal(turn)
+        seconds = time.perf_counter() - began
+        self._each += 0.2 * (seconds / len(commands) - self._each)
+        self.observed(seconds, len(commands))
         return answers
 
-    def _committed(self, charges: int) -> None:
+    def _committed(self, mark: int, charges: int) -> None:
         """Note a commit outside the store, before anyone sees what it published."""
-        self._number += 1
         try:
-            self.committed(self._number, charges)
+            self.committed(mark, charges)
         except BaseException as error:
             # What was committed must not be seen before the anchor knows of it. A process that ends here is
             # one that was killed between the two, from which the next start goes on.
@@ -318,6 +408,7 @@ class Engine:
                 self._known[live.row.name] = live
         for name, head in turn.heads.items():
             self._known[name].head = head
+        changed = [self._known[name] for name in turn.heads]
         for name, live in turn.moved.items():
             if live.runner is not None:
                 live.position = live.runner.position
@@ -325,20 +416,41 @@ class Engine:
             self._recent.move_to_end(name)
         while len(self._recent) > _LIVE:
             self._known[self._recent.popitem(last=False)[0]].runner = None
-        for name in turn.heads:
+        for name in turn.gone:
+            self.drop(name)
+        if self.leases is not None:
+            self._reveal_leases(self.leases, turn)
+        for live in changed:
             for watcher in self._watchers:
                 try:
-                    watcher(self._known[name])
+                    watcher(live)
                 except Exception as error:
                     log.error("whoever waits for decisions could not be told: %s", error)
 
-    def _set_back(self, turn: Turn) -> None:
-        """Nothing of a transaction was kept: its runners are gone, and its streams are where they were."""
+    def _reveal_leases(self, leases: Leases, turn: Turn) -> None:
+        for live in turn.made:  # whoever first writes to it takes its lease
+            self.drop(live.row.name)
+        for name in turn.gone:
+            leases.lost(name)
+        if turn.renewed is not None:
+            for name in leases.kept(turn.renewed):
+                self.drop(name)
+        for name, token in turn.taken.items():
+            self.drop(name)  # another worker may have written it meanwhile
+            leases.took(name, token)
+
+    def _set_back(self, turn: Turn, unknown: bool) -> None:
+        """Nothing of a transaction was kept: its runners are gone, and its streams are where they were.
+
+        Where that is not certain, only the store knows where they are.
+        """
         for live in turn.moved.values():
             if live.runner is not None:
                 live.runner.lease.withdraw(live.position)
                 live.runner = None
             self._recent.pop(live.row.name, None)
+            if unknown:
+                self.drop(live.row.name)
 
     def runner(self, live: Live) -> runners.Runner:
         """The runner of a stream, restored if it is not in memory. Called in the engine's thread only."""
@@ -356,7 +468,21 @@ class Engine:
                 ) from None  # fmt: skip
             live.runner = runners.restore(live.specification, unpack(plain))
             live.position = live.runner.position
+            self.entrusted(live.runner)
         return live.runner
+
+    def entrusted(self, runner: runners.Runner) -> None:
+        """Where the store says which worker writes a stream, the locks of one machine must not."""
+        if self.leases is not None:
+            runner.lease.entrust()
+
+
+def moving() -> Problem:
+    """A stream that another worker has taken, or will take."""
+    return Problem(
+        503, "moving", "this stream is moving to another worker, and nothing was changed; try again in a second",
+        {"Retry-After": "1"},
+    )  # fmt: skip
 
 
 def _call_each(group: Group) -> None:
@@ -364,20 +490,26 @@ def _call_each(group: Group) -> None:
         done(answer, error)
 
 
+def store_failed() -> Problem:
+    """A store that could not be read or written just now."""
+    return Problem(
+        503,
+        "store-failed",
+        "the store failed, and nothing of this request was published; try again, and see the log",
+        {"Retry-After": "1"},
+    )
+
+
 def _as_problem(error: Exception) -> Problem:
-    if isinstance(error, sqlite3.OperationalError | OSError):
-        if "full" in str(error):
+    if isinstance(error, StoreFailed | OSError):
+        if isinstance(error, StoreFailed) and error.full:
             return Problem(
                 507,
                 "disk-full",
                 "the disk of the service is full; nothing was changed, free some space",
             )
         log.error("the store failed: %s", error)
-        return Problem(
-            503,
-            "store-failed",
-            "the store failed, and nothing of this request was published; try again, and see the log",
-        )
+        return store_failed()
     # the traceback names lines of code; exceptions of the library quote no records
     log.error("a command failed: %s", type(error).__name__, exc_info=error)
     return Problem(

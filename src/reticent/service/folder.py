@@ -1,4 +1,7 @@
-"""The folder of a service: opened by one process, under its key, if its anchor says that it is the one served last."""
+"""Where a service lives: a folder that one process opens, or a database that several workers share.
+
+Either is opened under its key, and only if its anchor says that it is the one which was served last.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,12 @@ import secrets
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from reticent.service import tokens
-from reticent.service.anchor import DATABASE, Anchor, Facts, default_path, place_of
+from reticent.service.anchor import DATABASE, Anchor, Facts, default_path, peek, place_of
 from reticent.service.keys import Keys
-from reticent.service.sealing import Damaged, Ring, master_key, state_place
+from reticent.service.sealing import VARIABLE, Damaged, Ring, master_key, named_key, state_place
 from reticent.service.sqlite import SqliteStore
 from reticent.service.store import StoreError, TokenRow
 
@@ -30,8 +34,8 @@ class Options:
 
     Parameters
     ----------
-    data : path
-        The folder that everything is kept in.
+    data : path or None
+        The folder that everything is kept in; None where a database is named.
     host : str
         The address to listen on.
     port : int
@@ -50,9 +54,15 @@ class Options:
         A certificate file, for TLS.
     certificate_key : path or None
         The key of the certificate.
+    database : str or None
+        A PostgreSQL database in place of a folder, as libpq writes it.
+    address : str or None
+        Where other workers on the same database reach this one; by default where it listens.
+    lease : float
+        Seconds after which the streams of a worker that fell silent move to another.
     """
 
-    data: Path
+    data: Path | None
     host: str = "127.0.0.1"
     port: int = 8080
     key_file: Path | None = None
@@ -62,10 +72,167 @@ class Options:
     rate: float = 0.0
     certificate: Path | None = None
     certificate_key: Path | None = None
+    database: str | None = None
+    address: str | None = None
+    lease: float = 6.0
 
 
-class Folder:
-    """A folder that is open.
+_ANCHORS = 64  # workers on one machine
+
+
+class Home:
+    """Where a service lives, opened.
+
+    Parameters
+    ----------
+    options : Options
+        Where it is, and its key.
+    adopting : bool
+        Whether to open what its anchor refuses.
+
+    Attributes
+    ----------
+    store : Store
+        What is kept.
+    ring : Ring
+        The keys under which states are sealed.
+    keys : Keys
+        How keys of records are written.
+    root : str
+        Id of the service that this one descends from by adoptions; its own if there were none.
+    adoptions : int
+        How many adoptions its ledgers have paid for.
+    anchor : Anchor or None
+        By which a restored backup is recognised; None while it is being adopted.
+    first_token : str or None
+        The administrator's token, at the first start.
+    name : str
+        What to call it in messages.
+    """
+
+    store: Any
+    ring: Ring
+    name: str
+
+    def __init__(self, options: Options, *, adopting: bool = False) -> None:
+        self._options = options
+        self.anchor: Anchor | None = None
+        self._open_store(adopting)
+        try:
+            self.first_token = self._open(adopting)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open_store(self, adopting: bool) -> None:
+        raise NotImplementedError
+
+    def _check_anchor(self) -> None:
+        """Refuse what is not what was served last."""
+        raise NotImplementedError
+
+    def _open(self, adopting: bool) -> str | None:
+        with self.store.read() as rows:
+            about = rows.about()
+        if "id" not in about:
+            if adopting:
+                raise StoreError(f"there is nothing to adopt: {self.name} holds no service")
+            return self._begin()
+        if about["key"] != self.ring.name.hex():
+            raise StoreError(
+                f"{self.name} was written under another key; give the one that it was written under"
+            )
+        try:
+            self.keys = Keys(self.ring.open(bytes.fromhex(about["secret"]), _SECRET))
+        except Damaged as error:
+            raise StoreError(
+                f"{self.name} cannot be used: the secret of its keys cannot be read, for {error}. Put a whole "
+                "backup in its place and run `reticent serve adopt`"
+            ) from None
+        self.id, self.commit = about["id"], int(about.get("commit", "0"))
+        self.root = about.get("root", self.id)
+        self.adoptions = int(about.get("adoptions", "0"))
+        if not adopting:
+            self._check_anchor()
+        return None
+
+    def _begin(self) -> str | None:
+        """At the first start: an id, a secret, an anchor, and the administrator's token, which is returned once."""
+        with self.store.transaction() as rows:
+            rows.alone()
+            another = rows.fact("id") is not None  # another worker was quicker
+            if not another:
+                secret = secrets.token_bytes(32)
+                self.keys = Keys(secret)
+                self.id, self.commit = secrets.token_hex(16), 0
+                self.root, self.adoptions = self.id, 0
+                # before the id is written: an id without an anchor is a copy
+                self.anchor = self.new_anchor()
+                rows.set_about("id", self.id)
+                rows.set_about("key", self.ring.name.hex())
+                rows.set_about("secret", self.ring.seal(secret, _SECRET).hex())
+                self.settle(rows)
+                token, row = new_token("administrator", "made at the first start")
+                rows.add_token(row)
+        return self._open(False) if another else token
+
+    def settle(self, rows: Any) -> None:
+        """Write down, in a transaction, where this service lives from now on."""
+
+    def must_be_idle(self) -> None:
+        """Refuse if the service is running: a folder that is open has no other user."""
+
+    def known_charges(self) -> int | None:
+        """How many charges there were, if an anchor tells; refuses what needs no adoption."""
+        raise NotImplementedError
+
+    def new_anchor(self) -> Anchor:
+        """An anchor for the service as it is now."""
+        raise NotImplementedError
+
+    def _nothing_to_adopt(self) -> StoreError:
+        return StoreError(
+            f"there is nothing to adopt: {self.name} is what was served last; start it with `reticent serve`"
+        )
+
+    def adoption_files(self) -> list[Path]:
+        """Where adoptions of the lineage that the service belongs to are counted."""
+        files = [default_path(self.root)]
+        if self._options.anchor is not None:
+            files.append(self._options.anchor)
+        return [file.with_name(file.name + ".adoptions") for file in files]
+
+    def change_key(self, new: bytes) -> int:
+        """Seal everything under another key, and return how many states there were."""
+        ring = Ring([new])
+        with self.store.read() as rows:
+            about = rows.about()
+        with self.store.transaction() as rows:
+            count = 0
+            for stream in rows.streams():
+                state = rows.state(stream.id)
+                if state is None:  # it was deleted
+                    continue
+                place = state_place(stream.id)
+                sealed = ring.seal(self.ring.open(state.sealed, place), place)
+                rows.save(stream.id, replace(state, sealed=sealed))
+                count += 1
+            secret = self.ring.open(bytes.fromhex(about["secret"]), _SECRET)
+            rows.set_about("secret", ring.seal(secret, _SECRET).hex())
+            rows.set_about("key", ring.name.hex())
+        self.store.compact()
+        self.ring = ring
+        return count
+
+    def close(self) -> None:
+        """Let another process have it."""
+        if self.anchor is not None:
+            self.anchor.close()
+        self.store.close()
+
+
+class Folder(Home):
+    """A folder that is open, by this process alone.
 
     Parameters
     ----------
@@ -73,48 +240,27 @@ class Folder:
         Where it is, and its key.
     adopting : bool
         Whether to open a folder that its anchor refuses.
-
-    Attributes
-    ----------
-    store : SqliteStore
-        What is kept.
-    ring : Ring
-        The keys under which states are sealed.
-    keys : Keys
-        How keys of records are written.
-    root : str
-        Id of the folder that this one descends from by adoptions; its own if there were none.
-    adoptions : int
-        How many adoptions its ledgers have paid for.
-    anchor : Anchor or None
-        By which a restored backup is recognised; None while a folder is being adopted.
-    first_token : str or None
-        The administrator's token, at the first start.
     """
 
     def __init__(self, options: Options, *, adopting: bool = False) -> None:
+        assert options.data is not None
         self.path = options.data.resolve()
-        self._options = options
+        self.name = str(self.path)
+        super().__init__(options, adopting=adopting)
+
+    def _open_store(self, adopting: bool) -> None:
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-        self.anchor: Anchor | None = None
-        self.store: SqliteStore
         try:
             self._take()
             database = self.path / DATABASE
             fresh = not database.exists()
             if fresh and adopting:
                 raise StoreError(f"there is nothing to adopt: {self.path} holds no service")
-            key = master_key(options.key_file, self.path / KEY, fresh)
-            self.ring = Ring([key])
+            self.ring = Ring([master_key(self._options.key_file, self.path / KEY, fresh)])
             self.store = SqliteStore(database)
         except BaseException:
             os.close(self._lock)
-            raise
-        try:
-            self.first_token = self._open(adopting)
-        except BaseException:
-            self.close()
             raise
 
     def _take(self) -> None:
@@ -126,90 +272,136 @@ class Folder:
                     f"another `reticent serve` is using {self.path}; stop it, or serve another folder"
                 ) from None
 
-    def _open(self, adopting: bool) -> str | None:
-        with self.store.read() as rows:
-            about = rows.about()
-        if "id" not in about:
-            return self._begin()
-        if about["key"] != self.ring.name.hex():
-            raise StoreError(
-                f"{self.path} was written under another key; give the one that it was written under"
-            )
-        try:
-            self.keys = Keys(self.ring.open(bytes.fromhex(about["secret"]), _SECRET))
-        except Damaged as error:
-            raise StoreError(
-                f"{self.path} cannot be used: the secret of its keys cannot be read, for {error}. Put a whole "
-                "backup of the folder in its place and run `reticent serve adopt`"
-            ) from None
-        self.id, self.commit = about["id"], int(about.get("commit", "0"))
-        self.root = about.get("root", self.id)
-        self.adoptions = int(about.get("adoptions", "0"))
-        if not adopting:
-            self.anchor = Anchor(self.anchor_path())
-            self.anchor.check(self.id, self.commit, self.path)
-        return None
-
-    def _begin(self) -> str:
-        """At the first start: an id, a secret, an anchor, and the administrator's token, which is returned once."""
-        secret = secrets.token_bytes(32)
-        self.keys = Keys(secret)
-        self.id, self.commit = secrets.token_hex(16), 0
-        self.root, self.adoptions = self.id, 0
-        self.anchor = (
-            self.new_anchor()
-        )  # before the id is written: an id without an anchor is a copy
-        with self.store.transaction() as rows:
-            rows.set_about("id", self.id)
-            rows.set_about("key", self.ring.name.hex())
-            rows.set_about("secret", self.ring.seal(secret, _SECRET).hex())
-            token, row = new_token("administrator", "made at the first start")
-            rows.add_token(row)
-        return token
+    def _check_anchor(self) -> None:
+        self.anchor = Anchor(self.anchor_path())
+        self.anchor.check(self.id, self.commit, self.path)
 
     def anchor_path(self) -> Path:
         """Where the anchor is."""
         return self._options.anchor or default_path(self.id)
 
-    def adoption_files(self) -> list[Path]:
-        """Where adoptions of the lineage that the folder belongs to are counted."""
-        files = [default_path(self.root)]
-        if self._options.anchor is not None:
-            files.append(self._options.anchor)
-        return [file.with_name(file.name + ".adoptions") for file in files]
-
     def new_anchor(self) -> Anchor:
-        """An anchor for the folder as it is now."""
         device, inode = place_of(self.path)
         facts = Facts(self.id, self.root, self.commit, 0, str(self.path), inode, device)
         return Anchor(self.anchor_path(), facts)
 
-    def change_key(self, new: bytes) -> int:
-        """Seal everything under another key, and return how many states there were."""
-        ring = Ring([new])
-        with self.store.read() as rows:
-            about = rows.about()
-        with self.store.transaction() as rows:
-            found = rows.streams()
-            for stream in found:
-                state = rows.state(stream.id)
-                assert state is not None
-                place = state_place(stream.id)
-                sealed = ring.seal(self.ring.open(state.sealed, place), place)
-                rows.save(stream.id, replace(state, sealed=sealed))
-            secret = self.ring.open(bytes.fromhex(about["secret"]), _SECRET)
-            rows.set_about("secret", ring.seal(secret, _SECRET).hex())
-            rows.set_about("key", ring.name.hex())
-        self.store.compact()
-        self.ring = ring
-        return len(found)
+    def known_charges(self) -> int | None:
+        try:
+            anchor = Anchor(self.anchor_path())
+        except StoreError:
+            return None
+        try:
+            anchor.check(self.id, self.commit, self.path)
+        except StoreError:
+            return anchor.facts.charges if anchor.facts.id == self.id else None
+        finally:
+            anchor.close()
+        raise self._nothing_to_adopt()
 
     def close(self) -> None:
-        """Let another process have the folder."""
-        if self.anchor is not None:
-            self.anchor.close()
-        self.store.close()
+        super().close()
         os.close(self._lock)
+
+
+class Shared(Home):
+    """A PostgreSQL database that several workers share.
+
+    It is known by its place: the server's own id, the database's and the timeline, which a dump that is restored
+    elsewhere, or a server that was promoted, does not have in common with it. A server's files that were set back in
+    place are noticed by the anchors of the machines that have served it: its transactions are numbered lower.
+
+    Parameters
+    ----------
+    options : Options
+        Where it is, and its key.
+    adopting : bool
+        Whether to open a database that its anchor refuses.
+    """
+
+    name = "the database"
+
+    def _open_store(self, adopting: bool) -> None:
+        try:
+            from reticent.service.postgres import PostgresStore
+        except ImportError:
+            raise StoreError(
+                "a database needs psycopg: pip install 'reticent[service,postgres]'"
+            ) from None
+        assert self._options.database is not None
+        key = named_key(self._options.key_file)
+        if key is None:
+            raise StoreError(
+                "workers that share a database share its key: name its file with --key-file, or put the key into "
+                f"the environment variable {VARIABLE}; `openssl rand -hex 32` makes one"
+            )
+        self.ring = Ring([key])
+        self.store = PostgresStore(self._options.database)
+
+    def _anchor_paths(self) -> list[Path]:
+        if self._options.anchor is not None:
+            return [self._options.anchor]
+        first = default_path(self.id)
+        return [first.with_name(f"{first.name}.{number}") for number in range(_ANCHORS)]
+
+    def _reached(self) -> Facts | None:
+        """The last transaction that a worker of this machine knows of."""
+        found = [facts for path in self._anchor_paths() if (facts := peek(path)) is not None]
+        mine = [facts for facts in found if facts.id == self.id]
+        return max(mine, key=lambda facts: facts.commit) if mine else None
+
+    def _refusal(self) -> str | None:
+        with self.store.read() as rows:
+            there = rows.fact("place")
+        if there != self.store.place:
+            return "it was restored elsewhere, copied, or its server was promoted"
+        reached = self._reached()
+        if reached is not None and self.store.next_mark() <= reached.commit:
+            return "it was set back: transactions that a worker of this machine committed are gone"
+        return None
+
+    def _check_anchor(self) -> None:
+        why = self._refusal()
+        if why is not None:
+            raise StoreError(
+                f"this is not the database that was served last: {why}. Its noise may have been used on other "
+                "records; `reticent serve adopt` goes on with fresh noise and charges for it"
+            )
+        self.anchor = self.new_anchor()
+
+    def new_anchor(self) -> Anchor:
+        reached = self._reached()
+        commit = 0 if reached is None else reached.commit
+        facts = Facts(self.id, self.root, commit, 0, self.store.place, 0, 0)
+        for path in self._anchor_paths():
+            try:
+                return Anchor(path, facts)
+            except StoreError as error:
+                refused = error
+        raise refused
+
+    def settle(self, rows: Any) -> None:
+        rows.set_about("place", self.store.place)
+
+    def must_be_idle(self) -> None:
+        with self.store.read() as rows:
+            alive = [address for _, address, _ in rows.workers()]
+        if alive:
+            raise StoreError(
+                f"workers are using the database, at {', '.join(alive)}; stop them first"
+            )
+
+    def known_charges(self) -> int | None:
+        self.must_be_idle()
+        if self._refusal() is None:
+            raise self._nothing_to_adopt()
+        reached = self._reached()
+        return None if reached is None else reached.charges
+
+
+def open_home(options: Options, *, adopting: bool = False) -> Home:
+    """The folder, or the database, that options name."""
+    kind = Folder if options.database is None else Shared
+    return kind(options, adopting=adopting)
 
 
 def new_token(role: str, label: str) -> tuple[str, TokenRow]:

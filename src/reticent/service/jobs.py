@@ -24,6 +24,7 @@ from reticent.privacy import Budget, Guarantee, Ledger
 from reticent.privacy.errors import BudgetExceeded
 from reticent.privacy.ledger import Entry
 from reticent.service.engine import Engine, Turn
+from reticent.service.leases import JOBS
 from reticent.service.ledgers import add_ledger, charge
 from reticent.service.problems import Problem
 from reticent.service.specification import budget_from, check_name
@@ -69,7 +70,8 @@ class SetJob:
     row: JobRow
 
     def apply(self, turn: Turn) -> None:
-        """Always done."""
+        """Done by whoever runs jobs."""
+        turn.hold(JOBS)
         turn.rows.set_job(self.row)
 
 
@@ -101,6 +103,7 @@ class _Charge:
     what: str
 
     def apply(self, turn: Turn) -> None:
+        turn.hold(JOBS)
         charge(turn, self.ledger, self.guarantee, self.what)
 
 
@@ -140,15 +143,10 @@ class Jobs:
         self._queue: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._progress: dict[str, dict[str, Any]] = {}
         self._cancelled: set[str] = set()
-        with engine.store.read() as rows:
-            unfinished = [row for row in rows.jobs() if row.status not in _ENDED]
-        for row in unfinished:
-            if row.status == "waiting":
-                self._queue.put(row.id)
-            else:
-                engine.call(SetJob(replace(row, status="failed", detail=INTERRUPTED)))
         self._thread = threading.Thread(target=self._work, name="reticent-jobs", daemon=True)
         self._thread.start()
+        if engine.leases is None:
+            self.take_over()
 
     # What routes call ------------------------------------------------------------------------------
 
@@ -197,6 +195,16 @@ class Jobs:
             raise Problem(422, "bad-fit", str(error)) from None
         identity = key or secrets.token_hex(8)
         return JobRow(identity, name, asked, "waiting", "", self.engine.clock()), table
+
+    def take_over(self) -> None:
+        """Go on with jobs that a process which has ended had to do."""
+        with self.engine.store.read() as rows:
+            unfinished = [row for row in rows.jobs() if row.status not in _ENDED]
+        for row in unfinished:
+            if row.status == "waiting":
+                self._queue.put(row.id)
+            else:
+                self.engine.call(SetJob(replace(row, status="failed", detail=INTERRUPTED)))
 
     def start(self, row: JobRow) -> None:
         """Queue a job that is durable."""

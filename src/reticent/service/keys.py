@@ -43,6 +43,7 @@ class Keys:
     def __init__(self, secret: bytes) -> None:
         self._plain = hashlib.blake2b(key=secret, digest_size=_SIZE, person=b"reticent key")
         self._body = hashlib.blake2b(key=secret, digest_size=_SIZE, person=b"reticent body")
+        self._mark = hashlib.blake2b(key=secret, digest_size=32, person=b"reticent mark")
 
     def pack(self, key: str) -> bytes:
         """A key as the store keeps it."""
@@ -62,6 +63,12 @@ class Keys:
         hashed = self._body.copy()
         for part in parts:
             hashed.update(part)
+        return hashed.digest()
+
+    def sign(self, text: bytes) -> bytes:
+        """A mark that only this service can make."""
+        hashed = self._mark.copy()
+        hashed.update(text)
         return hashed.digest()
 
 

@@ -54,3 +54,10 @@ def feed(runner: Any, encoder: Encoder, rows: list[dict[str, Any]], *, labelled:
     found = encoder.encode(columns, len(rows), labels=labelled)
     codes = found.codes if labelled else np.zeros(len(rows))
     runner.learn(Batch(found.X, codes, None, [], []))
+
+
+def play(player: Any, count: int) -> None:
+    """Have a bandit play points, with made-up losses."""
+    for place in range(count):
+        asked = player.ask()
+        player.tell(asked["ticket"], float(np.random.default_rng(place).uniform()))

@@ -92,6 +92,7 @@ _PRODUCER = _parameter("Reticent-Producer", {"type": "string", "maxLength": 200}
 _SEQUENCE = _parameter(
     "Reticent-Sequence", {"type": "string", "pattern": "^[0-9]{1,18}$"}, "header"
 )
+_POINTS = _parameter("points", {"type": "integer", "minimum": 2, "maximum": 1000}, "query")
 _LAST = _parameter("Last-Event-ID", {"type": "string"}, "header")
 _JSON = "application/json"
 _FIT = {
@@ -130,6 +131,12 @@ _TOKEN = {
         "expires_in": {"type": ["number", "null"], "minimum": 1},
         "label": {"type": "string", "maxLength": 200},
     },
+}
+_SESSION = {
+    "type": "object",
+    "required": ["token"],
+    "properties": {"token": {"type": "string", "minLength": 1}},
+    "additionalProperties": False,
 }
 _TOLD = {
     "type": "object",
@@ -188,6 +195,24 @@ _LINES: list[tuple[str, str, str, str, list[Any], Any, dict[str, Any]]] = [
         _OBJECT,
     ),
     (
+        "delete",
+        "/v1/streams/{name}",
+        "Delete the state and the decisions of a stream; what it spent stays spent.",
+        "200",
+        [_NAME],
+        None,
+        _OBJECT,
+    ),
+    (
+        "post",
+        "/v1/streams/{name}/close",
+        "Let a stream take no more records; its decisions stay.",
+        "200",
+        [_NAME],
+        None,
+        _OBJECT,
+    ),
+    (
         "post",
         "/v1/streams/{name}/records",
         "Send records; durable, and published, when this answers.",
@@ -195,6 +220,15 @@ _LINES: list[tuple[str, str, str, str, list[Any], Any, dict[str, Any]]] = [
         [_NAME, _KEY, _PRODUCER, _SEQUENCE],
         _RECORDS,
         _ref("Sent"),
+    ),
+    (
+        "get",
+        "/v1/streams/{name}/decisions",
+        "Decisions evenly spread over all that were published.",
+        "200",
+        [_NAME, _POINTS],
+        None,
+        _OBJECT,
     ),
     (
         "get",
@@ -238,6 +272,24 @@ _LINES: list[tuple[str, str, str, str, list[Any], Any, dict[str, Any]]] = [
         "New decisions as server-sent events.",
         "200",
         [_NAME, _LAST],
+        None,
+        {"type": "string"},
+    ),
+    (
+        "get",
+        "/v1/streams/{name}/promise",
+        "What is promised about a record, by its age.",
+        "200",
+        [_NAME],
+        None,
+        _OBJECT,
+    ),
+    (
+        "get",
+        "/v1/events",
+        "Where every stream stands, as server-sent events.",
+        "200",
+        [],
         None,
         {"type": "string"},
     ),
@@ -309,15 +361,38 @@ _LINES: list[tuple[str, str, str, str, list[Any], Any, dict[str, Any]]] = [
         _OBJECT,
     ),
     ("delete", "/v1/jobs/{id}", "Cancel a job.", "202", [_ID], None, _OBJECT),
+    ("get", "/v1/session", "Whose token this is, and what it may do.", "200", [], None, _OBJECT),
+    (
+        "post",
+        "/v1/session",
+        "Sign in from a browser: a cookie for a token.",
+        "200",
+        [],
+        _SESSION,
+        _OBJECT,
+    ),
+    ("delete", "/v1/session", "Sign out: the cookie is taken away.", "200", [], None, _OBJECT),
     ("get", "/v1/tokens", "List the tokens, without their secrets.", "200", [], None, _OBJECT),
-    ("post", "/v1/tokens", "Make a token, which is shown once.", "201", [], _TOKEN, _OBJECT),
+    ("post", "/v1/tokens", "Make a token, which is shown once.", "201", [_KEY], _TOKEN, _OBJECT),
     ("delete", "/v1/tokens/{id}", "Revoke a token.", "200", [_ID], None, _OBJECT),
 ]
-_OPEN = ("/healthz", "/readyz", "/openapi.json")
+_OPEN = (
+    "get /healthz",
+    "get /readyz",
+    "get /openapi.json",
+    "post /v1/session",
+    "delete /v1/session",
+)
 
 
 def _operation(
-    path: str, words: str, status: str, parameters: list[Any], body: Any, found: dict[str, Any]
+    method: str,
+    path: str,
+    words: str,
+    status: str,
+    parameters: list[Any],
+    body: Any,
+    found: dict[str, Any],
 ) -> dict[str, Any]:
     kind = "text/event-stream" if path.endswith("/events") else _JSON
     answers: dict[str, Any] = {
@@ -338,7 +413,7 @@ def _operation(
             "required": True,
             "content": {kind: {"schema": schema} for kind, schema in kinds.items()},
         }
-    if path in _OPEN:
+    if f"{method} {path}" in _OPEN:
         out["security"] = []
     return out
 
@@ -348,7 +423,7 @@ def document() -> dict[str, Any]:
     """The whole description."""
     paths: dict[str, dict[str, Any]] = {}
     for method, path, *rest in _LINES:
-        paths.setdefault(path, {})[method] = _operation(path, *rest)
+        paths.setdefault(path, {})[method] = _operation(method, path, *rest)
     return {
         "openapi": "3.1.0",
         "info": {

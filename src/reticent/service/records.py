@@ -178,8 +178,12 @@ class Reader:
     def _scaled(self, numbers: FloatArray) -> FloatArray:
         """The encoder's own arithmetic, on all columns at once; NaN is a missing cell."""
         with np.errstate(over="ignore"):
-            X = (numbers - self._low) / self._range * 2.0 - 1.0
-        return np.clip(np.where(np.isnan(X), 0.0, X), -1.0, 1.0)
+            X = numbers - self._low
+            X /= self._range
+            X *= 2.0
+            X -= 1.0
+        X[np.isnan(X)] = 0.0
+        return np.clip(X, -1.0, 1.0, out=X)
 
     def _labels(self, cells: Any) -> FloatArray:
         target = self.encoder.target

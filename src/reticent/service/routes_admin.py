@@ -13,9 +13,10 @@ from starlette.responses import Response
 
 from reticent import _checks
 from reticent._version import __version__
-from reticent.privacy import Budget, Guarantee
+from reticent.privacy import Budget, Guarantee, Ledger
 from reticent.service import jobs, openapi, tokens
 from reticent.service.engine import Turn
+from reticent.service.leases import JOBS
 from reticent.service.ledgers import add_ledger, ledger_of
 from reticent.service.problems import Problem
 from reticent.service.specification import budget_from, check_name
@@ -50,6 +51,12 @@ class _AddToken:
     row: TokenRow
 
     def apply(self, turn: Turn) -> None:
+        if any(row.id == self.row.id for row in turn.rows.tokens()):
+            raise Problem(
+                409, "token-made-already",
+                "a token was made for this request already, and is shown once; revoke it if nobody kept it, and "
+                "ask for another under a key of its own",
+            )  # fmt: skip
         turn.rows.add_token(self.row)
 
 
@@ -86,7 +93,9 @@ async def create_token(service: Service, request: Request) -> Response:
         raise Problem(422, "bad-token", str(error)) from None
     now = service.engine.clock()
     expires = None if seconds is None else now + seconds
-    token, identity = tokens.new_token(), secrets.token_hex(8)
+    key = service.key(request)
+    token = tokens.new_token()
+    identity = secrets.token_hex(8) if key is None else service.keys.sign(b"token " + key)[:8].hex()
     row = TokenRow(identity, tokens.hashed(token), role, label, granted, now, expires)
     await service.do(_AddToken(row))
     service.reload_tokens()
@@ -138,6 +147,7 @@ def _ledger(rows: Reading, row: LedgerRow) -> dict[str, Any]:
         "budget": {name: value for name, value in row.budget.items() if value is not None},
         "unit": row.unit,
         "spent": None if spent is None else str(spent),
+        "share": _share(ledger),
         "remaining": "nothing" if row.closed else ledger.remaining,
         "closed": row.closed or None,
         "entries": [
@@ -149,6 +159,16 @@ def _ledger(rows: Reading, row: LedgerRow) -> dict[str, Any]:
             for entry in rows.entries(row.name)
         ],
     }
+
+
+def _share(ledger: Ledger) -> float:
+    """Which part of the epsilon of a budget was spent; of one that fades, at the age where it is most."""
+    budget, spent = ledger.budget, ledger.spent
+    if spent is None:
+        return 0.0
+    if budget.fade is None:
+        return spent.epsilon(budget.delta) / budget.epsilon
+    return max(spent.epsilon(budget.delta, age=age) / epsilon for age, epsilon in budget.fade)
 
 
 async def create_ledger(service: Service, request: Request) -> Response:
@@ -208,6 +228,8 @@ async def list_tables(service: Service, request: Request) -> Response:
 async def start_fit(service: Service, request: Request) -> Response:
     name = str(request.path_params["name"])
     service.caller(request, "fit", name)
+    if (away := await service.lead(request, JOBS)) is not None:
+        return away
     asked = await service.json(request)
     given = service.key(request)
     row, _ = service.jobs.request(name, asked, None if given is None else given.hex())
@@ -254,6 +276,8 @@ async def read_job(service: Service, request: Request) -> Response:
 
 async def cancel_job(service: Service, request: Request) -> Response:
     row = _find(service, request)
+    if (away := await service.lead(request, JOBS)) is not None:
+        return away
     if row.status in ("waiting", "running"):
         service.jobs.cancel(row.id)
     return answer(_job(service, row), 202)

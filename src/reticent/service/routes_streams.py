@@ -9,25 +9,26 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
-import numpy as np
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from reticent.service import learners, made_up, runners, streams
+from reticent.service import learners, made_up, runners, streams, totals
 from reticent.service.engine import Live
 from reticent.service.ledgers import ledger_of
 from reticent.service.problems import Problem
 from reticent.service.records import Batch
 from reticent.service.specification import Specification
 from reticent.service.store import OutputRow
+from reticent.service.tokens import Caller
 from reticent.service.web import ARROW, LINES, Service, answer, guarantee_view, guaranteed
 
 _THREAD = (
     65536  # a body above this is decoded in a thread, so that other requests are answered meanwhile
 )
 _QUESTIONS = 100_000  # records to predict in one request
-_PAUSE = 15.0  # seconds after which a silent stream of events says that it is alive
+_POLL = 1.0  # seconds between looks at a stream that another worker writes
+PAUSE = 15.0  # seconds after which a silent stream of events says that it is alive
 
 
 def name_of(request: Request) -> str:
@@ -35,24 +36,25 @@ def name_of(request: Request) -> str:
     return str(request.path_params["name"])
 
 
-def _summary(live: Live) -> dict[str, Any]:
+def summary(live: Live) -> dict[str, Any]:
+    """Where a stream stands, in a line."""
     return {
         "name": live.row.name,
         "kind": live.specification.kind,
         "steps": live.head.steps,
         "decision_number": live.head.number,
+        "decided_at": live.head.at,
+        "closed": live.row.closed or None,
     }
 
 
 def _described(live: Live) -> dict[str, Any]:
     head = live.head
-    out = _summary(live) | {
+    out = summary(live) | {
         "decision": msgspec.Raw(head.body),
-        "decided_at": head.at,
         "guarantee": guaranteed(live),
         "ledger": live.row.ledger,
         "epochs": live.row.epochs,
-        "closed": live.row.closed or None,
         "created": live.row.created,
         "specification": _public(live.row.specification),
     }
@@ -61,6 +63,8 @@ def _described(live: Live) -> dict[str, Any]:
         out["features"] = encoder.names
         if live.specification.kind == "logistic":
             out["classes"] = sorted(encoder.classes or ())
+        if live.specification.kind == "total":
+            out["scales"] = totals.scales(encoder)
     return out
 
 
@@ -79,10 +83,15 @@ async def create_stream(service: Service, request: Request) -> Response:
 
 async def list_streams(service: Service, request: Request) -> Response:
     caller = service.caller(request, "list")
+    return answer({"streams": summaries(service, caller)})
+
+
+def summaries(service: Service, caller: Caller) -> list[dict[str, Any]]:
+    """The streams that a caller may see, by name."""
     with service.engine.store.read() as rows:
-        names = [row.name for row in rows.streams()]
-    shown = [name for name in names if caller.may("list", name)]
-    return answer({"streams": [_summary(service.engine.live(name)) for name in shown]})
+        found = [row for row in rows.streams() if not streams.deleted(row)]
+    names = [row.name for row in found if caller.may("list", row.name)]
+    return [summary(service.engine.live(name)) for name in names]
 
 
 async def describe_stream(service: Service, request: Request) -> Response:
@@ -90,9 +99,27 @@ async def describe_stream(service: Service, request: Request) -> Response:
     return answer(_described(service.engine.live(name_of(request))))
 
 
+async def close_stream(service: Service, request: Request) -> Response:
+    service.caller(request, "administer")
+    name = name_of(request)
+    if (away := await service.lead(request, name)) is not None:
+        return away
+    return answer(await service.do(streams.Close(name)))
+
+
+async def delete_stream(service: Service, request: Request) -> Response:
+    service.caller(request, "administer")
+    name = name_of(request)
+    if (away := await service.lead(request, name)) is not None:
+        return away
+    return answer(await service.do(streams.Close(name, erase=True)))
+
+
 async def send_records(service: Service, request: Request) -> Response:
     name = name_of(request)
     service.caller(request, "send", name)
+    if (away := await service.lead(request, name)) is not None:
+        return away
     live = service.engine.live(name)
     reader = service.reader(live)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -212,6 +239,8 @@ async def predict(service: Service, request: Request) -> Response:
 async def ask(service: Service, request: Request) -> Response:
     name = name_of(request)
     service.caller(request, "send", name)
+    if (away := await service.lead(request, name)) is not None:
+        return away
     body = await service.do(streams.Ask(name, service.key(request)))
     found = msgspec.json.decode(body)
     return answer(
@@ -222,6 +251,8 @@ async def ask(service: Service, request: Request) -> Response:
 async def tell(service: Service, request: Request) -> Response:
     name = name_of(request)
     service.caller(request, "send", name)
+    if (away := await service.lead(request, name)) is not None:
+        return away
     told = await service.json(request)
     ticket, value = told.get("ticket"), told.get("value")
     right = (
@@ -249,6 +280,8 @@ async def diagnose(service: Service, request: Request) -> Response:
     """What reads private data: for the data holder alone, and marked as such."""
     name = name_of(request)
     service.caller(request, "inspect", name)
+    if (away := await service.lead(request, name)) is not None:
+        return away
     found = await service.do(streams.Inspect(name))
     return answer(
         {"warning": "these numbers read private data and no guarantee covers them: do not publish"}
@@ -265,12 +298,17 @@ async def events(service: Service, request: Request) -> Response:
     known = int(last) if last.isascii() and last.isdigit() and len(last) < 19 else None
     following = live.head.number if known is None else known + 1
 
+    def elsewhere() -> bool:
+        leases = service.engine.leases
+        return leases is not None and not leases.holds(name)
+
     async def lines() -> AsyncIterator[bytes]:
         number = following
         event = service.wait_on(name)
         try:
             while not service.stopping.is_set():
                 event.clear()
+                live = service.engine.live(name)
                 while number <= live.head.number and not service.stopping.is_set():
                     with service.engine.store.read() as rows:
                         found = rows.output(live.row.id, number)
@@ -278,14 +316,20 @@ async def events(service: Service, request: Request) -> Response:
                         yield b"event: decision\nid: %d\ndata: %s\n\n" % (number, found.body)
                     number += 1
                 try:
-                    await asyncio.wait_for(event.wait(), _PAUSE)
+                    await asyncio.wait_for(event.wait(), _POLL if elsewhere() else PAUSE)
                 except TimeoutError:
-                    yield b": still here\n\n"
+                    if not elsewhere():
+                        yield b": still here\n\n"
         finally:
             service.wait_no_more(name, event)
 
+    return event_stream(lines())
+
+
+def event_stream(lines: AsyncIterator[bytes]) -> StreamingResponse:
+    """Lines as server-sent events."""
     return StreamingResponse(
-        lines(), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
+        lines, media_type="text/event-stream", headers={"Cache-Control": "no-store"}
     )
 
 
@@ -330,10 +374,7 @@ async def dummy(service: Service, request: Request) -> Response:
         runner = runners.start(specification)
         sample: list[dict[str, Any]] = []
         if specification.kind == "bandit":
-            player: Any = runner
-            for place in range(count):
-                asked_for = player.ask()
-                player.tell(asked_for["ticket"], float(np.random.default_rng(place).uniform()))
+            made_up.play(runner, count)
         else:
             encoder = runners.encoder_of(specification)
             sample = made_up.records(encoder, count, labelled=specification.kind != "total")

@@ -130,6 +130,14 @@ def new_key_file(path: Path) -> bytes:
     return key
 
 
+def named_key(file: Path | None) -> bytes | None:
+    """The key in a file that was named, or in the environment; None if there is neither."""
+    if file is not None:
+        return key_from_file(file)
+    named = os.environ.get(VARIABLE)
+    return read_key(named, f"the environment variable {VARIABLE}") if named else None
+
+
 def master_key(file: Path | None, default: Path, fresh: bool) -> bytes:
     """The service's key: from a file that was named, from the environment, or from the default file.
 
@@ -142,11 +150,9 @@ def master_key(file: Path | None, default: Path, fresh: bool) -> bytes:
     fresh : bool
         Whether nothing has been sealed yet, so that a new key may be made.
     """
-    if file is not None:
-        return key_from_file(file)
-    named = os.environ.get(VARIABLE)
-    if named:
-        return read_key(named, f"the environment variable {VARIABLE}")
+    named = named_key(file)
+    if named is not None:
+        return named
     if default.exists():
         return key_from_file(default)
     if not fresh:

@@ -1,10 +1,11 @@
-"""Starting and stopping: one process on one folder, compiled before it says that it is ready."""
+"""Starting and stopping: one process on a folder, or one of several on a database, compiled before it is ready."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
+import secrets
 import signal
 import sys
 import threading
@@ -18,10 +19,11 @@ from reticent.privacy import Budget
 from reticent.service import made_up, runners
 from reticent.service.app import make_app
 from reticent.service.engine import Engine
-from reticent.service.folder import Folder, Options
+from reticent.service.folder import Home, Options
 from reticent.service.jobs import Jobs
+from reticent.service.leases import JOBS, Claim, Leases, Release, Renew
 from reticent.service.specification import Specification
-from reticent.service.streams import Forget
+from reticent.service.streams import Forget, deleted
 from reticent.service.web import Service
 from reticent.tables import Schema
 
@@ -46,17 +48,20 @@ def warm() -> None:
             encoder, labelled = runners.encoder_of(asked), kind != "total"
             rows = made_up.records(encoder, 2, labelled=labelled)
             made_up.feed(runners.start(asked), encoder, rows, labelled=labelled)
+    simplex = {"set": {"kind": "Simplex", "dim": 2}, "horizon": 16}
+    asked = Specification("warm", "bandit", None, Budget(1.0, 1e-6), seed=0, options=simplex)
+    made_up.play(runners.start(asked), 2)
 
 
-def serve(options: Options, folder: Folder, say: Callable[[str], None] = print) -> int:
+def serve(options: Options, folder: Home, say: Callable[[str], None] = print) -> int:
     """Run a service until it is told to stop, and return the exit status.
 
     Parameters
     ----------
     options : Options
         How.
-    folder : Folder
-        On which folder; it is closed at the end.
+    folder : Home
+        On which folder or database; it is closed at the end.
     say : callable
         Takes the lines for standard output: the administrator's token at the first start, and the address.
     """
@@ -66,7 +71,10 @@ def serve(options: Options, folder: Folder, say: Callable[[str], None] = print) 
             say(f"token: {folder.first_token}")
         assert folder.anchor is not None
         folder.anchor.keep_synced()
-        engine = Engine(folder.store, folder.ring)
+        leases = None
+        if options.database is not None:
+            leases = Leases(secrets.token_hex(8), options.address or "", options.lease)
+        engine = Engine(folder.store, folder.ring, leases=leases)
         engine.committed = folder.anchor.commit
         try:
             return _run(options, folder, engine, say)
@@ -76,7 +84,7 @@ def serve(options: Options, folder: Folder, say: Callable[[str], None] = print) 
         folder.close()
 
 
-def _run(options: Options, folder: Folder, engine: Engine, say: Callable[[str], None]) -> int:
+def _run(options: Options, folder: Home, engine: Engine, say: Callable[[str], None]) -> int:
     jobs = Jobs(engine, options.tables)
     service = Service(engine, folder.keys, jobs, limit=options.limit, rate=options.rate)
 
@@ -84,10 +92,16 @@ def _run(options: Options, folder: Folder, engine: Engine, say: Callable[[str], 
     async def lifespan(app: Any) -> AsyncIterator[None]:
         service.attach(asyncio.get_running_loop())
         threading.Thread(target=_get_ready, args=(service,), daemon=True).start()
-        forgetting = asyncio.create_task(_forget(service))
+        tasks = [asyncio.create_task(_forget(service))]
+        if engine.leases is not None:
+            tasks.append(asyncio.create_task(_renew(service, engine.leases)))
         yield
-        forgetting.cancel()
+        for task in tasks:
+            task.cancel()
         jobs.stop()
+        if engine.leases is not None:
+            with contextlib.suppress(Exception):  # they run out by themselves
+                await service.do(Release(engine.leases))
         await asyncio.to_thread(engine.stop)
 
     config = uvicorn.Config(
@@ -118,6 +132,21 @@ def _get_ready(service: Service) -> None:
     service.ready = True
 
 
+async def _renew(service: Service, leases: Leases) -> None:
+    """Renew the leases of this worker, and learn what other workers have changed."""
+    while True:
+        with contextlib.suppress(
+            Exception
+        ):  # without leases nothing is written, and it is tried again
+            await service.do(Renew(leases))
+            await asyncio.to_thread(service.reload_tokens)
+            if not leases.holds(JOBS):
+                found = await service.do(Claim(JOBS, leases))
+                if found.token is not None:
+                    await asyncio.to_thread(service.jobs.take_over)
+        await asyncio.sleep(leases.seconds / 4)
+
+
 async def _forget(service: Service) -> None:
     """Forget old keys now and then, while the clock is steady: one that jumps must not decide what is old."""
     wall, steady = time.time(), time.monotonic()
@@ -132,7 +161,9 @@ async def _forget(service: Service) -> None:
         if steady - since < _STEADY:
             continue
         with service.engine.store.read() as rows:
-            names = [row.name for row in rows.streams()]
+            names = [row.name for row in rows.streams() if not deleted(row)]
+        if (leases := service.engine.leases) is not None:
+            names = [name for name in names if leases.holds(name)]
         for name in names:
             with contextlib.suppress(Exception):  # it is tried again in ten minutes
                 await service.do(Forget(name))
@@ -165,4 +196,7 @@ class _Server(uvicorn.Server):
             for socket in server.sockets:
                 host, port = socket.getsockname()[:2]
                 scheme = "https" if self.config.is_ssl else "http"
+                leases = self._service.engine.leases
+                if leases is not None and not leases.address:
+                    leases.address = f"{scheme}://{host}:{port}"
                 self._say(f"listening on {scheme}://{host}:{port}")

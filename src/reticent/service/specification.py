@@ -77,6 +77,8 @@ class Specification:
             schema = given.pop("schema", None)
             if schema is not None:
                 schema = Schema.from_dict(schema)
+                for column in schema.columns:
+                    _check_column(column.name)
             elif kind != "bandit":
                 raise ValueError("schema is missing: the columns of a record with public bounds")
             budget = budget_from(given.pop("budget", None))
@@ -133,6 +135,15 @@ def check_name(value: Any, what: str) -> str:
             f"{what} must be 1 to 64 letters, digits, '_', '.' or '-', beginning with a letter or a digit"
         )
     return value
+
+
+def _check_column(name: str) -> None:
+    """Refuse what the decoder of records cannot tell apart in JSON, where it would have to be escaped."""
+    if any(letter in '"\\' or letter < " " or "\ud800" <= letter <= "\udfff" for letter in name):
+        raise ValueError(
+            f"column {name!r}: the columns of a stream have names without quotation marks, backslashes and control "
+            "characters; rename it"
+        )
 
 
 def budget_from(data: Any) -> Budget:

@@ -127,6 +127,16 @@ class JobRow:
     result: bytes | None = None
 
 
+@dataclass(frozen=True)
+class LogRow:
+    """An entry of an append-only log: what happened, and a hash that covers all before it."""
+
+    number: int
+    at: float
+    body: bytes
+    hash: bytes
+
+
 class Reading(Protocol):
     """What can be read, inside a transaction or outside."""
 
@@ -169,15 +179,36 @@ class Reading(Protocol):
     def tokens(self) -> list[TokenRow]:
         """Every token that was not revoked."""
 
+    def chains(self) -> list[int]:
+        """The logs that there are: one of each stream, by its id, and 0 for administrative acts."""
+
+    def log_head(self, chain: int) -> LogRow | None:
+        """The last entry of a log."""
+
+    def log(self, chain: int, first: int, most: int) -> list[LogRow]:
+        """Entries of a log from a number on, in order."""
+
 
 class Transaction(Reading, Protocol):
     """What can be written, all of it or nothing."""
+
+    charged: bool
+    """Whether it has charged a ledger."""
 
     def step(self) -> AbstractContextManager[None]:
         """A part of the transaction: if the block raises, what it wrote is undone."""
 
     def changed(self) -> bool:
         """Whether the transaction has written anything."""
+
+    def alone(self) -> None:
+        """Wait until no other transaction changes what all streams share: ledgers, names, tokens, jobs."""
+
+    def hold(self, name: str, token: int) -> None:
+        """Refuse with a :class:`LeaseLost` if a lease is no longer the caller's; until the end it stays so."""
+
+    def mark(self) -> int:
+        """A number of this transaction, larger than that of every one committed before it here."""
 
     def set_about(self, name: str, value: str) -> None:
         """Set a fact on the store as a whole."""
@@ -187,6 +218,9 @@ class Transaction(Reading, Protocol):
 
     def set_stream(self, row: StreamRow) -> None:
         """Replace the facts of a stream."""
+
+    def erase(self, stream: int) -> None:
+        """Delete the state, decisions and keys of a stream; its own row stays."""
 
     def save(self, stream: int, row: StateRow) -> None:
         """Replace the state of a stream."""
@@ -232,6 +266,9 @@ class Transaction(Reading, Protocol):
     def remove_token(self, identity: str) -> bool:
         """Revoke a token; False if there is none."""
 
+    def add_log(self, chain: int, rows: Iterable[LogRow]) -> None:
+        """Append to a log."""
+
 
 class Store(Protocol):
     """Where everything is kept."""
@@ -244,6 +281,28 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Let go of the store."""
+
+
+class StoreFailed(Exception):
+    """A transaction that came to nothing, as far as one can tell.
+
+    Parameters
+    ----------
+    reason : str
+        What the database said.
+    full : bool
+        Whether there is no space left.
+    unknown : bool
+        Whether it may have been committed all the same: the connection was lost.
+    """
+
+    def __init__(self, reason: str, *, full: bool = False, unknown: bool = False) -> None:
+        super().__init__(reason)
+        self.full, self.unknown = full, unknown
+
+
+class LeaseLost(Exception):
+    """Another worker writes this stream by now."""
 
 
 class StoreError(ValueError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -16,6 +16,11 @@ from reticent.service.records import Batch
 from reticent.service.specification import Specification
 from reticent.service.store import OutputRow, Producer, StreamRow
 
+_CLOSED = (
+    "an administrator closed this stream; its decisions stay, and a new stream needs another name"
+)
+_DELETED = "an administrator deleted this stream; what it spent stays spent, and a new one needs another name"
+
 
 @dataclass(frozen=True)
 class Create:
@@ -28,7 +33,7 @@ class Create:
         asked = self.specification
         existing = turn.rows.stream(asked.name)
         if existing is not None:
-            if existing.specification == plain(asked):
+            if existing.specification == plain(asked) and existing.closed != _DELETED:
                 return {"name": asked.name, "created": False}
             raise Problem(
                 409, "name-taken", f"there is a stream {asked.name!r} with another specification; choose another name"
@@ -189,12 +194,42 @@ class Inspect:
         return turn.runner(turn.stream(self.stream)).diagnostics()
 
 
+@dataclass(frozen=True)
+class Close:
+    """Let a stream take no more records; what it published stays."""
+
+    stream: str
+    erase: bool = False
+    """Whether its state, its decisions and its keys are deleted. Its name and its ledger stay."""
+
+    def apply(self, turn: Turn) -> dict[str, Any]:
+        """The same again does nothing."""
+        live = turn.stream(self.stream)
+        row = live.row
+        if self.erase:
+            row = replace(row, closed=_DELETED)
+            turn.rows.erase(row.id)
+            turn.gone.append(row.name)
+        elif not row.closed:
+            row = replace(row, closed=_CLOSED)
+        if row is not live.row:
+            turn.rows.set_stream(row)
+            turn.act({"act": "delete" if self.erase else "close", "stream": row.name})
+            turn.gone.append(row.name)
+        return {"name": row.name, "closed": row.closed}
+
+
 def _player(turn: Turn, live: Live) -> Any:
     if live.specification.kind != "bandit":
         raise wrong_kind(
             "only a bandit is asked and told; POST /records sends records to this stream"
         )
     return turn.runner(live)
+
+
+def deleted(row: StreamRow) -> bool:
+    """Whether nothing but the name of a stream is left."""
+    return row.closed == _DELETED
 
 
 def wrong_kind(detail: str) -> Problem:
@@ -259,6 +294,7 @@ class Forget:
             return 0
         found = turn.rows.forget(live.row.id, *packed.span(until))
         turn.rows.set_about(_forgotten(live), repr(until))
+        live.forgotten = until
         return found
 
 
@@ -268,8 +304,9 @@ def _forgotten(live: Live) -> str:
 
 def forgotten_until(turn: Turn, live: Live) -> float:
     """The time before which keys of a stream are refused."""
-    written = turn.rows.fact(_forgotten(live))
-    return max(turn.now - live.specification.remember, float(written or 0.0))
+    if live.forgotten is None:
+        live.forgotten = float(turn.rows.fact(_forgotten(live)) or 0.0)
+    return max(turn.now - live.specification.remember, live.forgotten)
 
 
 def another_body() -> Problem:

@@ -27,6 +27,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "plan": ROLES,
     "inspect": ("data holder",),
     "fit": ("data holder", "administrator"),
+    "watch": ("reader", "data holder", "administrator"),
     "administer": ("administrator",),
 }
 
@@ -38,6 +39,8 @@ class Caller:
     id: str
     role: str
     streams: frozenset[str] | None
+    label: str = ""
+    expires: float | None = None
 
     def may(self, action: str, stream: str | None = None) -> bool:
         """Whether an action is allowed, on one stream if it is about one."""
@@ -78,13 +81,20 @@ class Desk:
     def load(self, rows: list[TokenRow]) -> None:
         """Forget what was known and take these."""
         self._rows = {row.hash: row for row in rows}
+        self._by_id = {row.id: row for row in rows}
 
     def caller(self, header: str | None, now: float) -> Caller:
         """Who sends this ``Authorization`` header."""
         scheme, _, token = (header or "").partition(" ")
         if scheme.lower() != "bearer" or not token:
             raise _unknown("send a token: Authorization: Bearer TOKEN")
-        row = self._rows.get(hashed(token.strip()))
+        return self._known(self._rows.get(hashed(token.strip())), now)
+
+    def by_id(self, identity: str, now: float) -> Caller:
+        """Who signed in with the token of this id."""
+        return self._known(self._by_id.get(identity), now)
+
+    def _known(self, row: TokenRow | None, now: float) -> Caller:
         if row is None:
             raise _unknown(
                 "this token is not known, or was revoked; ask an administrator for another"
@@ -92,7 +102,7 @@ class Desk:
         if row.expires is not None and row.expires <= now:
             raise _unknown("this token has expired; ask an administrator for another")
         streams = None if row.streams is None else frozenset(row.streams)
-        return Caller(row.id, row.role, streams)
+        return Caller(row.id, row.role, streams, row.label, row.expires)
 
 
 class Limiter:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -37,7 +39,7 @@ class Total:
         if state is None:
             specification.check_options(_OPTIONS)
             options = specification.options
-            self._before, self._base = 0, np.zeros(len(encoder.names))
+            self._before, self._base, self._deviation = 0, np.zeros(len(encoder.names)), 0.0
             mechanism = totals.describe(
                 options.get("total", "auto"),
                 len(encoder.names),
@@ -49,6 +51,7 @@ class Total:
             self._total = sums.RunningTotal(mechanism, seed=specification.seed)
         else:
             self._before, self._base = int(state["before"]), np.array(state["base"], np.float64)
+            self._deviation = float(state.get("deviation", 0.0))
             kind: Any = getattr(sums, state["total"]["kind"])
             self._total = kind.from_state(state["total"])
         self._latest = np.zeros(len(encoder.names))
@@ -63,6 +66,7 @@ class Total:
             specification = specification.with_seed(specification.seed + before + 1)
         new = cls(specification)
         new._before, new._base = before, np.array(decision["totals"], np.float64)
+        new._deviation = float(decision["standard_deviation"])
         return new
 
     @property
@@ -94,17 +98,24 @@ class Total:
     def decision(self) -> dict[str, Any]:
         noisy = self._base + self._latest
         taken = self._total.steps
+        fresh = self._total.error(taken) if taken else 0.0
         return {
             "totals": noisy.tolist(),
             "sums": _in_units(self.encoder, noisy, self.steps),
-            "standard_deviation": self._total.error(taken) if taken else 0.0,
+            # after a restore the noise of what was released before is in it as well
+            "standard_deviation": math.hypot(self._deviation, fresh) if self._deviation else fresh,
         }
 
     def diagnostics(self) -> dict[str, Any]:
         return {"records": self.steps, "contributions_clipped": self._total.clipped}
 
     def state(self) -> dict[str, Any]:
-        return {"before": self._before, "base": self._base, "total": self._total.state()}
+        return {
+            "before": self._before,
+            "base": self._base,
+            "deviation": self._deviation,
+            "total": self._total.state(),
+        }
 
 
 def encoder_of(specification: Specification) -> Encoder:
@@ -116,15 +127,31 @@ def encoder_of(specification: Specification) -> Encoder:
     )
 
 
+def scales(encoder: Encoder) -> dict[str, float]:
+    """What the standard deviation of a total is multiplied by, for each sum and count."""
+    return {
+        name: 1.0 if place is None else 0.5 * (place[1] - place[0])
+        for name, place in _places(encoder)
+    }
+
+
 def _in_units(encoder: Encoder, noisy: Any, steps: int) -> dict[str, float]:
     """Sums of numbers, and counts of values: of the second of two, or of each of more."""
     out: dict[str, float] = {}
-    values = iter(zip(encoder.names, noisy.tolist(), strict=True))
+    for (name, place), value in zip(_places(encoder), noisy.tolist(), strict=True):
+        if place is None:
+            out[name] = value
+        else:
+            low, high = place
+            out[name] = steps * low + 0.5 * (high - low) * (value + steps)
+    return out
+
+
+def _places(encoder: Encoder) -> Iterator[tuple[str, tuple[float, float] | None]]:
+    """Every coordinate, and the range that it stands for on [-1, 1]; None where it is a count itself."""
+    names = iter(encoder.names)
     for column in encoder.columns:
         if column.bounds is not None or len(column.values) == 2:
-            name, value = next(values)
-            low, high = column.bounds or (0.0, 1.0)
-            out[name] = steps * low + 0.5 * (high - low) * (value + steps)
+            yield next(names), column.bounds or (0.0, 1.0)
         else:
-            out |= dict(next(values) for _ in column.values)
-    return out
+            yield from ((next(names), None) for _ in column.values)

@@ -10,19 +10,32 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
 from reticent.privacy import Guarantee
-from reticent.service import runners, tokens
-from reticent.service.engine import Engine, Group, Live
+from reticent.service import runners, session, tokens
+from reticent.service.engine import Engine, Group, Live, moving
+from reticent.service.forwarding import FORWARDED, forward
 from reticent.service.jobs import Jobs
 from reticent.service.keys import MOST, Keys
+from reticent.service.leases import JOBS, Claim
 from reticent.service.problems import Problem
 from reticent.service.records import Reader
 
 LINES, ARROW = "application/x-ndjson", "application/vnd.apache.arrow.stream"
+ANY = "*"
+"""In the place of a stream's name: all of them."""
 _READERS = 512  # streams whose decoder is kept
+
+
+class Waiting(asyncio.Event):
+    """An event that knows which streams have published."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
 
 
 class Service:
@@ -55,7 +68,7 @@ class Service:
         self.ready = False
         self.stopping = asyncio.Event()
         self._readers: dict[str, Reader] = {}
-        self._waiting: dict[str, set[asyncio.Event]] = defaultdict(set)
+        self._waiting: dict[str, set[Waiting]] = defaultdict(set)
         self._limiter = tokens.Limiter(rate)
         self.tokens = tokens.Desk([])
         self.reload_tokens()
@@ -71,6 +84,22 @@ class Service:
         """Read the tokens again after they have changed."""
         with self.engine.store.read() as rows:
             self.tokens.load(rows.tokens())
+
+    async def lead(self, request: Request, name: str) -> Response | None:
+        """Have this worker write a stream, or the answer of the one that does; None if this one may go on."""
+        leases = self.engine.leases
+        if leases is None or leases.holds(name):
+            return None
+        if name != JOBS:
+            self.engine.live(name)  # refused if there is no such stream
+        found = await self.do(Claim(name, leases))
+        if found.token is not None:
+            if name == JOBS:
+                await run_in_threadpool(self.jobs.take_over)
+            return None
+        if FORWARDED in request.headers:  # it goes round: the two workers do not agree yet
+            raise moving()
+        return await forward(request, await self.body(request), found.address)
 
     async def do(self, command: Any) -> Any:
         """Have the engine carry out a command."""
@@ -89,7 +118,13 @@ class Service:
     def caller(self, request: Request, action: str, stream: str | None = None) -> tokens.Caller:
         """Who sends a request, refused if they may not."""
         now = self.engine.clock()
-        found = self.tokens.caller(request.headers.get("authorization"), now)
+        given = request.headers.get("authorization")
+        cookie = None if given is not None else request.cookies.get(session.COOKIE)
+        if cookie is None:
+            found = self.tokens.caller(given, now)
+        else:
+            session.check_origin(request)
+            found = self.tokens.by_id(session.token_of(self.keys, cookie, now), now)
         self._limiter.check(found.id)
         found.check(action, stream)
         return found
@@ -149,20 +184,22 @@ class Service:
 
     def _published(self, live: Live) -> None:
         """In the engine's thread: wake whoever waits for decisions of a stream."""
-        if self._waiting.get(live.row.name) and self._loop is not None:
-            self._loop.call_soon_threadsafe(self._wake, live.row.name)
+        name = live.row.name
+        if (self._waiting.get(name) or self._waiting.get(ANY)) and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._wake, name)
 
     def _wake(self, name: str) -> None:
-        for event in self._waiting.get(name, ()):
-            event.set()
+        for waiting in (*self._waiting.get(name, ()), *self._waiting.get(ANY, ())):
+            waiting.names.add(name)
+            waiting.set()
 
-    def wait_on(self, name: str) -> asyncio.Event:
-        """An event that is set whenever a stream publishes."""
-        event = asyncio.Event()
+    def wait_on(self, name: str) -> Waiting:
+        """An event that is set whenever a stream, or any of them, publishes."""
+        event = Waiting()
         self._waiting[name].add(event)
         return event
 
-    def wait_no_more(self, name: str, event: asyncio.Event) -> None:
+    def wait_no_more(self, name: str, event: Waiting) -> None:
         """The inverse of :meth:`wait_on`."""
         self._waiting[name].discard(event)
         if not self._waiting[name]:

@@ -139,6 +139,10 @@ class Lease:
         with self.lock:
             self._reached, self.furthest = step, _UNCLAIMED
 
+    def entrust(self) -> None:
+        """A database keeps other processes out, on this machine and elsewhere: the machine's lock is not taken."""
+        self._locked = True
+
     def spoil(self) -> None:
         """Nobody in this process may continue: steps were taken whose outputs must never be seen."""
         self.furthest = _SPOILT

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import KW_ONLY, asdict, dataclass, fields, replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -320,8 +320,8 @@ class Mechanism(ABC):
     def to_dict(self) -> dict[str, Any]:
         """All fields as plain data, for a saved state."""
         kept = {field.name: getattr(self, field.name) for field in fields(self)}
-        rule = None if self.participation is None else asdict(self.participation)
-        return kept | {"budget": asdict(self.budget), "participation": rule}
+        rule = None if self.participation is None else dict(vars(self.participation))
+        return kept | {"budget": dict(vars(self.budget)), "participation": rule}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:

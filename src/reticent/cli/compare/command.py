@@ -23,9 +23,9 @@ from reticent.papers.figures import store
 from reticent.papers.figures.draw import machine
 from reticent.papers.figures.figure import CLEAN, IDLE, Row
 from reticent.papers.figures.produce import made
-from reticent.papers.figures.sweep import sweep
 from reticent.plots.panels import GREY, Line, Panel, looks, panels
 from reticent.tables import Encoder, Schema, read
+from reticent.trace.sweep import sweep
 
 HELD_OUT = 0.25
 LEAST = 20  # records, or there is nothing to hold out
@@ -78,6 +78,7 @@ def compare(
     delta: float,
     repeats: int,
     jobs: int | None,
+    on: str | None,
     out: Path,
     quiet: bool,
     as_json: bool,
@@ -100,6 +101,8 @@ def compare(
         Splits and noises for each; a quarter of the records is held out in each.
     jobs
         Processes; by default one a core.
+    on
+        The address of a Dask scheduler whose workers do the work instead.
     out
         Folder for the numbers (JSON and CSV) and the picture (SVG).
     quiet
@@ -136,7 +139,7 @@ def compare(
         "repeats": repeats, "held_out": HELD_OUT, "records": len(whole.X), "columns": whole.X.shape[1],
         "neighbours": "zero-out",
     }  # fmt: skip
-    where = (str(data), str(schema), target)
+    where = (str(data.resolve()), str(schema.resolve()), target)  # workers may be elsewhere
     tasks: list[tuple[Any, ...]] = [
         (*where, name, epsilon, delta, seed)
         for seed in range(repeats)
@@ -145,7 +148,7 @@ def compare(
     ]
     tasks += [(*where, CLEAN, None, delta, seed) for seed in range(repeats)]
     start = time.perf_counter()
-    found = sweep(contest, tasks, label="comparing", jobs=jobs, shown=console.watched)
+    found = sweep(contest, tasks, label="comparing", jobs=jobs, on=on, shown=console.watched)
     rows = [row for part in found if not isinstance(part, str) for row in part]
     absent = sorted({part for part in found if isinstance(part, str)})
     result = store.Result("compare", settings, rows, made(time.perf_counter() - start))

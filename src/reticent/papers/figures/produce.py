@@ -13,8 +13,8 @@ from typing import Any
 from reticent._version import __version__
 from reticent.papers.figures import store
 from reticent.papers.figures.figure import Figure, Row, Settings, Task, load
-from reticent.papers.figures.sweep import sweep
 from reticent.privacy import PrivacyLeakWarning
+from reticent.trace.sweep import sweep
 
 
 def measure(name: str, settings: Settings, task: Task) -> list[Row]:
@@ -32,6 +32,7 @@ def produce(
     name: str,
     *,
     jobs: int | None = None,
+    on: str | None = None,
     note: Callable[[str], None] = lambda words: None,
     shown: bool = False,
 ) -> tuple[store.Result, bool]:
@@ -49,6 +50,8 @@ def produce(
         What to call the files.
     jobs
         Processes; by default one per core.
+    on
+        The address of a Dask scheduler whose workers do the work instead.
     note
         Told in a sentence whether a stored result was used.
     shown
@@ -69,7 +72,7 @@ def produce(
         note(f"{path} has other settings: running again")
     start = time.perf_counter()
     tasks = [(figure.name, settings, task) for task in figure.tasks(settings)]
-    found = sweep(measure, tasks, label=figure.name, jobs=jobs, shown=shown)
+    found = sweep(measure, tasks, label=figure.name, jobs=jobs, on=on, shown=shown)
     rows = [row for rows in found for row in rows]
     result = store.Result(figure.name, settings, rows, made(time.perf_counter() - start))
     store.write(result, out, name)

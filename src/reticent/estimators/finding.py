@@ -1,0 +1,265 @@
+"""Bounds of a stream that nobody knows, found privately from its first records and fixed from then on.
+
+The first records are kept apart until there are as many as the search needs, a number that follows from the budget and
+the number of features; they are counted in histograms (:mod:`reticent.estimators.bounds`) and never learnt from, so
+that no record enters both the search and the learner: each of the two has the whole budget, in parallel. The proof, and
+what is lost: docs/algorithms/private-bounds.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from reticent._checks import FloatArray
+from reticent.estimators.bounds import Columns, Search
+from reticent.estimators.parameters import PRIVATE, budget, participation
+from reticent.estimators.units import Units
+from reticent.losses.records import row_norms
+from reticent.noise import Source
+from reticent.privacy import Budget, Guarantee, Release
+
+_LONGEST = 20_000
+"""Records of an endless stream that may go into finding an interval of each feature; else only a norm is found."""
+_TIMES = 4
+"""So many times the records that a search needs at least, within a tenth of the horizon where that is known."""
+_LABELS = 1.0 / 3.0
+"""Of the search's budget, for the labels where features are searched too."""
+
+
+class NothingFound(ValueError):
+    """No bound stood out of the noise."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"no {name} could be found: no count stood out of the noise. The budget was spent; state "
+            f"{name}, raise epsilon, or bring more records"
+        )
+
+
+@dataclass(frozen=True)
+class First:
+    """What is found from the first records of a stream; public, decided before the first of them.
+
+    Parameters
+    ----------
+    budget : Budget
+        Of the stream; the search has it too, for other records.
+    count : int
+        How many records it takes.
+    columns : int
+        How many features have an interval of their own found; 0 where only the rows' norm is.
+    features : bool
+        Whether bounds of the features are found.
+    labels : bool
+        Whether bounds of the labels are.
+    around_zero : bool
+        Whether features keep their zero, as those of records that leave some out must.
+
+    Examples
+    --------
+    >>> first = First.of(Budget(1.0, 1e-6), columns=10, features=True, labels=True, horizon=None)
+    >>> first.count, first.columns
+    (6520, 10)
+    """
+
+    budget: Budget
+    count: int
+    columns: int
+    features: bool
+    labels: bool
+    around_zero: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        budget: Budget,
+        columns: int,
+        features: bool,
+        labels: bool,
+        horizon: int | None,
+        around_zero: bool = False,
+    ) -> First:
+        """As many records as the searches need to stand out of their noise."""
+        if budget.fade is not None:
+            raise ValueError(
+                "private bounds are not found for a promise that fades with age: what the search releases "
+                "would be as old as the stream; state feature_norm and label_bounds, or use window="
+            )
+        need = [
+            max(search.needed for search in cls(budget, 1, some, features, labels)._searches)
+            for some in ((columns, 0) if features else (0,))
+        ]
+        most = _LONGEST if horizon is None else horizon // 4
+        chosen = columns if features and need[0] <= most else 0
+        count = need[0] if chosen or not features else need[1]
+        # with more records the bounds cut off less
+        count = min(
+            _TIMES * count, _TIMES * count if horizon is None else max(count, horizon // 10)
+        )
+        if horizon is not None and count > horizon // 2:
+            raise ValueError(
+                f"finding bounds privately takes {count} records with this budget ({budget}), more than half "
+                f"of the {horizon} that the stream may have; state feature_norm and label_bounds, or raise epsilon"
+            )
+        return cls(budget, count, chosen, features, labels, around_zero)
+
+    def _search(self, columns: int, rows: bool, share: float) -> Search:
+        pure = self.budget.delta == 0.0
+        whole = self.budget.epsilon if pure else self.budget.mu
+        level = whole * (share if pure else math.sqrt(share)) * (1.0 - 2.0**-40)
+        noise = "laplace" if pure else "gaussian"
+        return Search(columns, rows, level, noise, self.budget.neighbours, "lattice")
+
+    @property
+    def _searches(self) -> list[Search]:
+        """Of the features, then of the labels, as far as these are asked for."""
+        both, made = self.features and self.labels, []
+        if self.features:
+            made.append(self._search(self.columns, True, 1.0 - _LABELS if both else 1.0))
+        if self.labels:
+            made.append(self._search(1, False, _LABELS if both else 1.0))
+        return made
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """What is released of these records, with its cost."""
+        return tuple(item for search in self._searches for item in search.releases)
+
+    def guarantee(self, seeded: bool) -> Guarantee:
+        """The promise to these records."""
+        return replace(Guarantee.of(self.budget, self.releases), seeded=seeded)
+
+    def found(self, rows: FloatArray, labels: FloatArray, source: Source) -> Found:
+        """The bounds. What :attr:`releases` says must have been charged, and the source be used for nothing else."""
+        searches, units, bounds = self._searches, None, None
+        if self.features:
+            search, units = searches.pop(0), Units(1.0)
+            if search.columns:
+                known = _spread(search.intervals(rows, None, source))
+                units = Units.of(known, 1.0, self.around_zero)
+            norm = search.norm(row_norms(units.scaled(rows)), None, source)
+            if norm is None:
+                raise NothingFound("feature_norm")
+            units = replace(units, norm=norm)
+        if self.labels:
+            ends = searches.pop().intervals(labels[:, None], None, source)
+            bounds = (float(ends.low[0]), float(ends.high[0]))
+            if not bounds[0] < bounds[1]:
+                raise NothingFound("label_bounds")
+        return Found(units, bounds)
+
+
+def _spread(known: Columns) -> Columns:
+    """The same with an interval for columns in which nothing was found: one of the size that the others have.
+
+    A feature that shows up only later is learnt from then, clipped to what is usual here. Reads released numbers only.
+    """
+    half = 0.5 * known.high - 0.5 * known.low
+    usual = float(np.median(half[half > 0.0])) if (half > 0.0).any() else 1.0
+    empty = (half == 0.0) & (known.low == 0.0)
+    return replace(
+        known, low=np.where(empty, -usual, known.low), high=np.where(empty, usual, known.high)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Bounds that were found; covered by the stream's guarantee.
+
+    Attributes
+    ----------
+    units : Units or None
+        Of the features; None where they were stated.
+    labels : (low, high) or None
+        Of the labels; None where they were stated.
+    """
+
+    units: Units | None
+    labels: tuple[float, float] | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for a state."""
+        units = None if self.units is None else dict(vars(self.units))
+        return {"units": units, "labels": None if self.labels is None else list(self.labels)}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Found:
+        """The inverse of :meth:`to_dict`."""
+        units, labels = data["units"], data["labels"]
+        return cls(
+            None if units is None else Units(**units),
+            None if labels is None else (float(labels[0]), float(labels[1])),
+        )
+
+
+def found_first(
+    values: dict[str, Any],
+    columns: int,
+    horizon: int | None,
+    known: bool = False,
+    around_zero: bool = False,
+) -> dict[str, Any]:
+    """``feature_norm`` and ``first`` of a stream's plan, from checked parameters.
+
+    Parameters
+    ----------
+    values : dict
+        Checked parameters.
+    columns : int
+        Number of features.
+    horizon : int or None
+        Upper bound on the number of records.
+    known : bool
+        Whether bounds were found already, by an earlier stream.
+    around_zero : bool
+        Whether features keep their zero.
+    """
+    features = values["feature_norm"] == PRIVATE
+    labels = values.get("label_bounds") == PRIVATE
+    made: dict[str, Any] = {"feature_norm": 1.0 if features else values["feature_norm"]}
+    if known or not (features or labels):
+        return made
+    if participation(values) is not None:
+        raise ValueError(
+            "private bounds are not found where persons are protected: a person may be among the first records "
+            "and among later ones, and the costs would add up; state feature_norm and label_bounds"
+        )
+    first = First.of(budget(values), columns, features, labels, horizon, around_zero)
+    return {**made, "first": first}
+
+
+@dataclass(eq=False)
+class Kept:
+    """The first records until there are enough, and where the noise will come from: as secret as the data.
+
+    The source is part of a saved state, so that whoever replays records after a crash finds the same bounds again,
+    not others with noise of their own.
+    """
+
+    source: Source
+    rows: list[FloatArray] = field(default_factory=list)
+    labels: list[float] = field(default_factory=list)
+
+    def add(self, row: FloatArray, label: float) -> None:
+        """Keep one record."""
+        self.rows.append(np.array(row, dtype=np.float64))
+        self.labels.append(float(label))
+
+    def table(self, columns: int) -> tuple[FloatArray, FloatArray]:
+        """All records."""
+        rows = np.array(self.rows).reshape(len(self.rows), columns)
+        return rows, np.array(self.labels, dtype=np.float64)
+
+    def to_dict(self, columns: int) -> dict[str, Any]:
+        """Plain data for a state: a secret."""
+        rows, labels = self.table(columns)
+        return {"source": self.source.state(), "rows": rows, "labels": labels}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Kept:
+        """The inverse of :meth:`to_dict`."""
+        return cls(Source.from_state(data["source"]), list(data["rows"]), list(data["labels"]))

@@ -1,0 +1,145 @@
+"""Many small tasks over the cores of one machine, or over a Dask cluster, with a progress line.
+
+Considered: joblib, which scikit-learn brings; the standard library's pool does the same here, and
+stops at once when interrupted.
+
+Tasks come back in their own order, not in the order in which they finish, so that a result does not
+depend on how many cores there were. A task is run again where its worker was lost; tasks draw noise from seeds of
+their own, or make up their data, and spend no budget that anything is held to.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from typing import Any, TypeVar
+
+from threadpoolctl import threadpool_limits
+
+from reticent.trace.progress import Progress
+
+T = TypeVar("T")
+
+WAIT = "10s"  # for a scheduler
+FEW = 3  # tasks for which starting another interpreter does not pay
+
+
+def _quiet_worker() -> None:
+    # One thread of linear algebra in each process: the cores are taken by the processes.
+    threadpool_limits(1)
+
+
+def _on_one_thread(work: Callable[..., T], *task: Any) -> T:
+    with threadpool_limits(1):
+        return work(*task)
+
+
+def sweep(
+    work: Callable[..., T],
+    tasks: Sequence[tuple[Any, ...]],
+    *,
+    label: str,
+    jobs: int | None = None,
+    on: str | None = None,
+    shown: bool = False,
+) -> list[T]:
+    """Call ``work(*task)`` for every task and give back what each returned, in order.
+
+    Parameters
+    ----------
+    work
+        A function of a module, so that another process can find it.
+    tasks
+        Its arguments, plain data.
+    jobs
+        How many processes; by default as many as there are cores, and none but this one for a few
+        tasks.
+    on
+        The address of a Dask scheduler, such as ``"tcp://10.0.0.1:8786"``, whose workers have this version
+        of the library; they do the work instead.
+    shown
+        Whether to draw a progress line on standard error.
+
+    Examples
+    --------
+    >>> sweep(pow, [(2, 3), (3, 2)], label="powers")
+    [8, 9]
+    """
+    cores = jobs if jobs is not None else len(os.sched_getaffinity(0)) if hasattr(
+        os, "sched_getaffinity") else os.cpu_count() or 1  # fmt: skip
+    with Progress(label, size=len(tasks), shown=shown) as progress:
+        if on is not None:
+            return _on_cluster(work, tasks, on, lambda: progress.advance(1))
+        if cores == 1 or len(tasks) <= FEW:
+            found = []
+            for task in tasks:
+                # the same sums in the same order as in a pool
+                found.append(_on_one_thread(work, *task))
+                progress.advance(1)
+            return found
+        # A fresh interpreter each: forking a process that has threads may hang.
+        context = multiprocessing.get_context("spawn")
+        pool = ProcessPoolExecutor(
+            min(cores, len(tasks)), mp_context=context, initializer=_quiet_worker
+        )
+        try:
+            places: dict[Future[T], int] = {
+                pool.submit(work, *task): place for place, task in enumerate(tasks)
+            }
+            results: dict[int, T] = {}
+            for future in as_completed(places):
+                results[places[future]] = future.result()
+                progress.advance(1)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+    return [results[place] for place in range(len(tasks))]
+
+
+def _on_cluster(
+    work: Callable[..., T], tasks: Sequence[tuple[Any, ...]], address: str, done: Callable[[], None]
+) -> list[T]:
+    try:
+        from distributed import Client
+        from distributed import as_completed as as_finished
+    except ImportError:
+        raise ImportError(
+            "work on a cluster needs Dask: install reticent with its extra 'dask'"
+        ) from None
+    try:
+        client = Client(address, timeout=WAIT, set_as_default=False)
+    except (OSError, ValueError, TypeError) as error:
+        raise ValueError(
+            f"no Dask scheduler answers at {address!r} ({type(error).__name__}); give its address, such as "
+            "tcp://10.0.0.1:8786"
+        ) from None
+    with client:
+        _check_versions(client)
+        # pure=False: equal tasks are still tasks of their own
+        futures = [client.submit(_on_one_thread, work, *task, pure=False) for task in tasks]
+        try:
+            for future in as_finished(futures, loop=client.loop):
+                future.result()  # what failed there fails here, at once
+                done()
+            return [future.result() for future in futures]
+        finally:
+            client.cancel(futures)
+
+
+def _check_versions(client: Any) -> None:
+    """Refuse workers with another version: their numbers would be another program's."""
+    found = client.run(_version)
+    if not found:
+        raise ValueError("the Dask scheduler has no workers; start some with `dask worker ADDRESS`")
+    other = sorted({version for version in found.values() if version != _version()})
+    if other:
+        raise ValueError(
+            f"workers of the cluster have reticent {', '.join(other)}, and this is {_version()}; install the same"
+        )
+
+
+def _version() -> str:
+    from reticent._version import __version__
+
+    return __version__

@@ -138,11 +138,11 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         self._set_units(X, shares, search, source, scaling)
         table = replace(self._table(X, sample_weight, factors, most), groups=persons)
         if rates:
-            seen = counts.rates(numbers, shares, count, source)
+            known = counts.rates(numbers, shares, count, source)
             if isinstance(self.class_weight, Mapping):  # type: ignore[attr-defined]
-                seen = seen * [self.class_weight.get(c, 1.0) for c in self.classes_.tolist()]  # type: ignore[attr-defined]
-                seen = np.clip(seen / seen.sum(), 0.5 / count, 1.0 - 0.5 / count)
-            rest = self._at_rest(seen[1:] if len(seen) == 2 else seen)
+                known = known * [self.class_weight.get(c, 1.0) for c in self.classes_.tolist()]  # type: ignore[attr-defined]
+                known = np.clip(known / known.sum(), 0.5 / count, 1.0 - 0.5 / count)
+            rest = self._at_rest(known[1:] if len(known) == 2 else known)
             table = replace(table, rest=np.clip(rest, -limit, limit), rest_bound=limit)
         fit = self._paid(whole, lambda: self._solve(table, numbers, common))
         if whole is not None:

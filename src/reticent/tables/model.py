@@ -141,7 +141,8 @@ class Model:
                 how[name] = str(getattr(estimator, f"{name}_"))
         if hasattr(estimator, "influence_"):
             how["influence"] = float(estimator.influence_)
-        found, units = getattr(estimator, "_units", None), None
+        found: Any = getattr(estimator, "_units", None)
+        units = None
         if getattr(found, "first", None) is not None:
             units = {
                 "center": found.center.tolist(),

@@ -141,6 +141,22 @@ def token(
     _say(f"token: {there.first_token or made}")
 
 
+@app.command(epilog=example("reticent serve move --data folder --database postgresql://..."))
+def move(
+    data: Data = None,
+    database: Database = None,
+    key_file: KeyFile = None,
+    anchor: AnchorFile = None,
+) -> None:
+    """Move a folder into an empty PostgreSQL database, while the service is stopped."""
+    if data is None or database is None:
+        raise Refused("give both: --data, the folder to move, and --database, where to")
+    options = _service("folder").Options(data, key_file=key_file, anchor=anchor, database=database)
+    count = _service("moving").move(options)
+    print(f"{count} streams go on in the database; the folder is served no more")
+    print(f"start workers with --database and --key-file {key_file or data / 'service.key'}")
+
+
 def _where(data: Path | None, database: str | None) -> Path | None:
     if (data is None) == (database is None):
         raise Refused(

@@ -138,6 +138,7 @@ class Home:
             if adopting:
                 raise StoreError(f"there is nothing to adopt: {self.name} holds no service")
             return self._begin()
+        self._refuse_moved(about)
         if about["key"] != self.ring.name.hex():
             raise StoreError(
                 f"{self.name} was written under another key; give the one that it was written under"
@@ -175,6 +176,13 @@ class Home:
                 token, row = new_token("administrator", "made at the first start")
                 rows.add_token(row)
         return self._open(False) if another else token
+
+    def _refuse_moved(self, about: dict[str, str]) -> None:
+        if "moved" in about:
+            raise StoreError(
+                f"{self.name} was moved to a PostgreSQL database, and its streams go on there; serve it with "
+                "--database, or repeat `reticent serve move` if that was interrupted"
+            )
 
     def settle(self, rows: Any) -> None:
         """Write down, in a transaction, where this service lives from now on."""

@@ -90,6 +90,11 @@ CREATE TABLE leases (
 """,
 )
 FORMAT = str(len(MIGRATIONS))
+TABLES = (
+    "about", "streams", "states", "outputs", "keys", "producers", "ledgers", "entries", "tables", "jobs", "tokens",
+    "log", "sources",
+)  # fmt: skip
+"""Everything that a service is made of; leases are about its workers."""
 
 
 class Connection(Protocol):

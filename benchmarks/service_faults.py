@@ -107,7 +107,8 @@ class Trial:
             self.journals.append(journal)
             plan = {
                 "ports": [server.port for server in self.servers], "token": self.server.token,
-                "client": client, "run": run, "journal": str(journal), "streams": streams, "most": 30, "seconds": seconds,
+                "client": client, "run": run, "journal": str(journal), "streams": streams,
+                "most": 30, "seconds": seconds,
             }  # fmt: skip
             self.clients.append(subprocess.Popen([sys.executable, LOAD, json.dumps(plan)]))
         while not all(journal.exists() and journal.stat().st_size for journal in self.journals):

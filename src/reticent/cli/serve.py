@@ -60,6 +60,9 @@ def serve(
     lease: Annotated[
         float, typer.Option(help="Seconds until the streams of a silent worker move.", min=1)
     ] = 6.0,
+    sources: Annotated[
+        Path | None, typer.Option(help="A JSON file that says where to fetch records from.")
+    ] = None,
 ) -> None:
     """Run the durable service on a folder, and stay until it is stopped."""
     if context.invoked_subcommand is not None:
@@ -67,7 +70,7 @@ def serve(
     folders = _service("folder")
     options = folders.Options(
         _where(data, database), host, port, key_file, anchor, tables or [], limit, rate, certificate, certificate_key,
-        database, address, lease,
+        database, address, lease, sources,
     )  # fmt: skip
     there = folders.open_home(options)  # refused, if at all, before anything heavy is imported
     leave(_service("server").serve(options, there, _say))

@@ -60,6 +60,8 @@ class Options:
         Where other workers on the same database reach this one; by default where it listens.
     lease : float
         Seconds after which the streams of a worker that fell silent move to another.
+    sources : path or None
+        A JSON file that says where to fetch records from.
     """
 
     data: Path | None
@@ -75,6 +77,7 @@ class Options:
     database: str | None = None
     address: str | None = None
     lease: float = 6.0
+    sources: Path | None = None
 
 
 _ANCHORS = 64  # workers on one machine

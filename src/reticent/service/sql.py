@@ -363,6 +363,16 @@ class Rows:
     def remove_token(self, identity: str) -> bool:
         return self._count("DELETE FROM tokens WHERE id = ?", (identity,)) > 0
 
+    # Sources -----------------------------------------------------------------------------------------
+
+    def position(self, source: str) -> str:
+        row = self._one("SELECT position FROM sources WHERE name = ?", (source,))
+        return "" if row is None else str(row[0])
+
+    def set_position(self, source: str, stream: str, position: str) -> None:
+        values = {"name": source, "stream": stream, "description": "", "position": position}
+        self._replace("sources", ("name",), **values)
+
     # The log -----------------------------------------------------------------------------------------
 
     def log_head(self, chain: int) -> LogRow | None:

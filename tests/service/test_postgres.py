@@ -402,3 +402,16 @@ def test_a_database_that_was_set_back_or_copied_is_refused_until_adopted(
     with pytest.raises(StoreError, match="stop them first"):
         adopt(options)
     worker.close()
+
+
+def test_a_lease_that_was_not_renewed_in_time_but_nobody_took(workers: list[Worker]) -> None:
+    one, _ = workers
+    one.create("late")
+    one.claim("late")
+    one.send("late", 0)
+    assert one.leases is not None
+    one.leases._renewed -= 1000.0  # as after a database that was away for a while
+    assert not one.leases.holds("late")
+    assert one.send("late", 3)["accepted"] == 3
+    assert one.send("late", 3)["repeated"] == 3
+    assert one.engine.live("late").head.steps == 6

@@ -1,20 +1,16 @@
 # Two commands do everything on a fresh machine: `make run` and `make test`.
 PYTHON ?= python3
 BIN := .venv/bin
-EXTRAS := accounting,cli,dask,devices,federated,graphs,report,river,service,tables
 
 .PHONY: setup run test lint docs bench bench-full audit audit-museum wheel clean
 
 setup: .venv/ready
 
-.venv/ready: pyproject.toml
-	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	$(BIN)/pip install --quiet --editable '.[$(EXTRAS)]' --group test --group lint --group docs
-	$(BIN)/python scripts/warm.py
-	touch $@
+.venv/ready .venv/run: pyproject.toml
+	@$(PYTHON) scripts/set_up.py $(@F)
 
-run: setup
+# Everything that has been set up is enough for this; else only what it needs is installed.
+run: $(if $(wildcard .venv/ready),.venv/ready,.venv/run)
 	$(BIN)/python examples/online_stream.py
 
 test: setup

@@ -2,8 +2,9 @@
 
 python benchmarks/private_bounds.py [seeds]: "known" scales each column from its least and largest value in the table
 and takes the labels' as bounds, as if these were public; "private" is
-``PrivateLinearRegression(feature_norm="private", label_bounds="private")`` on the raw columns. A quarter of each table
-is held out. Tables that are not there are left out.
+``PrivateLinearRegression(feature_norm="private", label_bounds="private")`` on the raw columns; "mean" predicts a
+private mean of the labels, with private bounds and the whole budget. A quarter of each table is held out. Tables that
+are not there are left out.
 """
 
 from __future__ import annotations
@@ -79,8 +80,8 @@ def tables() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     yield "diabetes", *load_diabetes(return_X_y=True, scaled=False)
 
 
-def scores(X: np.ndarray, y: np.ndarray, seed: int) -> tuple[float, float]:
-    """R squared on held-out records, with known and with private bounds."""
+def scores(X: np.ndarray, y: np.ndarray, seed: int) -> tuple[float, float, float]:
+    """R squared on held-out records: known bounds, private bounds, the private mean."""
     here, there, labels, truth = train_test_split(X, y, test_size=0.25, random_state=seed)
     low, high = X.min(axis=0), X.max(axis=0)
     scaler = DomainScaler((low, np.where(high > low, high, low + 1.0))).fit(here)
@@ -88,26 +89,34 @@ def scores(X: np.ndarray, y: np.ndarray, seed: int) -> tuple[float, float]:
         1.0, 1e-6, feature_norm=1.0, label_bounds=(y.min(), y.max()), random_state=seed
     ).fit(scaler.transform(here), labels)
     private = PrivateLinearRegression(
-        1.0, 1e-6, feature_norm="private", label_bounds="private", random_state=seed
+        1.0, 1e-6, feature_norm="private", label_bounds="private", random_state=500 + seed
     )
     try:
         found = private.fit(here, labels).score(there, truth)
     except ValueError:  # too few records: refused
         found = np.nan
-    return known.score(scaler.transform(there), truth), found
+    nothing = PrivateLinearRegression(
+        1.0, 1e-6, feature_norm=1.0, label_bounds="private", random_state=1000 + seed
+    )
+    try:
+        mean = nothing.fit(np.zeros((len(here), 1)), labels).score(np.zeros((len(there), 1)), truth)
+    except ValueError:
+        mean = np.nan
+    return known.score(scaler.transform(there), truth), found, mean
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     print(
-        f"{'table':<20} {'n':>7} {'p':>3} {'n/(5000 p)':>10} {'known':>7} {'private':>8} {'share':>6}"
+        f"{'table':<20} {'n':>7} {'p':>3} {'n/(5000 p)':>10} {'known':>7} {'private':>8} {'share':>6} {'mean':>7}"
     )
     for name, X, y in tables():
         found = np.array([scores(X, y, seed) for seed in range(seeds)])
         n, p = int(0.75 * len(y)), X.shape[1]
-        known, private = found.mean(axis=0)
+        known, private, mean = found.mean(axis=0)
         print(
-            f"{name:<20} {n:>7} {p:>3} {n / (5000 * p):>10.2f} {known:>7.3f} {private:>8.3f} {private / known:>6.0%}",
+            f"{name:<20} {n:>7} {p:>3} {n / (5000 * p):>10.2f} {known:>7.3f} {private:>8.3f} "
+            f"{private / known:>6.0%} {mean:>7.3f}",
             flush=True,
         )

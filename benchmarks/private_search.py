@@ -8,6 +8,7 @@ held-out records, which nobody could do privately. Tables that are not there are
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import warnings
@@ -62,13 +63,17 @@ def scores(X: np.ndarray, y: np.ndarray, epsilon: float, seed: int) -> tuple[flo
     X = DomainScaler((low, np.where(high > low, high, low + 1.0))).fit_transform(X)
     here, there, labels, truth = train_test_split(X, y, test_size=0.25, random_state=seed)
 
+    seeds = itertools.count(1000 * seed)  # every fit has noise of its own
+
     def made(**more: object) -> PrivateLogisticRegression:
         return PrivateLogisticRegression(
-            epsilon, feature_norm=1.0, classes=[0, 1], random_state=seed, **more
+            epsilon, feature_norm=1.0, classes=[0, 1], random_state=next(seeds), **more
         )
 
     default = made().fit(here, labels).score(there, truth)
-    search = PrivateSearchCV(made(), GRID, epsilon, verbose=0, random_state=seed).fit(here, labels)
+    search = PrivateSearchCV(made(), GRID, epsilon, verbose=0, random_state=next(seeds)).fit(
+        here, labels
+    )
     tried = []
     for candidate in ParameterGrid(GRID):
         try:

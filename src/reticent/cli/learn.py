@@ -47,7 +47,7 @@ def learn(options: LearnOptions) -> int:
 
         if options.data is None:
             raise Refused("DATA is missing: a file, a folder, or - for standard input")
-        return send(options, _encoder(options), console)
+        return send(options, tasks.encoder_of(options.schema, options.target), console)
     if options.stream is not None:
         raise Refused("--stream is for --to: the address of a service")
     if options.resume:
@@ -57,11 +57,11 @@ def learn(options: LearnOptions) -> int:
             return _resumed(options, console)
     if options.data is None:
         raise Refused("DATA is missing: a file, a folder, or - for standard input")
-    encoder = _encoder(options)
+    encoder = tasks.encoder_of(options.schema, options.target)
     online = options.online is not False
     task = tasks.task_of(encoder, word(options.task), online)
     _check_folder(options)
-    settings, size = _settings(options, encoder, task, online)
+    settings, size = _settings(options, encoder, task, online, console)
     folder.mkdir(parents=True, exist_ok=True)
     with checkpoint.locked(folder):
         _check_folder(options)  # again: another run may have come and gone before the lock
@@ -94,20 +94,8 @@ def _forget(options: LearnOptions) -> None:
         (options.out / name).unlink(missing_ok=True)
 
 
-def _encoder(options: LearnOptions) -> Encoder:
-    if options.schema is None:
-        raise Refused(
-            "--schema is missing: what the columns are and between which public bounds; "
-            "`reticent schema` helps to write one"
-        )
-    schema = Schema.from_file(options.schema)
-    if options.target is None and schema.target is None:
-        raise Refused("--target is missing: which column is to be predicted")
-    return Encoder(schema, options.target)
-
-
 def _settings(
-    options: LearnOptions, encoder: Encoder, task: str, online: bool
+    options: LearnOptions, encoder: Encoder, task: str, online: bool, console: Console
 ) -> tuple[tasks.Settings, int | None]:
     if options.epsilon is None:
         raise Refused("--epsilon is missing: how much privacy may be spent, for example 1")
@@ -119,7 +107,8 @@ def _settings(
     assert options.data is not None
     if online:
         # The number of records is the same for neighbours, so it may be read off the data.
-        size = count_records(options.data, word(options.format))
+        with Rate("counting", None, shown=console.watched) as rate:
+            size = count_records(options.data, word(options.format), watch=rate.at)
         if size == 0:
             raise Refused(f"{options.data} holds no records")
         bounded = options.window is not None or options.fade is not None
@@ -216,7 +205,8 @@ def _offline(
     whole = join(parts)
     if not len(whole.X):
         raise Refused(f"{options.data} holds no records")
-    estimator = tasks.build(settings, encoder).fit(whole.X, whole.y)
+    with Rate("learning", None, shown=console.watched):
+        estimator = tasks.build(settings, encoder).fit(whole.X, whole.y)
     model = Model.from_estimator(estimator, encoder, records=len(whole.X))
     return _finish(
         replace(options, every=None), console, model, None, time.perf_counter() - started
@@ -253,7 +243,8 @@ def _finish(
     if model.how["online"] and options.decisions != STDIN:
         paths["decisions"] = options.decisions or str(options.out / DECISIONS)
     if options.report:
-        page = _report(options, model, diagnostics, seconds)
+        with Rate("drawing the report", None, shown=console.watched):
+            page = _report(options, model, diagnostics, seconds)
         if page is None:
             console.note("no report: plots need matplotlib, pip install matplotlib")
         else:

@@ -6,11 +6,12 @@ The norm that noise is calibrated to comes from the schema (the number of column
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 from typing import Any
 
 from reticent.cli.errors import Refused
 from reticent.privacy import Budget
-from reticent.tables import Encoder
+from reticent.tables import Encoder, Schema
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,22 @@ class Settings:
 
 PROMISED = tuple(one.name for one in fields(Settings) if one.name not in ("task", "online"))
 """Options that cannot change once a run has begun."""
+
+
+def encoder_of(schema: Path | None, target: str | None) -> Encoder:
+    """What turns records into features; the target is the schema's unless another one is named."""
+    if schema is None:
+        raise Refused(
+            "--schema is missing: what the columns are and between which public bounds; "
+            "`reticent schema` helps to write one"
+        )
+    found = Schema.from_file(schema)
+    if target is None and found.target is None:
+        raise Refused(
+            f"--target is missing: which column is to be predicted; or let {schema} say it: "
+            'target = "NAME" on its first line'
+        )
+    return Encoder(found, target)
 
 
 def task_of(encoder: Encoder, asked: str | None, online: bool) -> str:

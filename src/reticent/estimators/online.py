@@ -23,15 +23,17 @@ from reticent.estimators.finding import Found, found_first
 from reticent.estimators.stream import Plan, Stream
 from reticent.estimators.units import Units
 from reticent.losses import ClipCounts
-from reticent.privacy import Guarantee
+from reticent.online.learner import DECISION, Learner
+from reticent.privacy import Guarantee, uncharged
 from reticent.state.files import check_kind
 from reticent.state.lease import Lease
 from reticent.state.persons import Persons, as_array
 from reticent.sums.running import refuse_ids
+from reticent.trace.summary import NoIntervals, Summary, of_noise
 
 _VERSION = 1
 _DIAGNOSTICS = ("clipped_",)
-_KEPT = ("_weights", "_norm", "_past", "_bounds", "_leaky", "_found")
+_KEPT = ("_weights", "_norm", "_past", "_bounds", "_leaky", "_found", "_shape")
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,8 @@ class OnlineEstimator(Face):
 
     _norm: float
     _found: dict[str, Any] | None = None
+    _shape: dict[str, Any]
+    """The stream's plan, all of it public."""
     _stream: Stream | None
     _past: _Past | None
     _weights: FloatArray
@@ -132,6 +136,7 @@ class OnlineEstimator(Face):
         self._weights = stream.weights.ravel()
         self._norm = stream.plan.feature_norm
         self._found = None if stream.found is None else stream.found.to_dict()
+        self._shape = stream.plan.to_dict() | {"seed": None}
         self._publish(stream)
 
     def _stated(self, guarantee: Guarantee) -> Guarantee:
@@ -164,6 +169,60 @@ class OnlineEstimator(Face):
             "seed": self._seed(),
             "participation": parameters.participation(values),
         }
+
+    def summary(self, level: float = 0.95) -> Summary:
+        """Coefficients with the standard error that noise gives them, and intervals.
+
+        From what was released only: it spends nothing, and the model's guarantee covers it. It is about noise
+        alone: there is no sampling error in it, and no interval of a parameter of the population. For these use
+        the offline estimators with ``intervals=True``.
+
+        Parameters
+        ----------
+        level : float
+            Of the intervals.
+        """
+        check_is_fitted(self)
+        plan = Plan.from_dict(self._shape)
+        steps = self.n_samples_seen_ - (0 if self._past is None else self._past.seen)
+        if plan.first is not None and self._found is None:
+            raise NoIntervals(
+                f"bounds are found from the first {plan.first.count} records, and until then there are no "
+                "coefficients"
+            )
+        learner = uncharged(plan.learner)
+        if not isinstance(learner, Learner):
+            raise NoIntervals(
+                "the quadratic leader's decision is no linear function of what it released, so the error of "
+                "its noise is not known; use learner='approximate-leader', or PrivateLinearRegression"
+            )
+        error = learner.decision_error(steps)
+        names, values, carry = self._table_of(plan)
+        errors = error * np.sqrt(np.sum(carry**2, axis=1))
+        normal = learner.mechanism.noise == "gaussian"
+        return of_noise(values, errors, names, level, DECISION, self.guarantee_, normal)
+
+    def _table_of(self, plan: Plan) -> tuple[list[str], FloatArray, FloatArray]:
+        """Names and values of all coefficients, and the matrix that carries one output's weights to them."""
+        columns, unit = self.n_features_in_, np.eye(plan.width)
+        weights, intercepts = self._units.back(
+            unit[:, :columns], unit[:, -1] * plan.scaling if plan.scaling else np.zeros(columns)
+        )
+        names = [
+            str(n) for n in getattr(self, "feature_names_in_", [f"x{k}" for k in range(columns)])
+        ]
+        carry, table = weights.T, np.atleast_2d(self.coef_)
+        if plan.scaling:
+            names, carry = [*names, "intercept"], np.vstack([carry, intercepts])
+            table = np.column_stack([table, np.atleast_1d(self.intercept_)])
+        carry = self._label_scale() * carry
+        if len(table) > 1:
+            names = [f"{c}: {n}" for c in self.classes_ for n in names]  # type: ignore[attr-defined]
+        return names, table.ravel(), np.tile(carry, (len(table), 1))
+
+    def _label_scale(self) -> float:
+        """What a predictor is multiplied by to be in the labels' units."""
+        return 1.0
 
     def release(self) -> Self:
         """A copy that predicts and cannot learn on: what may leave the machine.

@@ -169,6 +169,10 @@ class OnlineLinearRegression(Bounded, RegressorMixin, OnlineEstimator):
             **self._common(values, horizon),
         )
 
+    def _label_scale(self) -> float:
+        low, high = self._bounds
+        return 0.5 * high - 0.5 * low
+
     def _declare(self) -> None:
         self._encode([])
 

@@ -1,4 +1,4 @@
-"""Coefficients with their uncertainty: standard errors and intervals, sampling error and privacy error apart.
+"""Coefficients of a linear regression with their uncertainty, sampling error and privacy error apart.
 
 Everything here is computed from what was released, so it costs nothing and may be published with the model. Formulas,
 and what an interval covers: docs/intervals.md.
@@ -6,29 +6,24 @@ and what an interval covers: docs/intervals.md.
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from scipy.special import ndtri
 
-from reticent import _checks, _html
+from reticent import _checks
 from reticent._checks import FloatArray
 from reticent.noise import Source, release
 from reticent.privacy import Budget, Gaussian, Guarantee, Laplace, Release
+from reticent.trace.summary import NoIntervals, Summary
 
 SHARE = 0.05
 """Of the budget, for the sum of squared labels: of mu squared, or of epsilon where delta = 0."""
 _STEPS = 2.0**-20
 _CLEAR = 3.0
 """A'A must stand out of the largest eigenvalue of its noise by this factor, or there are no intervals."""
-
-
-class NoIntervals(ValueError):
-    """Intervals that hold what they promise cannot be had."""
 
 
 def check_clear(V: FloatArray, noise: float, times: float, name: str) -> None:
@@ -41,95 +36,6 @@ def check_clear(V: FloatArray, noise: float, times: float, name: str) -> None:
             f"does not stand out of its noise, {edge:.3g}. More records, a larger epsilon, fewer or better "
             "scaled features would help"
         )
-
-
-@dataclass(frozen=True, eq=False)
-class Summary:
-    """A table of coefficients.
-
-    Attributes
-    ----------
-    names : tuple of str
-        Of the coefficients, the intercept last.
-    estimate : array
-        The coefficients without shrinkage; ``coef_`` is shrunk by a ridge and differs a little.
-    sampling_error, privacy_error : arrays
-        Standard errors: what other records would have changed, and what the noise did.
-    level : float
-        Of the intervals.
-    about : str
-        What the intervals are about.
-    guarantee : Guarantee
-        What is promised about all of it, the model included.
-    """
-
-    names: tuple[str, ...]
-    estimate: FloatArray
-    sampling_error: FloatArray
-    privacy_error: FloatArray
-    level: float
-    about: str
-    guarantee: Guarantee
-
-    @property
-    def standard_error(self) -> FloatArray:
-        """Both errors together."""
-        return np.hypot(self.sampling_error, self.privacy_error)
-
-    @property
-    def interval(self) -> FloatArray:
-        """Ends of the intervals, one row for each coefficient."""
-        half = -float(ndtri(0.5 - 0.5 * self.level)) * self.standard_error
-        return np.column_stack([self.estimate - half, self.estimate + half])
-
-    def _rows(self) -> list[list[str]]:
-        head = [
-            "",
-            "estimate",
-            "standard error",
-            "sampling",
-            "privacy",
-            f"{self.level:.0%} interval",
-            "",
-        ]
-        rows = [head]
-        for k, name in enumerate(self.names):
-            numbers = (self.estimate[k], self.standard_error[k], self.sampling_error[k],
-                       self.privacy_error[k], *self.interval[k])  # fmt: skip
-            rows.append([name, *(f"{value:.4g}" for value in numbers)])
-        return rows
-
-    def __str__(self) -> str:
-        rows = self._rows()
-        wide = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
-        lines = [
-            "  ".join(
-                f"{cell:<{width}}" if k == 0 else f"{cell:>{width}}"
-                for k, (cell, width) in enumerate(zip(row, wide, strict=True))
-            ).rstrip()
-            for row in rows
-        ]
-        return "\n".join([*lines, self.about, str(self.guarantee)])
-
-    def __repr__(self) -> str:
-        return f"<Summary of {len(self.names)} coefficients>"
-
-    def _repr_html_(self) -> str:
-        return _html.block(str(self))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
-        return {
-            "names": list(self.names), "estimate": self.estimate.tolist(),
-            "sampling_error": self.sampling_error.tolist(),
-            "privacy_error": self.privacy_error.tolist(), "level": self.level,
-            "interval": self.interval.tolist(), "about": self.about,
-            "guarantee": self.guarantee.to_dict(),
-        }  # fmt: skip
-
-    def plot(self, **options: Any) -> Any:
-        """A forest plot; see `reticent.plots.forest`."""
-        return importlib.import_module("reticent.plots").forest(self, **options)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ user's own changes how fast a learner is, never what it plays.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -32,10 +33,16 @@ from reticent.state.persons import Persons
 from reticent.sums import Mechanism, RunningTotal
 from reticent.sums.running import refuse_ids
 from reticent.trace.play import pages_of
+from reticent.trace.summary import NoIntervals, Summary, of_noise
 
 _FLOAT = np.dtype(np.float64)
 _LINEAR = np.array([1.0])
 _NOTHING = np.zeros(0)
+DECISION = (
+    "about the decision that the same gradients would have given without noise in their last total, before it is "
+    "brought into the set; earlier noise moved the gradients too, and what other records would change is not in it"
+)
+"""What an interval of a decision is about."""
 
 
 class TotalLearner(OnlineLearner):
@@ -278,6 +285,47 @@ class Learner(TotalLearner):
         if self._compiled:  # kept, because looking them up costs a twentieth of a step
             self._update_kernel = k.update(*self._kinds)
             self._observe_kernel = k.observe(*self._kinds, self._loss_kind)
+
+    def decision_error(self, t: int | None = None) -> float:
+        """Standard deviation of one coordinate of the noise in a decision, given the gradients so far.
+
+        The decision is a linear function of one released total, brought into the set; this is the error of that
+        total, times how far a unit of it moves the decision. Refused (`reticent.trace.NoIntervals`) for rules that
+        are not such a function.
+
+        Parameters
+        ----------
+        t : int, optional
+            The decision after so many records; by default after all so far.
+        """
+        t = _checks.integer(self.steps if t is None else t, "t", low=0)
+        gain = self.rule.gain(t) if t else 0.0
+        if gain is None:
+            raise NoIntervals(
+                f"the decision of {type(self.rule).__name__} is no linear function of the total, so the error of "
+                "its noise is not known; use a learner with step='projection', or look at total.summary()"
+            )
+        return gain * self.mechanism.error(t) if t else 0.0
+
+    def summary(self, level: float = 0.95, names: Sequence[str] | None = None) -> Summary:
+        """The last decision with the standard error that noise gives it, and intervals.
+
+        From what was released only: it spends nothing. There is no sampling error in it: what other records
+        would have changed cannot be said of a decision that is made while records come.
+
+        Parameters
+        ----------
+        level : float
+            Of the intervals.
+        names : sequence of str, optional
+            Of the coordinates; x0, x1, ... by default.
+        """
+        with self._lock:
+            point, t = self._point.copy(), self.steps
+        return of_noise(
+            point, self.decision_error(t), names, level, DECISION, self.guarantee,
+            self.mechanism.noise == "gaussian",
+        )  # fmt: skip
 
     def _kernel_of_set(self) -> Any:
         kernel = self.set.kernel

@@ -124,6 +124,13 @@ class Rule:
         """
         raise NotImplementedError
 
+    def gain(self, t: int) -> float | None:
+        """How far a unit of the t-th total moves the next decision, before it is brought into the set.
+
+        None where the decision is no linear function of the total.
+        """
+        return None
+
     def knobs(self) -> dict[int, float]:
         """Constants for the compiled loop."""
         return {}
@@ -163,6 +170,9 @@ class ProjectedLeader(Leader):
     """The minimiser itself, by one projection."""
 
     kernel = kernels.PROJECTION
+
+    def gain(self, t: int) -> float | None:
+        return 1.0 / (self.curvature * t + self.anchor_weight(t))
 
     def step(self, moment: Moment) -> FloatArray:
         weight = self.anchor_weight(moment.t)

@@ -118,6 +118,24 @@ class Page:
         words = self._tag(kind) + _text(caption)
         self._parts.append(f"<figure>{drawing}<figcaption>{words}</figcaption></figure>")
 
+    def summary(self, summary: Any) -> None:
+        """Numbers with their errors and intervals: a table, a forest plot, and what they are about.
+
+        Parameters
+        ----------
+        summary
+            What ``model.summary()`` returned.
+        """
+        names = ["", "estimate", "standard error", "sampling", "privacy", "from", "to"]
+        columns = (summary.estimate, summary.standard_error, summary.sampling_error,
+                   summary.privacy_error, *summary.interval.T)  # fmt: skip
+        rows = [
+            [name, *(f"{column[k]:.4g}" for column in columns)]
+            for k, name in enumerate(summary.names)
+        ]
+        self.table(names, rows, f"{summary.level:.0%} intervals, {summary.about}", kind="private")
+        self.figure(summary.plot(), "The thick part is what sampling alone leaves.", kind="private")
+
     def guarantee(self, guarantee: Any) -> None:
         """What is promised: the sentence, what it means, and the reasons line by line."""
         words = in_words(guarantee)

@@ -354,12 +354,14 @@ class Engine:
             with self.store.transaction() as rows:
                 turn = Turn(self, rows, self.clock())
                 for command in commands:
+                    acts = len(turn.acts)
                     try:
                         with rows.step():
                             if getattr(command, "stream", None) is None:
                                 rows.alone()
                             answers.append((command.apply(turn), None))
                     except Problem as problem:
+                        del turn.acts[acts:]
                         answers.append((None, problem))
                     except LeaseLost as lost:
                         turn.gone.append(lost.args[0])
@@ -370,8 +372,10 @@ class Engine:
                     place = state_place(live.row.id)
                     sealed = self.ring.seal(pack(live.runner.state()), place)
                     rows.save(live.row.id, StateRow(head.steps, head.number, sealed))
-                changed = rows.changed()
+                changed = rows.changed() or bool(turn.acts)
                 if changed:
+                    if turn.acts:  # all workers write them into one log
+                        rows.alone()
                     self.witness(turn)
                     mark = rows.mark()
                     if rows.charged or self._charges is None:

@@ -8,6 +8,7 @@ has spent its charge; its result was never stored and nobody can see it.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import queue
@@ -60,6 +61,7 @@ class AddTable:
             raise Problem(409, "name-taken", f"there is a table {self.name!r}; choose another name")
         add_ledger(turn, self.name, self.budget, "record")
         turn.rows.add_table(TableRow(self.name, self.path, self.schema, turn.now))
+        turn.act({"act": "add table", "table": self.name})
         return {"name": self.name}
 
 
@@ -72,7 +74,13 @@ class SetJob:
     def apply(self, turn: Turn) -> None:
         """Done by whoever runs jobs."""
         turn.hold(JOBS)
-        turn.rows.set_job(self.row)
+        row = self.row
+        turn.rows.set_job(row)
+        if row.status in _ENDED:
+            what = {"act": f"fit {row.status}", "table": row.table, "job": row.id}
+            if row.result is not None:
+                what["digest"] = hashlib.sha256(row.result).hexdigest()
+            turn.act(what)
 
 
 @dataclass(frozen=True)
@@ -93,6 +101,7 @@ class AddJob:
                 )
             return there
         turn.rows.set_job(self.row)
+        turn.act({"act": "ask for a fit", "table": self.row.table, "job": self.row.id})
         return self.row
 
 

@@ -74,9 +74,9 @@ def _public(specification: dict[str, Any]) -> dict[str, Any]:
 
 
 async def create_stream(service: Service, request: Request) -> Response:
-    service.caller(request, "administer")
+    caller = service.caller(request, "administer")
     specification = Specification.from_dict(await service.json(request))
-    done = await service.do(streams.Create(specification))
+    done = await service.do(streams.Create(specification), caller)
     live = service.engine.live(specification.name)
     return answer(_described(live), 201 if done["created"] else 200)
 
@@ -87,11 +87,16 @@ async def list_streams(service: Service, request: Request) -> Response:
 
 
 def summaries(service: Service, caller: Caller) -> list[dict[str, Any]]:
+    """Where the streams stand that a caller may see, by name."""
+    return [summary(live) for live in lives(service, caller)]
+
+
+def lives(service: Service, caller: Caller) -> list[Live]:
     """The streams that a caller may see, by name."""
     with service.engine.store.read() as rows:
         found = [row for row in rows.streams() if not streams.deleted(row)]
     names = [row.name for row in found if caller.may("list", row.name)]
-    return [summary(service.engine.live(name)) for name in names]
+    return [service.engine.live(name) for name in names]
 
 
 async def describe_stream(service: Service, request: Request) -> Response:
@@ -100,19 +105,19 @@ async def describe_stream(service: Service, request: Request) -> Response:
 
 
 async def close_stream(service: Service, request: Request) -> Response:
-    service.caller(request, "administer")
+    caller = service.caller(request, "administer")
     name = name_of(request)
     if (away := await service.lead(request, name)) is not None:
         return away
-    return answer(await service.do(streams.Close(name)))
+    return answer(await service.do(streams.Close(name), caller))
 
 
 async def delete_stream(service: Service, request: Request) -> Response:
-    service.caller(request, "administer")
+    caller = service.caller(request, "administer")
     name = name_of(request)
     if (away := await service.lead(request, name)) is not None:
         return away
-    return answer(await service.do(streams.Close(name, erase=True)))
+    return answer(await service.do(streams.Close(name, erase=True), caller))
 
 
 async def send_records(service: Service, request: Request) -> Response:
@@ -279,10 +284,10 @@ async def tell(service: Service, request: Request) -> Response:
 async def diagnose(service: Service, request: Request) -> Response:
     """What reads private data: for the data holder alone, and marked as such."""
     name = name_of(request)
-    service.caller(request, "inspect", name)
+    caller = service.caller(request, "inspect", name)
     if (away := await service.lead(request, name)) is not None:
         return away
-    found = await service.do(streams.Inspect(name))
+    found = await service.do(streams.Inspect(name), caller)
     return answer(
         {"warning": "these numbers read private data and no guarantee covers them: do not publish"}
         | found

@@ -12,6 +12,7 @@ gone (docs/saved-states.md).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -29,6 +30,7 @@ from reticent.state.persons import Persons
 from reticent.sums import kernels
 from reticent.sums.mechanism import Mechanism
 from reticent.sums.process import Process
+from reticent.trace.summary import NoIntervals, Summary, of_noise
 
 _CARRY = 32  # bits of the exact total that stay when the rest is carried into the base
 _STATE_VERSION = 4
@@ -328,6 +330,40 @@ class RunningTotal:
     def error(self, t: int) -> float:
         """Standard deviation of one coordinate of the noise in the t-th total (t = 1, 2, ...), exactly."""
         return self.mechanism.error(t)
+
+    def summary(self, level: float = 0.95, names: Sequence[str] | None = None) -> Summary:
+        """The last total with the standard error of its noise, which is known exactly, and intervals.
+
+        From what was released only: it spends nothing.
+
+        Parameters
+        ----------
+        level : float
+            Of the intervals.
+        names : sequence of str, optional
+            Of the coordinates; x0, x1, ... by default.
+
+        Examples
+        --------
+        >>> import reticent
+        >>> from reticent import sums
+        >>> total = sums.Correlated(2, 100, budget=reticent.Budget(1.0, 1e-6), norm=1.0, seed=0)
+        >>> seen = [total.add([1.0, 0.0]) for _ in range(50)][-1]
+        >>> summary = total.summary(names=["a", "b"])
+        >>> bool((summary.estimate == seen).all() and summary.privacy_error[0] == total.error(50))
+        True
+        """
+        with self._lock:
+            if not self.steps:
+                raise NoIntervals("this total has released nothing yet; add a contribution first")
+            values, t = self._released(), self.steps
+        about = (
+            f"about the sum of the {t} contributions so far, as they were clipped: these records, not the "
+            "population that they come from"
+        )
+        return of_noise(
+            values, self.error(t), names, level, about, self.guarantee, self.mechanism.noise == "gaussian"
+        )  # fmt: skip
 
     @property
     def guarantee(self) -> Guarantee:

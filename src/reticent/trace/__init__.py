@@ -2,6 +2,7 @@
 
 from reticent.trace.play import Comparator, Diary, Play
 from reticent.trace.progress import Progress
+from reticent.trace.summary import NoIntervals, Summary
 from reticent.trace.trace import Callback, Moment, Recorder, Trace
 
 __all__ = [
@@ -9,8 +10,10 @@ __all__ = [
     "Comparator",
     "Diary",
     "Moment",
+    "NoIntervals",
     "Play",
     "Progress",
     "Recorder",
+    "Summary",
     "Trace",
 ]

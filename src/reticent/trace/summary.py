@@ -1,0 +1,155 @@
+"""Released numbers with their uncertainty: standard errors and intervals, sampling error and privacy error apart.
+
+What an interval covers, and what it does not: docs/intervals.md.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from reticent import _checks, _html
+from reticent._checks import FloatArray
+from reticent.privacy import Guarantee
+
+
+class NoIntervals(ValueError):
+    """Intervals that hold what they promise cannot be had."""
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """A table of numbers that were released: coefficients, a decision, a running total.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of the numbers; of coefficients, the intercept last.
+    estimate : array
+        The numbers. Coefficients of a table are without shrinkage; ``coef_`` is shrunk by a ridge and differs a little.
+    sampling_error, privacy_error : arrays
+        Standard errors: what other records would have changed, and what the noise did.
+    level : float
+        Of the intervals.
+    about : str
+        What the intervals are about.
+    guarantee : Guarantee
+        What is promised about all of it, the model included.
+    normal : bool
+        Whether errors are normal, or nearly; else intervals are Chebyshev's, which hold for any noise.
+    """
+
+    names: tuple[str, ...]
+    estimate: FloatArray
+    sampling_error: FloatArray
+    privacy_error: FloatArray
+    level: float
+    about: str
+    guarantee: Guarantee
+    normal: bool = True
+
+    @property
+    def standard_error(self) -> FloatArray:
+        """Both errors together."""
+        return np.hypot(self.sampling_error, self.privacy_error)
+
+    @property
+    def interval(self) -> FloatArray:
+        """Ends of the intervals, one row for each number."""
+        times = -float(ndtri(0.5 - 0.5 * self.level)) if self.normal else (1.0 - self.level) ** -0.5
+        half = times * self.standard_error
+        return np.column_stack([self.estimate - half, self.estimate + half])
+
+    def _rows(self) -> list[list[str]]:
+        head = [
+            "",
+            "estimate",
+            "standard error",
+            "sampling",
+            "privacy",
+            f"{self.level:.0%} interval",
+            "",
+        ]
+        rows = [head]
+        for k, name in enumerate(self.names):
+            numbers = (self.estimate[k], self.standard_error[k], self.sampling_error[k],
+                       self.privacy_error[k], *self.interval[k])  # fmt: skip
+            rows.append([name, *(f"{value:.4g}" for value in numbers)])
+        return rows
+
+    def __str__(self) -> str:
+        rows = self._rows()
+        wide = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+        lines = [
+            "  ".join(
+                f"{cell:<{width}}" if k == 0 else f"{cell:>{width}}"
+                for k, (cell, width) in enumerate(zip(row, wide, strict=True))
+            ).rstrip()
+            for row in rows
+        ]
+        return "\n".join([*lines, self.about, str(self.guarantee)])
+
+    def __repr__(self) -> str:
+        return f"<Summary of {len(self.names)} numbers>"
+
+    def _repr_html_(self) -> str:
+        return _html.block(str(self))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return {
+            "names": list(self.names), "estimate": self.estimate.tolist(),
+            "sampling_error": self.sampling_error.tolist(),
+            "privacy_error": self.privacy_error.tolist(), "level": self.level,
+            "interval": self.interval.tolist(), "about": self.about,
+            "guarantee": self.guarantee.to_dict(),
+        }  # fmt: skip
+
+    def plot(self, **options: Any) -> Any:
+        """A forest plot; see `reticent.plots.forest`."""
+        return importlib.import_module("reticent.plots").forest(self, **options)
+
+
+def of_noise(
+    estimate: FloatArray,
+    error: float | FloatArray,
+    names: Sequence[str] | None,
+    level: float,
+    about: str,
+    guarantee: Guarantee,
+    normal: bool,
+) -> Summary:
+    """The table of numbers whose only error is noise.
+
+    Parameters
+    ----------
+    estimate : array
+        The numbers, as released.
+    error : float or array
+        Standard deviation of the noise in each.
+    names : sequence of str or None
+        Of the numbers; x0, x1, ... by default.
+    level : float
+        Of the intervals.
+    about : str
+        What the intervals are about.
+    guarantee : Guarantee
+        What is promised about all of it.
+    normal : bool
+        Whether the noise is normal.
+    """
+    level = _checks.number(level, "level", low=0.0, high=1.0, open_low=True, open_high=True)
+    values = np.asarray(estimate, dtype=np.float64).reshape(-1)
+    called = [f"x{k}" for k in range(values.size)] if names is None else [str(n) for n in names]
+    if len(called) != values.size:
+        raise ValueError(f"names must have {values.size} entries, got {len(called)}")
+    errors = np.broadcast_to(np.asarray(error, dtype=np.float64), values.shape).copy()
+    if not normal:
+        about += "; the noise is not normal: intervals are Chebyshev's, which hold for any noise"
+    nothing = np.zeros(values.size)
+    return Summary(tuple(called), values, nothing, errors, level, about, guarantee, normal)

@@ -92,8 +92,8 @@ class Reader:
         self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(kind)
         self._questions = msgspec.json.Decoder(list[self._features])  # type: ignore[name-defined]
 
-    def lines(self, body: bytes) -> Batch:
-        """JSON lines, each ``{"id", "x": {...}, "y", "person"}``."""
+    def lines(self, body: bytes, *, keyed: bool = True) -> Batch:
+        """JSON lines, each ``{"id", "x": {...}, "y", "person"}``; ids are ignored where the records are not keyed."""
         try:
             found: list[Any] = self._decoder.decode_lines(body)
         except msgspec.DecodeError as error:
@@ -105,6 +105,8 @@ class Reader:
         X = self._encode([msgspec.structs.astuple(line.x) for line in found])
         codes = self._labels([line.y for line in found]) if self.labelled else np.zeros(len(found))
         persons = self._persons(found)
+        if not keyed:
+            return Batch(X, codes, persons, [], [])
         pack, digest = self.keys.pack, self.keys.digest
         table = np.ascontiguousarray(np.column_stack([X, codes]))
         keys = []

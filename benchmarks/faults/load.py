@@ -25,8 +25,8 @@ class Load:
     Parameters
     ----------
     plan : dict
-        ``port``, ``token``, ``client`` (its number), ``journal``, ``streams`` (each with ``name``, ``columns``,
-        ``classes`` or None), ``most`` (records in a request), ``seconds``.
+        ``ports`` (of the workers), ``token``, ``client`` (its number), ``journal``, ``streams`` (each with ``name``,
+        ``columns``, ``classes`` or None), ``most`` (records in a request), ``seconds``.
     """
 
     def __init__(self, plan: dict[str, Any]) -> None:
@@ -129,7 +129,7 @@ class Load:
 
     def drop(self, path: str, body: bytes, *, whole: bool) -> None:
         """Send a request, or a part of it, and go away."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.plan["port"], timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port(), timeout=10)
         try:
             connection.putrequest("POST", path)
             for key, value in self.headers("application/x-ndjson").items():
@@ -211,6 +211,11 @@ class Load:
 
     # Requests --------------------------------------------------------------------------------------
 
+    def port(self) -> int:
+        """Of any worker: each must answer for all streams."""
+        port: int = self.dice.choice(self.plan["ports"])
+        return port
+
     def headers(self, kind: str) -> dict[str, str]:
         """Of every request."""
         return {"Authorization": f"Bearer {self.plan['token']}", "Content-Type": kind}
@@ -221,7 +226,7 @@ class Load:
         """One attempt; status 0 where there was no whole answer."""
         connection = None if own else self.connection
         if connection is None:
-            connection = http.client.HTTPConnection("127.0.0.1", self.plan["port"], timeout=30)
+            connection = http.client.HTTPConnection("127.0.0.1", self.port(), timeout=30)
             if not own:
                 self.connection = connection
         try:

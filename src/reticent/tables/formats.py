@@ -351,6 +351,11 @@ def open_encoded(data: str | os.PathLike[str], encoder: Encoder) -> tuple[Stored
     y : StoredLabels
         The labels.
     """
+    if encoder.person is not None:
+        raise TableError(
+            f"a table that stays in its files protects single records, and column {encoder.person!r} says whom a "
+            "record is about; read the table into memory (tables.read), or declare the column as 'ignore'"
+        )
     wanted = tuple(column.name for column in (*encoder.columns, encoder.target))
     groups = _groups(_files(data), "parquet", lambda schema, path: (wanted, np.dtype(np.float64)))
     starts = np.cumsum([0, *(group.count for group in groups)])

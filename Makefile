@@ -1,20 +1,16 @@
 # Two commands do everything on a fresh machine: `make run` and `make test`.
 PYTHON ?= python3
 BIN := .venv/bin
-EXTRAS := accounting,cli,dask,devices,federated,graphs,report,river,service,tables
 
-.PHONY: setup run test lint docs bench bench-full audit audit-museum wheel clean
+.PHONY: setup run test lint docs bench bench-full audit audit-museum wheel release-check vulnerabilities sbom clean
 
 setup: .venv/ready
 
-.venv/ready: pyproject.toml
-	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	$(BIN)/pip install --quiet --editable '.[$(EXTRAS)]' --group test --group lint --group docs
-	$(BIN)/python scripts/warm.py
-	touch $@
+.venv/ready .venv/run: pyproject.toml
+	@$(PYTHON) scripts/set_up.py $(@F)
 
-run: setup
+# Everything that has been set up is enough for this; else only what it needs is installed.
+run: $(if $(wildcard .venv/ready),.venv/ready,.venv/run)
 	$(BIN)/python examples/online_stream.py
 
 test: setup
@@ -47,11 +43,26 @@ audit-museum: setup
 
 # Build the wheel, then use it as a stranger would: in a fresh environment, away from the checkout.
 wheel: setup
-	$(BIN)/pip install --quiet --disable-pip-version-check 'build>=1.2'
+	$(BIN)/pip install --quiet --disable-pip-version-check 'build>=1.2' 'twine>=6.1'
 	rm -rf dist
-	$(BIN)/python -m build --wheel --outdir dist .
+	$(BIN)/python -m build --outdir dist .
 	$(BIN)/python scripts/try_wheel.py dist/*.whl
 
+# All steps of a release but the upload.
+release-check: wheel
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/python scripts/try_wheel.py dist/*.tar.gz
+
+# Known vulnerabilities of what is installed; needs the advisory database, so not every machine can run it.
+vulnerabilities: setup
+	$(BIN)/pip install --quiet --disable-pip-version-check 'pip-audit>=2.8'
+	$(BIN)/pip-audit --local --skip-editable
+
+# What is installed, in the versions that the tests ran with: a software bill of materials.
+sbom: setup
+	$(BIN)/pip install --quiet --disable-pip-version-check 'cyclonedx-bom>=5'
+	$(BIN)/cyclonedx-py environment .venv --pyproject pyproject.toml --output-file sbom.json
+
 clean:
-	rm -rf .venv site report dist
+	rm -rf .venv site report dist sbom.json newcomer.json
 	find src -name __pycache__ -prune -exec rm -rf {} +

@@ -6,8 +6,10 @@ python scripts/make_pictures.py
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from matplotlib.text import Text
 
 import reticent
 from reticent import papers, plots, sums
@@ -34,7 +36,7 @@ def same_promise() -> None:
         },
         title="A running total of 4096 records, each of norm at most 1: one promise, (1, 1e-6)",
     )
-    ax.figure.savefig(PICTURES / "same-promise.png")
+    save(ax, "same-promise")
 
 
 def same_promise_window() -> None:
@@ -54,11 +56,35 @@ def same_promise_window() -> None:
         },
         title="An endless running total, each record protected for 1024 outputs: one promise, (1, 1e-6)",
     )
-    ax.figure.savefig(PICTURES / "same-promise-window.png")
+    save(ax, "same-promise-window")
+
+
+def odds() -> None:
+    """What epsilon 1 at delta 1e-6 means, in people."""
+    promise = sums.Correlated(1, 4096, budget=reticent.Budget(1.0, 1e-6)).guarantee
+    save(promise.odds().plot(), "odds")
+
+
+def save(ax: Any, name: str) -> None:
+    """A picture for paper, and two without a background: for light and for dark pages."""
+    import matplotlib
+
+    figure = ax.figure
+    with matplotlib.rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}):
+        figure.savefig(PICTURES / f"{name}.png")
+        for theme, ink in (("light", "#222222"), ("dark", "#dddddd")):
+            for words in figure.findobj(Text):
+                words.set_color(ink)
+            for line in [*ax.spines.values(), *ax.get_xgridlines(), *ax.get_ygridlines()]:
+                line.set_color(ink)
+            ax.tick_params(which="both", colors=ink)
+            path = PICTURES / f"{name}-{theme}.svg"
+            figure.savefig(path, transparent=True, metadata={"Date": None})
 
 
 if __name__ == "__main__":
     PICTURES.mkdir(exist_ok=True)
     same_promise()
     same_promise_window()
+    odds()
     print(f"drawn in {PICTURES}")

@@ -193,6 +193,32 @@ def test_a_specialised_kernel_has_its_own_cache(copy):
         assert run(copy, asked.format(number)).split()[:2] == [f"{number}.0", "1"]
 
 
+NAMES = "print(*(next(iter(inner(k).overloads.values())).fndesc.unique_name for k in (5, 7)))"
+
+
+def test_kernels_of_different_processes_do_not_mix(copy):
+    """Numba numbers the functions of a process; machine code of two kernels with one name and number must not mix."""
+    code = (
+        "import itertools, numpy as np\n"
+        "from numba.core.bytecode import FunctionIdentity\n"
+        "from reticent.online.kernels import inner, outer\n"
+    )
+    count = code + "FunctionIdentity._unique_ids = itertools.count({0})\n"
+    number = "next(iter(inner(5).overloads.values())).fndesc.unique_name.split('$')[1]"
+    said = run(copy, count.format(1000) + f"print(outer(5)(1.0), {number})")
+    assert said.split()[0] == "5.0"
+    given = said.split()[1]
+    asked = "print(inner(7)(1.0), next(iter(inner(7).overloads.values())).fndesc.unique_name)"
+    assert run(copy, count.format(given) + asked).split()[0] == "7.0"
+    assert run(copy, code + "print(outer(5)(1.0), inner(7)(1.0))") == "5.0 7.0"
+    assert run(copy, code + "print(inner(7)(1.0), outer(5)(1.0))") == "7.0 5.0"
+    numbers = {run(copy, code + "print(next(FunctionIdentity._unique_ids))") for _ in range(3)}
+    assert len(numbers) == 3  # by chance equal with probability 2^-46
+    # where a number is the same, the name is not
+    names = run(copy, code + "for k in (5, 7):\n    inner(k)(1.0)\n" + NAMES).split()
+    assert names[0].split("$")[0] != names[1].split("$")[0]
+
+
 def test_specialised_kernels_take_whole_numbers_only():
     number, array = 2.0, [1]
 
@@ -253,7 +279,10 @@ def test_kernels_use_only_what_the_digest_covers():
     trees = {}
     for path in PACKAGE.rglob("*.py"):
         source = path.read_text()
-        assert path.name == "_compile.py" or not any(
+        assert path.name in (
+            "_compile.py",
+            "_waiting.py",
+        ) or not any(  # the latter compiles nothing
             isinstance(node, ast.Import | ast.ImportFrom) and "numba" in ast.unparse(node)
             for node in ast.walk(ast.parse(source))
         ), f"{path} compiles without the cache of reticent._compile"
@@ -349,6 +378,37 @@ class TestTrust:
         os.chown(tmp_path, NOBODY, NOBODY)
         with pytest.raises(PermissionError, match="others could replace"):
             _compile._make_private(tmp_path / "other")
+
+
+# --- what a person reads meanwhile
+
+
+IMPATIENT = "from reticent import _waiting; _waiting.PATIENCE = 0.0\n"
+
+
+def test_a_first_call_says_what_it_waits_for(copy):
+    cold = start(copy, IMPATIENT + ASK)
+    out, said = cold.communicate(timeout=300)
+    assert out.strip() == "1.0"
+    assert said.count("compiling") == said.count("\n") == 1
+    assert str(caches(copy)[0]) in said
+    warm = start(copy, IMPATIENT + ASK)
+    assert warm.communicate(timeout=300) == ("1.0\n", "")
+
+
+def test_without_a_folder_it_says_the_remedy(copy, modes):
+    cold = start(copy, IMPATIENT + ASK, unwritable=("reticent", "home"))
+    out, said = cold.communicate(timeout=300)
+    assert out.strip() == "1.0"
+    assert "NUMBA_CACHE_DIR" in said
+
+
+def test_other_kernels_and_quick_ones_are_not_spoken_of(copy):
+    foreign = "import numba\n@numba.njit\ndef own(x):\n    return x\nprint(own(1.0))\n"
+    process = start(copy, IMPATIENT + "import reticent.sums.kernels\n" + foreign)
+    assert process.communicate(timeout=300) == ("1.0\n", "")
+    patient = "from reticent import _waiting; _waiting.PATIENCE = 1e6\n"
+    assert start(copy, patient + ASK).communicate(timeout=300) == ("1.0\n", "")
 
 
 # --- processes and threads at the same time

@@ -16,7 +16,9 @@ import contextlib
 import functools
 import hashlib
 import importlib.util
+import itertools
 import os
+import secrets
 import shutil
 import stat
 import sys
@@ -31,7 +33,10 @@ from typing import Any
 import llvmlite
 import numba
 import numpy as np
+from numba.core.bytecode import FunctionIdentity
 from numba.extending import overload
+
+from reticent._waiting import watch
 
 try:
     import fcntl
@@ -77,6 +82,8 @@ def compiled(function: Callable[..., Any] | None = None, **options: Any) -> Any:
         raise TypeError(
             f"{function.__qualname__} closes over {cells}; only whole numbers can be cached"
         )
+    if cells:  # machine code finds functions by name, and one factory's kernels would share theirs
+        function.__qualname__ += "".join(f"_{int(cell)}" for cell in cells)
     if chosen is not None:
         if cells:  # numba keeps all in one index, which two processes can spoil that write at the same time
             chosen /= _digest(repr(cells).encode())
@@ -281,3 +288,18 @@ def _cache_in(chosen: Path) -> Iterator[None]:
             yield
         finally:
             _settings.CACHE_DIR = before
+
+
+def _number_apart() -> None:
+    """Number the functions of this process as no other process does.
+
+    Numba tells functions of one name apart by a number that begins at 1 in every process, and cached machine code
+    keeps the number. Code from two processes would then hold different functions under one name, and loading both
+    would mix them up: the first definition or its table of constants serves both.
+    """
+    if hasattr(FunctionIdentity, "_unique_ids"):
+        FunctionIdentity._unique_ids = itertools.count(secrets.randbits(48))
+
+
+_number_apart()
+watch(folder)

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,29 @@ def test_help_has_an_example_and_the_common_options(reticent: Reticent, words: l
     assert f"reticent {' '.join(words)}" in done.out.split("Example", 1)[1]
     assert "--json" in done.out
     assert "--quiet" in done.out
+
+
+def parts_of(command: object, words: str = "reticent") -> Iterator[tuple[str, str]]:
+    """All texts of the help, of all commands."""
+    yield words, command.help  # type: ignore[attr-defined]
+    for parameter in command.params:  # type: ignore[attr-defined]
+        yield f"{words} {parameter.name}", parameter.help
+    for name, below in getattr(command, "commands", {}).items():
+        yield from parts_of(below, f"{words} {name}")
+
+
+def test_help_texts_are_sentences() -> None:
+    from typer.main import get_command
+
+    from reticent.cli.app import app
+
+    for where, text in parts_of(get_command(app)):
+        first = text.split("\n")[0].split("  [default")[0]
+        assert first.endswith("."), (where, text)
+        assert first[0].isupper(), (where, text)
+        # a text that only makes sense behind the name of its option
+        assert first.split()[0] not in ("Of", "By", "For", "Those", "With"), (where, text)
+        assert len(first.split()) >= 2, (where, text)
 
 
 def test_without_a_command_the_help_is_shown(reticent: Reticent) -> None:
@@ -292,6 +316,10 @@ def test_schema_from_a_public_sample(reticent: Reticent, folder: Path) -> None:
     assert done.status == 0, done.err
     again = reticent("schema", "visits.csv", "--public-sample", "-o", "draft.toml")
     assert again.status == 2
+    unnamed = reticent("schema", "visits.csv", "--names-only")
+    assert '\n# target = "NAME"  # which column' in unnamed.out
+    named = reticent("schema", "visits.csv", "--names-only", "--target", "spent")
+    assert '\ntarget = "spent"\n' in named.out
     names = reticent("schema", "visits.csv", "--names-only", "--json")
     data = json.loads(names.out)
     assert list(data["columns"]) == ["age", "job", "member", "spent", "amount"]

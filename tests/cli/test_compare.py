@@ -137,6 +137,7 @@ def test_quiet_says_nothing(table, tmp_path, capsys):
         ({"repeats": 0}, "--repeats must be at least 1"),
         ({"jobs": 0}, "--jobs must be at least 1"),
         ({"target": "height"}, "no column 'height'"),
+        ({"target": None}, 'target = "NAME" on its first line'),
         ({"data": "-"}, "file or a folder"),
         ({"data": "nowhere.csv"}, "nowhere.csv cannot be read"),
     ],
@@ -149,6 +150,13 @@ def test_bad_input_is_refused_in_one_sentence(table, tmp_path, changes, sentence
     with pytest.raises((Refused, TableError), match=sentence):
         run(table, target, tmp_path / "out", **asked)
     assert not (tmp_path / "out").exists()
+
+
+def test_the_target_is_the_schemas(table, tmp_path, capsys):
+    own = tmp_path / "own.toml"
+    own.write_text('target = "bought"\n' + (table / "bought.toml").read_text())
+    assert run(table, None, tmp_path / "out", schema=own, epsilons=[8.0], repeats=1) == 0
+    assert json.loads(capsys.readouterr().out)["settings"]["target"] == "bought"
 
 
 def test_too_few_records_are_refused(table, tmp_path):

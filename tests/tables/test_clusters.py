@@ -42,9 +42,9 @@ def _chunked(*arrays):
 
 
 _KINDS = [
-    (reticent.PrivateLogisticRegression, {"classes": [0, 1]}, 1),
-    (reticent.PrivateLinearSVC, {"classes": [0, 1]}, 1),
-    (reticent.PrivateLinearRegression, {}, 2),
+    (reticent.PrivateLogisticRegression, {"classes": [0, 1], "scaling": "none"}, 1),
+    (reticent.PrivateLinearSVC, {"classes": [0, 1], "scaling": "none"}, 1),
+    (reticent.PrivateLinearRegression, {"scaling": "none"}, 2),
 ]
 
 
@@ -61,9 +61,13 @@ def test_fits_are_those_in_memory_to_the_bit(client, kind, options, label):
 
 def test_other_chunks_give_the_same_answer_within_rounding(client):
     X, y, _ = _records(2)
-    here = reticent.PrivateLogisticRegression(classes=[0, 1], random_state=0).fit(X, y)
+    here = reticent.PrivateLogisticRegression(classes=[0, 1], random_state=0, scaling="none").fit(
+        X, y
+    )
     odd = da.from_array(X, chunks=(12_345, 7)), da.from_array(y, chunks=54_321)
-    there = reticent.PrivateLogisticRegression(classes=[0, 1], random_state=0).fit(*odd)
+    there = reticent.PrivateLogisticRegression(classes=[0, 1], random_state=0, scaling="none").fit(
+        *odd
+    )
     assert there.coef_ == pytest.approx(here.coef_, rel=1e-6, abs=1e-9)
 
 
@@ -78,15 +82,17 @@ def _die_once(block, path=None, after=None):
 
 def test_a_worker_that_dies_changes_nothing_and_spends_nothing(client, tmp_path):
     X, y, _ = _records()
-    here = reticent.PrivateLogisticRegression(classes=[0, 1], random_state=0).fit(X, y)
+    here = reticent.PrivateLogisticRegression(classes=[0, 1], random_state=0, scaling="none").fit(
+        X, y
+    )
     rows, labels = _chunked(X, y)
     counter = tmp_path / "visits"
     # past the survey of four chunks: the budget is charged by then, and a pass is under way
     fragile = rows.map_blocks(_die_once, path=str(counter), after=7, dtype=X.dtype)
     with reticent.Ledger(reticent.Budget(2.0, 1e-5)) as ledger:
-        there = reticent.PrivateLogisticRegression(classes=[0, 1], random_state=0).fit(
-            fragile, labels
-        )
+        there = reticent.PrivateLogisticRegression(
+            classes=[0, 1], random_state=0, scaling="none"
+        ).fit(fragile, labels)
     assert counter.stat().st_size > 7
     assert len(ledger.entries) == 1
     assert np.array_equal(here.coef_, there.coef_)
@@ -105,7 +111,7 @@ def test_data_frames_are_read(client):
 
     X, y, _ = _records(1, 4)
     frame = dd.from_pandas(pd.DataFrame(X, columns=list("abcd")).assign(y=y), npartitions=3)
-    model = reticent.PrivateLogisticRegression(classes=[0, 1], random_state=0)
+    model = reticent.PrivateLogisticRegression(classes=[0, 1], random_state=0, scaling="none")
     model.fit(frame[list("abcd")], frame["y"])
     assert model.feature_names_in_.tolist() == list("abcd")
 
@@ -144,10 +150,12 @@ def test_empty_chunks_are_dropped(client):
     rows = da.concatenate(
         [da.from_array(X[:0], chunks=(1, -1)), da.from_array(X, chunks=(20_000, -1))]
     )
-    there = reticent.PrivateLogisticRegression(classes=[0, 1], random_state=0).fit(
+    there = reticent.PrivateLogisticRegression(classes=[0, 1], random_state=0, scaling="none").fit(
         rows, da.from_array(y)
     )
-    here = reticent.PrivateLogisticRegression(classes=[0, 1], random_state=0).fit(X, y)
+    here = reticent.PrivateLogisticRegression(classes=[0, 1], random_state=0, scaling="none").fit(
+        X, y
+    )
     assert there.coef_ == pytest.approx(here.coef_, rel=1e-6, abs=1e-9)
 
 

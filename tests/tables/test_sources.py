@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from pathlib import Path
 
@@ -36,10 +37,50 @@ def test_a_whole_table_is_its_batches(schema: Schema, tmp_path: Path) -> None:
     assert [len(part.X) for part in parts] == [2, 1]
     assert whole.X.tolist() == [row for part in parts for row in part.X.tolist()]
     assert whole.y.tolist() == ["yes", "no", "no"]
-    assert whole.bad == {2: "not one of its declared values"}
+    assert whole.bad == {2: "column 'spent' is not one of its declared values"}
     assert whole.good.tolist() == [0, 1]
     assert whole.outside == 1
     assert read(path, encoder, labels=False).y is None
+
+
+def compressed(path: Path, text: str) -> None:
+    if path.suffix == ".zst":
+        pyarrow = pytest.importorskip("pyarrow")
+        with pyarrow.output_stream(str(path), compression="zstd") as file:
+            file.write(text.encode())
+        return
+    module = importlib.import_module({".gz": "gzip", ".bz2": "bz2", ".xz": "lzma"}[path.suffix])
+    path.write_bytes(module.compress(text.encode()))
+
+
+@pytest.mark.parametrize("ending", [".gz", ".bz2", ".xz", ".zst"])
+def test_a_compressed_table_is_the_same_table(ending: str, schema: Schema, tmp_path: Path) -> None:
+    (tmp_path / "plain.csv").write_text(TABLE)
+    path = tmp_path / f"table.csv{ending}"
+    compressed(path, TABLE)
+    plain, found = (read(p, Encoder(schema)) for p in (tmp_path / "plain.csv", path))
+    assert found.X.tolist() == plain.X.tolist()
+    counts: list[int] = []
+    assert count_records(path, watch=counts.append) == 3
+    assert counts == [3]
+    (tmp_path / "folder").mkdir()
+    compressed(tmp_path / "folder" / f"part.jsonl{ending}", '{"age": 1}\n{"age": 2}\n')
+    assert count_records(tmp_path / "folder") == 2
+    twice = tmp_path / f"table.parquet{ending}"
+    twice.write_bytes(path.read_bytes())
+    with pytest.raises(TableError, match="compressed twice"):
+        open_source(twice)
+
+
+@pytest.mark.parametrize("ending", [".gz", ".bz2", ".xz", ".zst"])
+def test_a_damaged_table_is_refused_in_a_sentence(ending: str, tmp_path: Path) -> None:
+    whole, cut, other = (tmp_path / f"{n}.csv{ending}" for n in ("whole", "cut", "other"))
+    compressed(whole, "age\n" + "".join(f"{k * k % 9973}\n" for k in range(5000)))
+    cut.write_bytes(whole.read_bytes()[:-200])
+    other.write_text(TABLE)
+    for path in (cut, other):
+        with pytest.raises(TableError, match=f"{path.name} cannot be read: .+"):
+            count_records(path)
 
 
 def test_a_table_without_a_declared_column_is_refused(schema: Schema, tmp_path: Path) -> None:

@@ -45,7 +45,9 @@ def write(folder, X, y, kind):
 
 
 def logistic(**more):
-    return reticent.PrivateLogisticRegression(feature_norm=3.0, random_state=0, **more)
+    return reticent.PrivateLogisticRegression(
+        feature_norm=3.0, random_state=0, scaling="none", **more
+    )
 
 
 @pytest.mark.parametrize("kind", ["parquet", "arrow", "npy"])
@@ -69,7 +71,7 @@ def test_regression_and_several_classes(tmp_path):
     X, _ = records()
     y = X @ [1.0, 2.0, -1.0, 0.5] / 5.0
     pq.write_table(as_arrow(X, y), tmp_path / "numbers.parquet")
-    kwargs = {"feature_norm": 3.0, "label_bounds": (-2, 2), "random_state": 0}
+    kwargs = {"feature_norm": 3.0, "label_bounds": (-2, 2), "random_state": 0, "scaling": "none"}
     there = reticent.PrivateLinearRegression(**kwargs).fit(
         *tables.open(tmp_path / "numbers.parquet", "y")
     )

@@ -42,6 +42,7 @@ from reticent.estimators.bounds import Search, counted
 from reticent.estimators.class_counts import ClassCounts
 from reticent.estimators.curvature import Curvature
 from reticent.estimators.finding import First
+from reticent.estimators.scaling import Scaling
 from reticent.estimators.summary import SquaredLabels
 from reticent.losses import CappedLogistic, Logistic
 from reticent.noise import Source
@@ -274,6 +275,10 @@ def estimators() -> Iterator[Case]:
                 _counted(Budget(1.0, delta, neighbours)), partial(_places, neighbours),
             )  # fmt: skip
             yield case(
+                f"scaling, {neighbours}, {'gaussian' if delta else 'laplace'}",
+                _scaled(Budget(1.0, delta, neighbours)), partial(_lengths, neighbours),
+            )  # fmt: skip
+            yield case(
                 f"balanced classes, {neighbours}, {'gaussian' if delta else 'laplace'}",
                 _by_class(Budget(1.0, delta, neighbours)), partial(_classes, neighbours),
             )  # fmt: skip
@@ -443,6 +448,34 @@ def _places(neighbours: str) -> Iterator[Pair]:
         else:
             other[0] = 1e-9
         yield Pair((X, weights), (other, null), f"a record of {size:g}")
+
+
+def _scaled(budget: Budget) -> Run:
+    """The sums of two columns and of their squares behind ``scaling="auto"``."""
+    scaling, _ = Scaling.of(budget, 10**6, 2)
+    assert scaling is not None
+
+    def run(data: Any, source: Source) -> Outcome:
+        X, weights = data
+        seen = scaling.moments.draw(scaling.sums(X, 2.0, counted(weights, None)), source)
+        return Outcome(seen, Guarantee.of(budget, [scaling.moments.release]))
+
+    return run
+
+
+def _lengths(neighbours: str) -> Iterator[Pair]:
+    """Rows within a norm of 2; the worst to replace each other are at the angle of docs/algorithms/scaling.md."""
+    high, low = math.radians(75.0), math.radians(15.0)
+    firsts = [(math.cos(high), math.sin(high)), (-1.0, 1.0), (HUGE, HUGE), (TINY, TINY), (1.0, 0.0)]
+    for first in firsts:
+        X, weights = np.full((4, 2), 0.5), np.ones(4)
+        X[0] = np.multiply(first, 2.0 if first[0] < HUGE else 1.0)
+        other, null = X.copy(), weights.copy()
+        if neighbours == "zero-out":
+            null[0] = 0.0
+        else:
+            other[0] = -2.0 * math.cos(low), -2.0 * math.sin(low)
+        yield Pair((X, weights), (other, null), f"a record of {X[0]}")
 
 
 def _by_class(budget: Budget) -> Run:

@@ -38,7 +38,9 @@ def _complete_figure(incomplete: str) -> list[str]:
 
 
 def explain(
-    model: Annotated[Path | None, typer.Argument(help="What `reticent learn` wrote.")] = None,
+    model: Annotated[
+        Path | None, typer.Argument(help="Model file that `reticent learn` wrote.")
+    ] = None,
     algorithm: Annotated[
         str | None,
         typer.Option(
@@ -53,33 +55,33 @@ def explain(
         float, typer.Option(help="Privacy parameter delta; 0 is pure privacy.")
     ] = 1e-6,
     horizon: Annotated[
-        int | None, typer.Option(help="How many records there are.", callback=positive)
+        int | None, typer.Option(help="Number of records.", callback=positive)
     ] = None,
     window: Annotated[
-        int | None, typer.Option(help="Outputs that a record is protected for.", callback=positive)
+        int | None,
+        typer.Option(help="Number of outputs that a record is protected for.", callback=positive),
     ] = None,
-    dim: Annotated[int, typer.Option(help="How many features.", min=1)] = 10,
-    norm: Annotated[
-        float, typer.Option(help="The largest norm of a record.", callback=positive)
-    ] = 1.0,
+    dim: Annotated[int, typer.Option(help="Number of features.", min=1)] = 10,
+    norm: Annotated[float, typer.Option(help="Largest norm of a record.", callback=positive)] = 1.0,
     radius: Annotated[
-        float, typer.Option(help="Of the set of decisions.", callback=positive)
+        float, typer.Option(help="Radius of the set of decisions.", callback=positive)
     ] = 1.0,
     ridge: Annotated[
-        float, typer.Option(help="Of the loss, where strong convexity is needed.")
+        float, typer.Option(help="Ridge of the loss, where strong convexity is needed.")
     ] = 0.01,
     neighbours: Annotated[
-        Neighbours, typer.Option(help="Who is a neighbour.")
+        Neighbours,
+        typer.Option(help="Neighbouring data: one record is blanked (zero-out), or replaced."),
     ] = Neighbours.zero_out,
     plot: Annotated[
-        Path | None, typer.Option(help="Also draw it into an SVG, PNG or PDF file.")
+        Path | None, typer.Option(help="SVG, PNG or PDF file to draw the plot to as well.")
     ] = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Say what is promised and what it costs.
 
-    In words and one plot: the promise, the noise, what to expect, what the paper would have added.
+    Shows in words and one plot the promise, the noise, what to expect, and what the paper would have added.
     """
     console = Console(quiet=quiet, as_json=json)
     if (model is None) == (algorithm is None):
@@ -102,18 +104,22 @@ def explain(
 
 def audit(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Worst cases to attack.  [default: all]")
+        list[str] | None, typer.Argument(help="Names of the worst cases to attack.  [default: all]")
     ] = None,
     full: Annotated[
         bool,
-        typer.Option("--full/--quick", help="A million runs of each world, or a minute or two."),
+        typer.Option(
+            "--full/--quick", help="Run each case a million times, or for a minute or two."
+        ),
     ] = False,
     runs: Annotated[
-        int | None, typer.Option(help="Runs of each world, whatever they cost.", min=8)
+        int | None, typer.Option(help="Number of runs of each case, however long they take.", min=8)
     ] = None,
     jobs: Jobs = None,
     on: On = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Also write a page.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="HTML file to write a report to as well.")
+    ] = None,
     mine: Annotated[
         str | None,
         typer.Option(
@@ -124,7 +130,7 @@ def audit(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Attack Reticent's own claims, or yours; exit with 1 if one falls."""
+    """Attack Reticent's own claims, or yours; exit with 1 if one is refuted."""
     from reticent.cli.auditing import audit as body
     from reticent.cli.auditing import audit_mine
 
@@ -152,7 +158,7 @@ def command_line() -> str:
 def doctor(quiet: Quiet = False, json: Json = False) -> None:
     """Check this machine.
 
-    Versions, compiled code, entropy, speed, disk; exit with 1 if something is wrong.
+    Shows versions, compiled code, entropy, speed and disk; exits with 1 if something is wrong.
     """
     from reticent.cli.doctor import doctor as body
 
@@ -162,12 +168,19 @@ def doctor(quiet: Quiet = False, json: Json = False) -> None:
 def reproduce(
     figure: Annotated[
         str | None,
-        typer.Argument(help="Which one.  [default: list them]", autocompletion=_complete_figure),
+        typer.Argument(
+            help="Name of the figure.  [default: list them]", autocompletion=_complete_figure
+        ),
     ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Hours instead of minutes.")] = False,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.")] = Path(
-        "reticent-reproduce"
-    ),
+    full: Annotated[
+        bool,
+        typer.Option(
+            "--full", help="Run more seeds and longer streams, for hours instead of minutes."
+        ),
+    ] = False,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Folder to write the results to.")
+    ] = Path("reticent-reproduce"),
     jobs: Jobs = None,
     on: On = None,
     quiet: Quiet = False,
@@ -175,7 +188,7 @@ def reproduce(
 ) -> None:
     """Reproduce a figure of the papers.
 
-    As published, corrected, and ours; without a name, list them.
+    Measures it as published, corrected, and with our defaults; without a name, lists the figures.
     """
     from reticent.cli.reproduce import reproduce as body
 

@@ -7,6 +7,7 @@ for a person's eyes goes to standard error, and nowhere in a quiet run.
 from __future__ import annotations
 
 import json
+import logging
 import re
 import sys
 import time
@@ -29,6 +30,8 @@ class Console:
     def __init__(self, *, quiet: bool = False, as_json: bool = False) -> None:
         self.quiet = quiet
         self.as_json = as_json
+        if quiet or as_json:  # no word about compiling either
+            logging.getLogger("reticent.compile").setLevel(logging.ERROR)
 
     def note(self, words: str) -> None:
         """A sentence for a person."""
@@ -78,7 +81,7 @@ class Rate:
     label
         What is going on.
     size
-        How many records there will be, if known.
+        How many records there will be, if known; if not, the line disappears at the end.
     shown
         Whether to draw it.
     done
@@ -102,6 +105,7 @@ class Rate:
                 progress.TextColumn("{task.fields[words]}"),
                 progress.TimeElapsedColumn(),
                 console=Rich(stderr=True),
+                transient=self.size is None,
             )
             self._bar.start()
             self._task = self._bar.add_task(

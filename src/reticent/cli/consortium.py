@@ -21,9 +21,9 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Kit = Annotated[Path, typer.Argument(help="The folder of a start-up kit.")]
-Log = Annotated[Path | None, typer.Option(help="A file for what the engine says.")]
-Seed = Annotated[int | None, typer.Option(help="For experiments only.", min=0)]
+Kit = Annotated[Path, typer.Argument(help="Folder of a start-up kit.")]
+Log = Annotated[Path | None, typer.Option(help="File to write the engine's log to.")]
+Seed = Annotated[int | None, typer.Option(help="Seed of the noise, for experiments only.", min=0)]
 
 
 def _commands() -> Any:
@@ -38,13 +38,19 @@ def _commands() -> Any:
     )
 )
 def provision(
-    folder: Annotated[Path, typer.Argument(help="New or empty; each kit becomes a folder in it.")],
-    party: Annotated[list[str], typer.Option(help="A party's name; once for each.")],
-    name: Annotated[str, typer.Option(help="Of the federation.")] = "federation",
-    host: Annotated[str, typer.Option(help="Where the parties reach the server.")] = "localhost",
-    port: Annotated[int, typer.Option(help="Of the server.", min=1, max=65535)] = 8002,
-    scheme: Annotated[str, typer.Option(help="tcp, http or grpc.")] = "tcp",
-    analyst: Annotated[str, typer.Option(help="Who may submit runs.")] = "analyst@example.org",
+    folder: Annotated[
+        Path, typer.Argument(help="New or empty folder; each kit becomes a folder in it.")
+    ],
+    party: Annotated[list[str], typer.Option(help="Name of a party; give it once for each.")],
+    name: Annotated[str, typer.Option(help="Name of the federation.")] = "federation",
+    host: Annotated[
+        str, typer.Option(help="Host name under which the parties reach the server.")
+    ] = "localhost",
+    port: Annotated[int, typer.Option(help="Port of the server.", min=1, max=65535)] = 8002,
+    scheme: Annotated[str, typer.Option(help="Protocol: tcp, http or grpc.")] = "tcp",
+    analyst: Annotated[
+        str, typer.Option(help="Name of the analyst, who may submit runs.")
+    ] = "analyst@example.org",
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -54,6 +60,22 @@ def provision(
     )
     rows = [(who, str(kit)) for who, kit in kits.items()]
     Console(quiet=quiet, as_json=json).result({"kits": dict(rows)}, table(rows))
+
+
+@app.command("example", epilog=example("reticent vertical example tables --patients 20000"))
+def example_tables(
+    folder: Annotated[
+        Path, typer.Argument(help="Folder to write north.csv, south.csv and west.csv to.")
+    ],
+    patients: Annotated[int, typer.Option(help="Number of rows of each table.", min=1)] = 20_000,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Write tables of three made-up hospitals, to try a consortium with."""
+    from reticent.vertical.flare.example import write
+
+    said = write(folder, patients)
+    Console(quiet=quiet, as_json=json).result({"tables": said}, "\n".join(said))
 
 
 @app.command(epilog=example("reticent vertical serve kits/server --log server.log"))
@@ -69,25 +91,39 @@ def serve(kit: Kit, log: Log = None) -> None:
 )
 def party(
     kit: Kit,
-    data: Annotated[Path | None, typer.Option(help="Its table: .csv, .parquet or .npz.")] = None,
-    id_column: Annotated[str | None, typer.Option(help="Who a row is about.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Table of the party: .csv, .parquet or .npz.")
+    ] = None,
+    id_column: Annotated[
+        str | None, typer.Option(help="Column that says whom a row is about.")
+    ] = None,
     label_column: Annotated[
-        str | None, typer.Option(help="What is to be predicted, if it is here.")
+        str | None, typer.Option(help="Column to predict, if this party holds it.")
     ] = None,
-    column: Annotated[list[str] | None, typer.Option(help="Use only these columns.")] = None,
+    column: Annotated[
+        list[str] | None, typer.Option(help="Column to use; give it once for each.  [default: all]")
+    ] = None,
     epsilon: Annotated[
-        float | None, typer.Option(help="What its records may lose over all runs.")
+        float | None,
+        typer.Option(help="Privacy parameter epsilon that the records may lose over all runs."),
     ] = None,
-    delta: Annotated[float | None, typer.Option(help="Of the same.")] = None,
-    neighbours: Annotated[Neighbours | None, typer.Option(help="Who is a neighbour.")] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="Privacy parameter delta of the same budget.")
+    ] = None,
+    neighbours: Annotated[
+        Neighbours | None,
+        typer.Option(help="Neighbouring data: one record is blanked (zero-out), or replaced."),
+    ] = None,
     feature_bound: Annotated[
-        float | None, typer.Option(help="Entries are clipped to this.")
+        float | None, typer.Option(help="Bound to clip the entries of columns to.")
     ] = None,
-    label_bound: Annotated[float | None, typer.Option(help="Labels are clipped to this.")] = None,
-    key: Annotated[Path | None, typer.Option(help="The alignment key, if not the kit's.")] = None,
+    label_bound: Annotated[float | None, typer.Option(help="Bound to clip labels to.")] = None,
+    key: Annotated[
+        Path | None, typer.Option(help="File with the alignment key.  [default: the kit's]")
+    ] = None,
     seed: Seed = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Check and keep the settings; do not start.")
+        bool, typer.Option("--check", help="Check and keep the settings, and do not start.")
     ] = False,
     log: Log = None,
     quiet: Quiet = False,
@@ -117,25 +153,30 @@ def party(
 )
 def run(
     kit: Kit,
-    epsilon: Annotated[float, typer.Option(help="Asked of every party.")],
-    delta: Annotated[float, typer.Option(help="Asked of every party.")],
-    name: Annotated[str, typer.Option(help="Of the run; a second run needs a second one.")] = "run",
+    epsilon: Annotated[float, typer.Option(help="Privacy parameter epsilon asked of every party.")],
+    delta: Annotated[float, typer.Option(help="Privacy parameter delta asked of every party.")],
+    name: Annotated[
+        str, typer.Option(help="Name of the run; a second run needs another one.")
+    ] = "run",
     neighbours: Annotated[
-        Neighbours, typer.Option(help="Who is a neighbour.")
+        Neighbours,
+        typer.Option(help="Neighbouring data: one record is blanked (zero-out), or replaced."),
     ] = Neighbours.zero_out,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run of that name.")
+        bool, typer.Option("--resume", help="Continue the run of that name.")
     ] = False,
-    model: Annotated[Path, typer.Option(help="Where to write the model.")] = Path("model.json"),
-    rounds: Annotated[int | None, typer.Option(help="Of Frank-Wolfe.", min=1)] = None,
-    radius: Annotated[float | None, typer.Option(help="Of the l1 ball.")] = None,
-    loss: Annotated[str | None, typer.Option(help="squared or logistic.")] = None,
-    variant: Annotated[str | None, typer.Option(help="Of the algorithm.")] = None,
+    model: Annotated[Path, typer.Option(help="File to write the model to.")] = Path("model.json"),
+    rounds: Annotated[int | None, typer.Option(help="Number of Frank-Wolfe rounds.", min=1)] = None,
+    radius: Annotated[float | None, typer.Option(help="Radius of the l1 ball.")] = None,
+    loss: Annotated[str | None, typer.Option(help="Loss: squared or logistic.")] = None,
+    variant: Annotated[str | None, typer.Option(help="Variant of the algorithm.")] = None,
     columns: Annotated[
-        int | None, typer.Option(help="Columns a party may send sketches of.", min=1)
+        int | None, typer.Option(help="Number of columns that a party may send sketches of.", min=1)
     ] = None,
-    sketch_size: Annotated[int | None, typer.Option(help="Of a sketch.", min=1)] = None,
-    patience: Annotated[float, typer.Option(help="Seconds to wait for an answer.")] = 60.0,
+    sketch_size: Annotated[int | None, typer.Option(help="Size of a sketch.", min=1)] = None,
+    patience: Annotated[
+        float, typer.Option(help="Number of seconds to wait for an answer.")
+    ] = 60.0,
     seed: Seed = None,
     quiet: Quiet = False,
     json: Json = False,
@@ -159,7 +200,7 @@ def run(
 @app.command(epilog=example("reticent vertical weights kits/clinic model.json"))
 def weights(
     kit: Kit,
-    model: Annotated[Path, typer.Argument(help="What a run wrote.")],
+    model: Annotated[Path, typer.Argument(help="Model file that a run wrote.")],
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:

@@ -62,15 +62,26 @@ On = Annotated[
 ]
 DataFormat = Annotated[
     Format | None,
-    typer.Option("--format", help="Format of the data.  [default: by the name, or the stream]"),
+    typer.Option(
+        "--format",
+        help="Format of the data.  [default: told from the file's name or the first character]",
+    ),
 ]
-Target = Annotated[str | None, typer.Option("--target", "-t", help="The column to be predicted.")]
+Target = Annotated[
+    str | None,
+    typer.Option("--target", "-t", help="Column to predict.  [default: the schema's target]"),
+]
 SchemaFile = Annotated[
     Path | None,
-    typer.Option("--schema", "-s", help="TOML or JSON: types and public bounds of the columns."),
+    typer.Option(
+        "--schema", "-s", help="TOML or JSON file with the types and public bounds of the columns."
+    ),
 ]
 Epsilon = Annotated[
-    float | None, typer.Option("--epsilon", "-e", help="Privacy budget.", callback=positive)
+    float | None,
+    typer.Option(
+        "--epsilon", "-e", help="Privacy parameter epsilon of the budget.", callback=positive
+    ),
 ]
 
 
@@ -84,19 +95,21 @@ class LearnOptions:
 
     data: Annotated[
         str | None,
-        typer.Argument(help="A file, a folder, or - for a live stream on standard input."),
+        typer.Argument(help="File or folder to learn from; - is a live stream on standard input."),
     ] = None
     schema: SchemaFile = None
     target: Target = None
     epsilon: Epsilon = None
     delta: Annotated[
         float | None,
-        typer.Option(help="Privacy parameter delta; 0 is pure privacy.  [default: 1e-6]"),
+        typer.Option(
+            help="Privacy parameter delta of the budget; 0 asks for pure privacy.  [default: 1e-6]"
+        ),
     ] = None
     window: Annotated[
         int | None,
         typer.Option(
-            help="Protect a record until so many records have come, its own included.",
+            help="Protect each record until this many records have arrived, its own included.",
             callback=positive,
         ),
     ] = None
@@ -104,7 +117,7 @@ class LearnOptions:
         str | None,
         typer.Option(
             metavar="AGE:EPSILON,...",
-            help="A promise that fades: at most this epsilon up to each age, for ever. The first epsilon is --epsilon.",
+            help="Let the promise fade: at most this epsilon up to each age, for ever. The first epsilon is --epsilon.",
         ),
     ] = None
     horizon: Annotated[
@@ -114,24 +127,46 @@ class LearnOptions:
             callback=positive,
         ),
     ] = None
+    person: Annotated[
+        str | None,
+        typer.Option(
+            help="The column that says whom a record is about: all records of a person are protected together.  "
+            "[default: the schema's column of persons]"
+        ),
+    ] = None
+    max_records: Annotated[
+        int | None,
+        typer.Option(
+            help="With --person: so many records of a person count. Offline the default is all, with weights 1/m.",
+            callback=positive,
+        ),
+    ] = None
+    min_gap: Annotated[
+        int | None,
+        typer.Option(
+            help="With --person: steps between two records of a person that count, at least.",
+            callback=positive,
+        ),
+    ] = None
     endless: Annotated[
-        bool, typer.Option("--endless", help="More records will be added to the file.")
+        bool, typer.Option("--endless", help="Expect more records to be added to the file later.")
     ] = False
     task: Annotated[
-        Task | None, typer.Option(help="What to learn.  [default: by the target's type]")
+        Task | None,
+        typer.Option(help="Kind of model to learn.  [default: chosen by the target's type]"),
     ] = None
     online: Annotated[
         bool | None,
         typer.Option(
             "--online/--offline",
-            help="Record by record, or from the whole table at once.  [default: online]",
+            help="Learn record by record, or from the whole table at once.  [default: online]",
             show_default=False,
         ),
     ] = None
     neighbours: Annotated[
         Neighbours | None,
         typer.Option(
-            help="Who is a neighbour: one record blanked, or replaced.  [default: zero-out]"
+            help="Neighbouring data: one record is blanked (zero-out), or replaced.  [default: zero-out]"
         ),
     ] = None
     feature_norm: Annotated[
@@ -145,19 +180,25 @@ class LearnOptions:
     every: Annotated[
         int | None,
         typer.Option(
-            help="Write a decision after so many records.  [default: 1000]", callback=positive
+            help="Write a decision after every so many records.  [default: 1000]", callback=positive
         ),
     ] = None
     bad_records: Annotated[
-        Bad, typer.Option(help="Records without a usable target: stop, or count as a gap.")
+        Bad,
+        typer.Option(
+            help="What to do at a record without a usable target: stop, or count it as a gap."
+        ),
     ] = Bad.stop
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="Folder for model, decisions, report, state.")
+        Path,
+        typer.Option(
+            "--out", "-o", help="Folder to write the model, decisions, report and state to."
+        ),
     ] = Path("reticent-run")
     decisions: Annotated[
         str | None,
         typer.Option(
-            help="Where decisions go; - is standard output.  [default: OUT/decisions.jsonl]"
+            help="File to write the decisions to; - is standard output.  [default: OUT/decisions.jsonl]"
         ),
     ] = None
     resume: Annotated[
@@ -165,30 +206,39 @@ class LearnOptions:
     ] = False
     new_records: Annotated[
         bool,
-        typer.Option("--new-records", help="With --resume: DATA holds none of the records before."),
+        typer.Option(
+            "--new-records", help="Say, with --resume, that DATA holds none of the earlier records."
+        ),
     ] = False
     keep_state: Annotated[
-        bool, typer.Option("--keep-state", help="Keep the state at the end, to learn on later.")
+        bool,
+        typer.Option(
+            "--keep-state", help="Keep the state at the end, so that learning can continue later."
+        ),
     ] = False
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Forget the run in OUT; spends a new budget.")
+        bool, typer.Option("--overwrite", help="Forget the run in OUT and spend a new budget.")
     ] = False
     report: Annotated[bool, typer.Option(help="Write OUT/report.html.")] = True
     diagnostics: Annotated[
         bool, typer.Option(help="Show diagnostics, which read private data, in the report.")
     ] = True
     seed: Annotated[
-        int | None, typer.Option(help="For experiments: noise that can be taken off again.", min=0)
+        int | None,
+        typer.Option(
+            help="Seed of the noise, for experiments only: whoever knows it can remove the noise.",
+            min=0,
+        ),
     ] = None
     to: Annotated[
         str | None,
         typer.Option(
-            help="The address of a service to send the records to; its token is $RETICENT_TOKEN."
+            help="Send the records to the service at this address; its token is read from $RETICENT_TOKEN."
         ),
     ] = None
     stream: Annotated[
         str | None,
-        typer.Option(help="With --to: the stream; --epsilon creates it."),
+        typer.Option(help="Stream of the service to send to, with --to; --epsilon creates it."),
     ] = None
     format: DataFormat = None
     quiet: Quiet = False

@@ -15,6 +15,7 @@ LEAK = (
     "sample: a schema read off private records leaks them. Check every line"
 )
 _TOP = "# What is known of the columns. This is public: no bound may come from private records.\n"
+_TARGET = '# target = "NAME"  # which column is to be predicted\n\n'
 
 
 def schema(
@@ -37,7 +38,8 @@ def schema(
     drafted, remarks = draft(data, public_sample=public, target=target, kind=kind)
     if public:
         console.warn(LEAK)
-    text = _TOP + drafted.to_toml(remarks)
+    unnamed = "" if drafted.target else _TARGET
+    text = _TOP + unnamed + drafted.to_toml(remarks)
     if out is not None:
         try:
             with open(out, "x", encoding="utf-8") as file:

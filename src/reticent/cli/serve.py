@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from reticent.cli.errors import Refused
+from reticent.cli.errors import FAILED, Refused
 from reticent.cli.options import example, leave
 
 app = typer.Typer(
@@ -16,14 +16,15 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Data = Annotated[Path | None, typer.Option("--data", help="The folder that everything is kept in.")]
+Data = Annotated[Path | None, typer.Option("--data", help="Folder that everything is kept in.")]
 KeyFile = Annotated[
-    Path | None, typer.Option(help="A file with the key that states are sealed under.")
+    Path | None, typer.Option(help="File with the key that states are sealed under.")
 ]
 AnchorFile = Annotated[
     Path | None,
     typer.Option(
-        "--anchor", help="By which a restore is recognised.  [default: below ~/.local/state]"
+        "--anchor",
+        help="File outside the folder by which a restored copy is recognised.  [default: below ~/.local/state]",
     ),
 ]
 
@@ -39,35 +40,58 @@ Database = Annotated[
 def serve(
     context: typer.Context,
     data: Data = None,
-    port: Annotated[int, typer.Option(help="0 is any that is free.", min=0, max=65535)] = 8080,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(help="Port to listen on; 0 takes any that is free.", min=0, max=65535)
+    ] = 8080,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     key_file: KeyFile = None,
     anchor: AnchorFile = None,
     tables: Annotated[
-        list[Path] | None, typer.Option(help="A folder below which tables may lie; once for each.")
+        list[Path] | None,
+        typer.Option(help="Folder below which tables may lie; give it once for each."),
     ] = None,
-    limit: Annotated[int, typer.Option(help="The largest body, in bytes.", min=1024)] = 64 * 2**20,
+    limit: Annotated[int, typer.Option(help="Largest body of a request, in bytes.", min=1024)] = 64
+    * 2**20,
     rate: Annotated[
-        float, typer.Option(help="Requests a second for each token; 0: any number.", min=0)
+        float,
+        typer.Option(
+            help="Largest number of requests per second for each token; 0 sets no limit.", min=0
+        ),
     ] = 0.0,
-    certificate: Annotated[Path | None, typer.Option(help="For TLS.")] = None,
-    certificate_key: Annotated[Path | None, typer.Option(help="Of the certificate.")] = None,
+    certificate: Annotated[Path | None, typer.Option(help="Certificate for TLS.")] = None,
+    certificate_key: Annotated[
+        Path | None, typer.Option(help="Private key of the certificate.")
+    ] = None,
     database: Database = None,
     address: Annotated[
         str | None,
-        typer.Option(help="Where other workers reach this one.  [default: where it listens]"),
+        typer.Option(
+            help="Address under which other workers reach this one.  [default: where it listens]"
+        ),
     ] = None,
+    log: Annotated[
+        str, typer.Option(help="Least level of what is logged: debug, info, warning, error.")
+    ] = "info",
+    log_requests: Annotated[
+        bool, typer.Option("--log-requests", help="One line of the log for each request.")
+    ] = False,
     lease: Annotated[
-        float, typer.Option(help="Seconds until the streams of a silent worker move.", min=1)
+        float,
+        typer.Option(help="Number of seconds until the streams of a silent worker move.", min=1),
     ] = 6.0,
+    sources: Annotated[
+        Path | None, typer.Option(help="A JSON file that says where to fetch records from.")
+    ] = None,
 ) -> None:
     """Run the durable service on a folder, and stay until it is stopped."""
     if context.invoked_subcommand is not None:
         return
+    if log not in ("debug", "info", "warning", "error"):
+        raise Refused(f"--log must be one of debug, info, warning, error, got {log!r}")
     folders = _service("folder")
     options = folders.Options(
         _where(data, database), host, port, key_file, anchor, tables or [], limit, rate, certificate, certificate_key,
-        database, address, lease,
+        database, address, lease, log, log_requests, sources,
     )  # fmt: skip
     there = folders.open_home(options)  # refused, if at all, before anything heavy is imported
     leave(_service("server").serve(options, there, _say))
@@ -100,7 +124,7 @@ def adopt(
 @app.command(epilog=example("reticent serve rotate --data folder --new-key-file new.key"))
 def rotate(
     new_key_file: Annotated[
-        Path, typer.Option(help="The new key; made if the file does not exist.")
+        Path, typer.Option(help="File with the new key; it is made if it does not exist.")
     ],
     data: Data = None,
     key_file: KeyFile = None,
@@ -122,7 +146,9 @@ def rotate(
 @app.command(epilog=example("reticent serve token --data folder --role administrator"))
 def token(
     data: Data = None,
-    role: Annotated[str, typer.Option(help="What it is allowed to do.")] = "administrator",
+    role: Annotated[
+        str, typer.Option(help="Role of the token, which decides what it may do.")
+    ] = "administrator",
     key_file: KeyFile = None,
     anchor: AnchorFile = None,
     database: Database = None,
@@ -136,9 +162,94 @@ def token(
         made, row = folders.new_token(role, "made by the command")
         with there.store.transaction() as rows:
             rows.add_token(row)
+            _service("chain").append_act(
+                rows, row.created, "make token", token=row.id, role=role, label=row.label
+            )
     finally:
         there.close()
     _say(f"token: {there.first_token or made}")
+
+
+@app.command(epilog=example("reticent serve move --data folder --database postgresql://..."))
+def move(
+    data: Data = None,
+    database: Database = None,
+    key_file: KeyFile = None,
+    anchor: AnchorFile = None,
+) -> None:
+    """Move a folder into an empty PostgreSQL database, while the service is stopped."""
+    if data is None or database is None:
+        raise Refused("give both: --data, the folder to move, and --database, where to")
+    options = _service("folder").Options(data, key_file=key_file, anchor=anchor, database=database)
+    count = _service("moving").move(options)
+    print(f"{count} streams go on in the database; the folder is served no more")
+    print(f"start workers with --database and --key-file {key_file or data / 'service.key'}")
+
+
+@app.command(epilog=example("reticent serve verify --data folder --heads heads.json"))
+def verify(
+    data: Data = None,
+    database: Database = None,
+    heads: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file kept elsewhere: compared with, then replaced by, the heads of today."
+        ),
+    ] = None,
+) -> None:
+    """Verify the log of releases and acts, hash by hash, while the service runs or not."""
+    found = _service("looking").verify(_options(data, database, None, None), heads)
+    print(f"{found.entries} entries, {found.decisions} decisions, {found.charges} charges")
+    for name, end in found.heads.items():
+        print(f"{end['hash']} {end['rows']} {name}")
+    for words in found.wrong:
+        print(f"wrong: {words}")
+    print("something is wrong" if found.wrong else "all hashes are right")
+    leave(FAILED if found.wrong else 0)
+
+
+@app.command(epilog=example("reticent serve backup --data folder --to backups/monday"))
+def backup(
+    to: Annotated[Path, typer.Option(help="A new folder for the backup.")],
+    data: Data = None,
+    database: Database = None,
+) -> None:
+    """Copy the database at one moment, while the service runs or not; the key is not copied."""
+    found = _service("backup").backup(_options(data, database, None, None), to)
+    print(
+        f"{found['streams']} streams at commit {found['commit']}, {found['bytes']} bytes, in {to}"
+    )
+    print("the key is not in it: keep that elsewhere")
+
+
+@app.command(epilog=example("reticent serve restore --source backups/monday --data folder"))
+def restore(
+    source: Annotated[Path, typer.Option(help="The folder that `backup` made.")],
+    data: Data = None,
+    key_file: KeyFile = None,
+    database: Database = None,
+) -> None:
+    """Put a backup where no service is; it must then be adopted, for its noise was used."""
+    found = _service("backup").restore(source, _options(data, database, key_file, None))
+    print(f"{found['streams']} streams at commit {found['commit']} are restored to {data}")
+    print(
+        "what was released since used noise that must not be used again: run `reticent serve adopt`"
+    )
+
+
+@app.command(epilog=example("reticent serve doctor --data folder"))
+def doctor(
+    data: Data = None,
+    key_file: KeyFile = None,
+    anchor: AnchorFile = None,
+    database: Database = None,
+) -> None:
+    """Look at the folder, its key, anchor, disk, log and tokens, while the service runs or not."""
+    doctors = _service("doctor")
+    found = doctors.examine(_options(data, database, key_file, anchor))
+    for one in found:
+        print(f"{one.level:7}{one.what:10}{one.words}")
+    leave(FAILED if any(one.level == doctors.BROKEN for one in found) else 0)
 
 
 def _where(data: Path | None, database: str | None) -> Path | None:

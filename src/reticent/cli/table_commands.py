@@ -35,16 +35,21 @@ def learn(options: LearnOptions) -> None:
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(help="What `reticent learn` wrote.")],
-    data: Annotated[str, typer.Argument(help="A file, a folder, or - for standard input.")],
+    model: Annotated[Path, typer.Argument(help="Model file that `reticent learn` wrote.")],
+    data: Annotated[str, typer.Argument(help="File or folder to read; - is standard input.")],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="A file.  [default: standard output]")
+        Path | None,
+        typer.Option("--out", "-o", help="File to write to.  [default: standard output]"),
     ] = None,
     probabilities: Annotated[
-        bool, typer.Option("--probabilities", help="Those of all classes too.")
+        bool, typer.Option("--probabilities", help="Write the probabilities of all classes too.")
     ] = False,
     score: Annotated[
-        bool, typer.Option("--score", help="DATA has the target: say how good (a diagnostic).")
+        bool,
+        typer.Option(
+            "--score",
+            help="Compare with the target in DATA and say how good the predictions are (a diagnostic).",
+        ),
     ] = False,
     format: DataFormat = None,
     quiet: Quiet = False,
@@ -52,7 +57,7 @@ def predict(
 ) -> None:
     """Predict with a model.
 
-    One line per record: CSV, or with --json JSON lines.
+    Writes one line per record, as CSV or, with --json, as JSON lines.
     """
     from reticent.cli.predict import predict as body
 
@@ -66,16 +71,25 @@ def predict(
 
 
 def schema(
-    data: Annotated[str, typer.Argument(help="A file, a folder, or - for standard input.")],
+    data: Annotated[str, typer.Argument(help="File or folder to read; - is standard input.")],
     public_sample: Annotated[
-        bool, typer.Option("--public-sample", help="DATA is public: its bounds may be seen by all.")
+        bool,
+        typer.Option(
+            "--public-sample",
+            help="State that DATA is public, so that its bounds may be seen by all.",
+        ),
     ] = False,
     names_only: Annotated[
-        bool, typer.Option("--names-only", help="A template that reads no record.")
+        bool,
+        typer.Option(
+            "--names-only",
+            help="Write a template with the names of the columns, without reading a record.",
+        ),
     ] = False,
     target: Target = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="A new file.  [default: standard output]")
+        Path | None,
+        typer.Option("--out", "-o", help="New file to write to.  [default: standard output]"),
     ] = None,
     format: DataFormat = None,
     quiet: Quiet = False,
@@ -83,7 +97,7 @@ def schema(
 ) -> None:
     """Draft a schema from public data.
 
-    One that was read off private data leaks: use a public sample, or names only.
+    A schema that was read off private data leaks: use a public sample, or the names only.
     """
     from reticent.cli.schema import schema as body
 
@@ -96,25 +110,32 @@ def schema(
 
 
 def compare(
-    data: Annotated[Path, typer.Argument(help="A CSV or Parquet file.")],
-    target: Annotated[str, typer.Option("--target", "-t", help="The column to be predicted.")],
+    data: Annotated[Path, typer.Argument(help="CSV, JSON lines or Parquet: a file or a folder.")],
+    target: Target = None,
     schema: SchemaFile = None,
     epsilon: Annotated[
-        list[float] | None, typer.Option("--epsilon", "-e", help="A budget; may be given again.")
+        list[float] | None,
+        typer.Option(
+            "--epsilon",
+            "-e",
+            help="Privacy parameter epsilon of a budget; may be given several times.  [default: 0.1, 1 and 8]",
+        ),
     ] = None,
     delta: Annotated[float, typer.Option(help="Privacy parameter delta of every budget.")] = 1e-6,
-    repeats: Annotated[int, typer.Option(help="Runs of each.", min=1)] = 5,
+    repeats: Annotated[
+        int, typer.Option(help="Number of runs of each learner at each budget.", min=1)
+    ] = 5,
     jobs: Jobs = None,
     on: On = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.")] = Path(
-        "reticent-compare"
-    ),
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Folder to write the results to.")
+    ] = Path("reticent-compare"),
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Compare learners and solvers on a table.
 
-    All that suit it, at several budgets, on all cores.
+    Runs all that suit the table, at several budgets, on all cores.
     """
     from reticent.cli.compare import compare as body
 

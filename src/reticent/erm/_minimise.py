@@ -1,6 +1,6 @@
 """The minimiser of a perturbed, strongly convex objective, to a certified distance.
 
-    J(x) = sum_i phi(<a_i, x>, y_i) + (ridge/2) ||x||^2 + <b, x>      over a set with a projection
+    J(x) = sum_i phi(<a_i, x>, y_i) + (ridge/2) ||x - c||^2 + <b, x>      over a set with a projection
 
 by the Newton steps of :mod:`reticent.solve`. The certificate, not a solver's own tolerance, is what
 privacy rests on; a solver that stops anywhere else has no guarantee (Iyengar et al., *Towards practical
@@ -56,9 +56,24 @@ def doubt_of(problem: Problem, pull: float, ridge: float) -> Doubt:
     )
 
 
-def minimise(problem: Problem, linear: FloatArray, ridge: float, tolerance: float) -> Minimum:
+def pull_of(linear: float, ridge: float, center: float) -> float:
+    """What stands for the norm of ``b - ridge c``, twice as much so that its own rounding is counted."""
+    return 2.0 * (linear + ridge * center)
+
+
+def minimise(
+    problem: Problem,
+    linear: FloatArray,
+    ridge: float,
+    tolerance: float,
+    center: FloatArray | None = None,
+) -> Minimum:
     """A point within ``tolerance / ridge`` of the minimiser, certified; fails loudly otherwise."""
-    doubt = doubt_of(problem, float(np.linalg.norm(linear)), ridge)
+    pull = float(np.linalg.norm(linear))
+    if center is not None:
+        pull = pull_of(pull, ridge, float(np.linalg.norm(center)))
+        linear = linear - ridge * center
+    doubt = doubt_of(problem, pull, ridge)
     objective = Objective(problem, ridge, linear, smoothness=doubt.smoothness)
     region = Region(problem.set, problem.dim)
     way = steps(objective, region, problem.norm)

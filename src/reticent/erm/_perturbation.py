@@ -16,7 +16,7 @@ from typing import Any
 
 from scipy.optimize import minimize_scalar
 
-from reticent.erm._minimise import doubt_of
+from reticent.erm._minimise import doubt_of, pull_of
 from reticent.erm._problem import Problem, default_radius
 from reticent.losses import CappedLogistic, Logistic, SmoothHinge
 from reticent.noise import lattice
@@ -74,7 +74,10 @@ def apart(problem: Problem, scale: float, ridge: float) -> tuple[float, float]:
     # Half a lattice step in each coordinate is what rounding takes from the linear term.
     steps = lattice.STEPS if problem.noise == "gaussian" else lattice.GAMMA_STEPS
     rounding = 0.5 * math.sqrt(problem.dim) * lattice.step(scale, steps)
-    doubt = doubt_of(problem, _spread(problem, scale), ridge)
+    pull = _spread(problem, scale)
+    if problem.pulled:
+        pull = pull_of(pull, ridge, problem.pulled)
+    doubt = doubt_of(problem, pull, ridge)
     tolerance = rounding + doubt.reachable(reach_bound(problem, scale, ridge))
     # Two neighbours' points may be off in opposite directions.
     return tolerance, 2.0 * (tolerance + rounding) / ridge
@@ -90,15 +93,16 @@ def _spread(problem: Problem, scale: float) -> float:
 def reach_bound(problem: Problem, scale: float, ridge: float) -> float:
     """A bound on the norm of the minimiser, whatever the records.
 
-    Its objective is at most that of 0, so ``ridge |x|^2 / 2 - |b| |x|`` is at most what all records
-    together lose there.
+    Its objective is at most that of the point that the ridge pulls to, 0 by default. So for its distance
+    r from there ``ridge r^2 / 2 - |b| r`` is at most what all records together lose there.
     """
     bound = float(problem.set.norm_bound)
     if math.isfinite(bound):
         return bound
     pull = _spread(problem, scale) / ridge
     worst = problem.weight_bound * problem.count * problem.loss_at_zero
-    return pull + math.sqrt(pull * pull + 2.0 * worst / ridge)
+    worst += problem.count * problem.norm * problem.pulled
+    return problem.pulled + pull + math.sqrt(pull * pull + 2.0 * worst / ridge)
 
 
 def _bend(problem: Problem) -> float:

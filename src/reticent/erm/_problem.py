@@ -58,6 +58,7 @@ class Problem:
     share: float = 1.0  # of the budget: of mu, or of epsilon without delta
     weight_bound: float = 1.0  # what the weights of one record, or of one person, add up to at most
     groups: Groups | None = None  # whose records they are, where persons are protected
+    pulled: float = 0.0  # the ridge pulls to a point of this norm at most
 
     @property
     def records(self) -> int:

@@ -17,6 +17,7 @@ needs it to be a real number, and its rounding is part of the distance that the 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -53,6 +54,8 @@ def objective_perturbation(
     *,
     budget: Any,
     regularizer: float | None = None,
+    center: Any = None,
+    center_bound: float | None = None,
     weights: Any = None,
     weight_bound: float = 1.0,
     groups: Any = None,
@@ -86,6 +89,12 @@ def objective_perturbation(
         The weight of ``(1/2) ||x||^2`` that is added to the *summed* loss, beside the loss's own
         ridge. By default the minimiser of a bound on the excess risk; see
         docs/algorithms/objective-perturbation.md.
+    center : array, optional
+        A point that the regularizer pulls to in place of 0, or one row for each of several problems. Public
+        or released before: nothing here protects it.
+    center_bound : float, optional
+        How long ``center`` may be, if that is not what it turned out to be; noise on the minimiser
+        depends on it.
     weights : array, optional
         A factor for each record's loss, clipped to [0, ``weight_bound``]; a record with weight 0 is
         the null record.
@@ -137,7 +146,7 @@ def objective_perturbation(
     return solve(
         NAME,
         partial(_plan, set=set, columns=columns, several=several, regularizer=regularizer,
-                calibration=calibration),
+                center=center, center_bound=center_bound, calibration=calibration),
         loss, set, X, columns[0], budget=budget, seed=seed, noise_precision=noise_precision,
         calibration=calibration, callback=callback, progress=progress, weights=weights,
         weight_bound=weight_bound, groups=groups, max_records=max_records, by_passes=True,
@@ -145,9 +154,12 @@ def objective_perturbation(
 
 
 def _plan(problem: Problem, set: Any, columns: list[Any], several: bool,
-          regularizer: float | None, calibration: str) -> Plan:  # fmt: skip
+          regularizer: float | None, center: Any, center_bound: float | None,
+          calibration: str) -> Plan:  # fmt: skip
     _check_loss(problem)
     count = len(columns)
+    centers, bound = _centers(center, center_bound, count, problem.dim, calibration)
+    problem = replace(problem, pulled=bound)
     if several and not (is_margin(problem.loss) and calibration == "exact"):
         raise ValueError(
             f"y of shape (n, {count}) needs a loss of a margin such as losses.Logistic and "
@@ -176,7 +188,9 @@ def _plan(problem: Problem, set: Any, columns: list[Any], several: bool,
 
     def step(run: Run, k: int) -> None:
         b = run.noisy(np.zeros(problem.dim), setting.scale)
-        found = minimise(parts[k - 1].with_set(problem.set), b, setting.ridge, tolerance)
+        found = minimise(
+            parts[k - 1].with_set(problem.set), b, setting.ridge, tolerance, centers[k - 1]
+        )
         points.append(problem.set.project(problem.shaped(run.noisy(found.point, cover))))
         taken.append(found.steps)
         run.recorder.facts["Newton steps"] = sum(taken)
@@ -211,6 +225,29 @@ def _columns(y: Any) -> tuple[list[Any], bool]:
             raise ValueError("y must have at least one column, got shape (n, 0)")
         return [np.ascontiguousarray(array[:, k]) for k in range(array.shape[1])], True
     return [y], False
+
+
+def _centers(
+    center: Any, bound: float | None, count: int, dim: int, calibration: str
+) -> tuple[list[FloatArray | None], float]:
+    """The point that the ridge of each problem pulls to, and how long these are at most."""
+    if center is None:
+        return [None] * count, 0.0
+    found = np.atleast_2d(_checks.real_array(center, "center"))
+    if found.shape != (count, dim) or not np.isfinite(found).all():
+        raise ValueError(
+            f"center must be {count} finite point{'s' * (count > 1)} of dimension {dim}, got an array of "
+            f"shape {np.shape(center)}"
+        )
+    if calibration != "exact":
+        raise ValueError(f"center needs calibration='exact', got {calibration!r}; leave it out")
+    longest = float(np.linalg.norm(found, axis=1).max())
+    if bound is None:
+        return list(found), longest
+    most = _checks.number(bound, "center_bound", low=0.0)
+    if longest > most:
+        raise ValueError(f"center must be no longer than center_bound = {most:g}, got {longest:g}")
+    return list(found), most
 
 
 def _labels(problem: Problem, column: Any) -> FloatArray | Meaning:

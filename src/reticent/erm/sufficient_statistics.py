@@ -63,6 +63,7 @@ def sufficient_statistics(
     method: str = "joint",
     rounds: int = 8,
     regularizer: float | None = None,
+    center: Any = None,
     weights: Any = None,
     weight_bound: float = 1.0,
     groups: Any = None,
@@ -95,6 +96,9 @@ def sufficient_statistics(
         Number of rounds of method "boosted", at least 2.
     regularizer : float, optional
         A fixed weight of ``(1/2) ||x||^2`` beside the loss's own ridge, for method "joint".
+    center : array, optional
+        A point that the ridge pulls to in place of 0, and that rounds begin at; for methods "joint" and
+        "boosted" without a set. Public or released before: nothing here protects it.
     calibration : str
         ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
         reports the truth about that, too.
@@ -144,7 +148,8 @@ def sufficient_statistics(
     return solve(
         NAME,
         partial(
-            _plan, method=method, rounds=rounds, regularizer=regularizer, calibration=calibration
+            _plan, method=method, rounds=rounds, regularizer=regularizer, center=center,
+            calibration=calibration,
         ),
         loss, set, X, y, budget=budget, seed=seed, noise_precision=noise_precision,
         calibration=calibration, callback=callback, progress=progress, weights=weights,
@@ -153,7 +158,12 @@ def sufficient_statistics(
 
 
 def _plan(
-    problem: Problem, method: str, rounds: int, regularizer: float | None, calibration: str
+    problem: Problem,
+    method: str,
+    rounds: int,
+    regularizer: float | None,
+    center: Any,
+    calibration: str,
 ) -> Plan:
     _checks.choice(method, "method", METHODS)
     if not isinstance(problem.loss, Squared):
@@ -165,8 +175,16 @@ def _plan(
     if not getattr(problem.set, "can_project", True):
         raise ValueError(f"{NAME} needs a set with a projection, and {problem.set!r} has none")
     many = _checks.integer(rounds, "rounds", low=2)
+    start = np.zeros(problem.dim)
+    if center is not None:
+        if method == "adassp" or not isinstance(problem.set, WholeSpace):
+            raise ValueError(
+                f"center is for methods 'joint' and 'boosted' without a set, got method={method!r} and "
+                f"{problem.set!r}; leave it out"
+            )
+        start = _checks.vector(center, "center", problem.dim)
     if method == "boosted" and calibration == "exact":
-        return _boosted(problem, many, given)
+        return _boosted(problem, many, given, start)
     problem = _rooted(problem)
     if method == "adassp":
         return _adassp(problem, given, calibration)
@@ -174,7 +192,7 @@ def _plan(
         raise ValueError(
             f"calibration={calibration!r} is for method='adassp', got method={method!r}"
         )
-    return _joint(problem, given)
+    return _joint(problem, given, start)
 
 
 def _rooted(problem: Problem) -> Problem:
@@ -240,7 +258,7 @@ def joint_sensitivity(F: float, Y: float, matrix: float, vector: float, replace:
     return math.sqrt(2.0 * first * (1.0 - c * c) + 2.0 * second * (1.0 + c))
 
 
-def _joint(problem: Problem, given: float | None) -> Plan:
+def _joint(problem: Problem, given: float | None, center: FloatArray) -> Plan:
     F, Y = _bounds(problem)
     p, n = problem.dim, problem.count
     matrix, vector = _weights(problem)
@@ -263,11 +281,13 @@ def _joint(problem: Problem, given: float | None) -> Plan:
         run.released.update(
             products=V, with_labels=u, matrix_noise=spread * matrix, vector_noise=spread * vector
         )
-        ridge = given
+        ridge, left = given, u
+        if center.any():
+            left = u - V @ center
         if ridge is None:
-            ridge = best_ridge(V, u, spread * matrix, spread * vector, n * problem.loss.ridge)
+            ridge = best_ridge(V, left, spread * matrix, spread * vector, n * problem.loss.ridge)
         run.recorder.settings["regularizer"] = ridge
-        return run.note(t, _solve(problem, V, u, ridge + n * problem.loss.ridge))
+        return run.note(t, center + _solve(problem, V, left, ridge + n * problem.loss.ridge))
 
     settings = {"method": "joint", "noise": release.noise, "set": repr(problem.set)}
     return Plan(problem=problem, step=step, releases=[release], settings=settings)
@@ -317,7 +337,7 @@ def _solve(problem: Problem, V: FloatArray, u: FloatArray, ridge: float) -> Floa
 # Rounds of residuals over one noisy matrix.
 
 
-def _boosted(problem: Problem, rounds: int, given: float | None) -> Plan:
+def _boosted(problem: Problem, rounds: int, given: float | None, start: FloatArray) -> Plan:
     if not isinstance(problem.set, WholeSpace):
         raise ValueError(
             f"method='boosted' has no set; leave set out, or use method='joint', got {problem.set!r}"
@@ -361,7 +381,7 @@ def _boosted(problem: Problem, rounds: int, given: float | None) -> Plan:
         s * (math.sqrt(d + 1.0) if pure else 1.0) for s, d in zip(scales, (size, 1, p), strict=True)
     ]
 
-    points = [np.zeros(p)]
+    points = [start]
     clip, inverse, vectors = Y, np.zeros(p), np.eye(p)
 
     def step(run: Run, t: int) -> None:

@@ -45,12 +45,12 @@ class ClassCounts:
     precision: str
 
     @classmethod
-    def of(cls, budget: Budget, classes: int, precision: str) -> ClassCounts:
+    def of(cls, budget: Budget, classes: int, precision: str, share: float = SHARE) -> ClassCounts:
         """Counts that take a share of a budget."""
         places = 1.0 if budget.neighbours == "zero-out" else 2.0
         pure = budget.delta == 0.0
         moved = places if pure else math.sqrt(places)
-        level = SHARE * budget.epsilon if pure else math.sqrt(SHARE) * budget.mu
+        level = share * budget.epsilon if pure else math.sqrt(share) * budget.mu
         noise = "laplace" if pure else "gaussian"
         scale = moved / level
         if precision == "lattice":
@@ -81,6 +81,26 @@ class ClassCounts:
         # below its own noise a count says nothing
         seen = np.maximum(self.seen(numbers, weights, source), self.scale)
         return np.asarray(seen.min() / seen)
+
+    def rates(self, numbers: Any, weights: Any, count: int, source: Source) -> FloatArray:
+        """The share of each class, no closer to 0 and 1 than the noise can tell.
+
+        Parameters
+        ----------
+        numbers : array of int
+            The class of each record.
+        weights : array or None
+            How much each record counts. None: 1 each.
+        count : int
+            Of records, or of persons where these are protected.
+        source : Source
+            Where the noise comes from. The release must have been charged.
+        """
+        seen = self.seen(numbers, weights, source)
+        if self.classes == 2:  # both counts tell of both rates
+            second = 0.5 * (count + seen[1] - seen[0])
+            seen = np.array([count - second, second])
+        return np.asarray(np.clip(seen, self.scale, count - self.scale) / count)
 
     def seen(self, numbers: Any, weights: Any, source: Source) -> FloatArray:
         """The counts with noise.

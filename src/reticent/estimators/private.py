@@ -30,6 +30,7 @@ from reticent.estimators.beside import Rehearsed, reserve
 from reticent.estimators.bounds import Search
 from reticent.estimators.face import PRECISIONS, ROOM, Face, FloatArray, with_details
 from reticent.estimators.finding import NothingFound
+from reticent.estimators.scaling import Scaling, too_large
 from reticent.estimators.units import Units
 from reticent.losses import ClipCounts
 from reticent.losses.records import row_norms
@@ -38,6 +39,7 @@ from reticent.privacy import Budget, Guarantee, Release, charge, uncharged, with
 from reticent.solve.blocks import Form, InMemory, LabelCheck, Lazy
 
 NOISE_PRECISIONS = ("lattice", "float")
+SCALINGS = ("auto", "none")
 DIAGNOSTICS = ("clipped_",)
 
 
@@ -52,6 +54,10 @@ class Table:
     weight_bound: float
     scaled: int  # how many rows were clipped
     groups: Groups | None = None  # where persons are protected
+    rest: FloatArray | None = (
+        None  # predictors of the outputs without features, which a ridge pulls to
+    )
+    rest_bound: float = 0.0
 
     @property
     def public(self) -> int:
@@ -66,6 +72,20 @@ class Table:
     def weighting(self) -> dict[str, Any]:
         """How records count, for a solver."""
         return {"weights": self.weights, "weight_bound": self.weight_bound, "groups": self.groups}
+
+    @property
+    def pulls(self) -> dict[str, Any]:
+        """What the ridge pulls to, for objective perturbation."""
+        if self.rest is None:
+            return {}
+        center = np.zeros((len(self.rest), self.columns))
+        center[:, -1] = self.rest / self.scaling
+        return {"center": center, "center_bound": self.rest_bound / self.scaling * ROOM}
+
+    @property
+    def start(self) -> FloatArray | None:
+        """The same, for one output and solvers without a bound on it."""
+        return self.pulls["center"][0] if self.pulls else None
 
     @property
     def count(self) -> int:
@@ -83,6 +103,7 @@ class PrivateEstimator(Face):
     clipped_: ClipCounts
     solver_: str
     solver_reason_: str
+    scaling_: str
 
     @property
     def _precisions(self) -> list[Any]:  # type: ignore[override]
@@ -99,6 +120,7 @@ class PrivateEstimator(Face):
         parameters.warn_of_defaults(vars(self))
         parameters.CHECKS["fit_intercept"](self.fit_intercept, "fit_intercept")  # type: ignore[attr-defined]
         _checks.choice(self.noise_precision, "noise_precision", NOISE_PRECISIONS)  # type: ignore[attr-defined]
+        _checks.choice(self._asked_scaling, "scaling", SCALINGS)
         return Budget(values["epsilon"], values["delta"], values["neighbours"])
 
     def _common(self) -> dict[str, Any]:
@@ -146,6 +168,9 @@ class PrivateEstimator(Face):
         self.__dict__.pop("feature_names_in_", None)
         if X.names is not None:
             self.feature_names_in_ = np.array(X.names, dtype=object)
+        self.scaling_ = "none: the table does not lie in memory"
+        if self._asked_scaling == "none":
+            self.scaling_ = "none: asked for"
         self._set_units(None, None, None, Source(0))
         t = self._constant(X.shape[1])
         rows = X.records(y, Form(self._units.norm, 1.0, t), self._check_of_labels())
@@ -179,7 +204,12 @@ class PrivateEstimator(Face):
     def _facts(self, table: Table) -> tuple[str, ...]:
         """Lines for the guarantee."""
         lines = [f"features clipped to norm {self._units.norm:g}, then divided by it"]
-        if self._units.scale is not None:
+        if self._units.first is not None:
+            lines[0] = (
+                f"features clipped to norm {self._units.first:g}, moved and scaled as found, clipped to norm "
+                f"{self._units.norm:.4g}, then divided by it"
+            )
+        elif self._units.scale is not None:
             lines[0] = f"each feature clipped to an interval that was found; {lines[0]}"
         if table.scaling:
             lines[0] += f"; intercept from a constant feature {table.scaling:.4g}"
@@ -201,12 +231,42 @@ class PrivateEstimator(Face):
             precision=self.noise_precision,  # type: ignore[attr-defined]
         )  # fmt: skip
 
-    def _set_units(self, X: Any, counts: Any, search: Search | None, source: Source) -> None:
+    @property
+    def _asked_scaling(self) -> str:
+        # intervals are about features as they are stated, and about a ridge around 0
+        return "none" if getattr(self, "intervals", False) else getattr(self, "scaling", "none")
+
+    def _scaling_for(self, budget: Budget, count: int, X: Any) -> Scaling | None:
+        """How features will be centered and scaled, by public numbers; None where they are not."""
+        found, why = None, "asked for"
+        if self._asked_scaling == "auto":
+            if self.feature_norm == parameters.PRIVATE:  # type: ignore[attr-defined]
+                why = "intervals of the columns are found instead"
+            elif sp.issparse(X):
+                why = "features are sparse, and centering would fill them"
+            elif too_large(X.shape):
+                why = "the table is read as it is, without a copy"
+            elif not self.fit_intercept:  # type: ignore[attr-defined]
+                why = "centering needs an intercept"
+            else:
+                found, why = Scaling.of(budget, count, X.shape[1], self.noise_precision)  # type: ignore[attr-defined]
+        self.scaling_ = f"{'none' if found is None else 'columns centered and scaled'}: {why}"
+        return found
+
+    def _set_units(
+        self,
+        X: Any,
+        counts: Any,
+        search: Search | None,
+        source: Source,
+        scaling: Scaling | None = None,
+    ) -> None:
         """Of the features: as stated, or as found."""
         if search is None:
-            self._units = Units(
-                parameters.OR_PRIVATE["feature_norm"](self.feature_norm, "feature_norm")  # type: ignore[attr-defined]
-            )
+            norm = parameters.OR_PRIVATE["feature_norm"](self.feature_norm, "feature_norm")  # type: ignore[attr-defined]
+            self._units = Units(norm)
+            if scaling is not None:
+                self._units = scaling.units(X, norm, counts, source)
             return
         units = Units(1.0)
         if search.columns:
@@ -229,6 +289,7 @@ class PrivateEstimator(Face):
         most: float,
         labels: Any,
         groups: Groups | None,
+        outputs: tuple[int, float] | None = None,
     ) -> Guarantee:
         """Charge the fit and what is released beside it; the fit's budget is what is left then."""
         budget: Budget = common["budget"]
@@ -237,6 +298,8 @@ class PrivateEstimator(Face):
         blank = (sp.csr_array if sp.issparse(X) else np.zeros)((X.shape[0], X.shape[1] + (t > 0.0)))
         weights = np.zeros(X.shape[0]) if weighted else None
         table = Table(blank, self._row_norm(t), t, weights, most, 0, groups)
+        if outputs is not None:
+            table = replace(table, rest=np.zeros(outputs[0]), rest_bound=outputs[1])
 
         def rehearse(rest: Budget) -> Fit:
             quiet = {**common, "budget": rest, "seed": 0, "progress": False}

@@ -29,6 +29,8 @@ class Units:
         What each column is clipped to first.
     center, scale : arrays, optional
         What is subtracted from each column then, and what it is divided by.
+    first : float, optional
+        What rows are clipped to before any of that.
 
     Examples
     --------
@@ -43,6 +45,7 @@ class Units:
     high: FloatArray | None = None
     center: FloatArray | None = None
     scale: FloatArray | None = None
+    first: float | None = None
 
     @classmethod
     def of(cls, columns: Columns, norm: float, sparse: bool) -> Units:
@@ -60,12 +63,16 @@ class Units:
         """Columns clipped, moved and scaled; rows are not clipped yet."""
         if self.scale is None or self.center is None:
             return X
+        if sp.issparse(X) and self.low is None:
+            X = X.toarray()  # a block of rows, which centering would fill
         if sp.issparse(X):
             made = sp.csr_array(X, copy=True)
             made.data = np.clip(made.data, *self._ends(made)) / self.scale[made.indices]
             return made
+        if self.first is not None:
+            X = clip_rows(X, self.first)[0]
         # halves, for the difference of two doubles may be beyond the largest one
-        inside = 0.5 * np.clip(X, self.low, self.high)
+        inside = 0.5 * (X if self.low is None else np.clip(X, self.low, self.high))
         return np.asarray((inside - 0.5 * self.center) / (0.5 * self.scale))
 
     def clipped(self, X: Any) -> Any:

@@ -142,6 +142,14 @@ class CappedLogistic(_Classification):
         certain = np.where(np.abs(z) > self._border, self.cap / (self.cap + q), 1.0 - q)
         return np.where(z >= 0.0, certain, 1.0 - certain)
 
+    def predictor(self, p: FloatArray) -> FloatArray:
+        """The predictor z that minimises the expected loss where P(y = 1) = p, within (0, 1)."""
+        odds = np.maximum(p, 1.0 - p) / np.minimum(p, 1.0 - p)
+        # beyond the border cap / (cap + q) = p with q = 1 / (1 + e^z)
+        far = np.log(np.maximum(odds / self.cap - 1.0, 1.0))
+        size = np.where(np.log(odds) > self._border, far, np.log(odds))
+        return np.where(p >= 0.5, size, -size)
+
 
 @dataclass(frozen=True)
 class Squared(_Regression):

@@ -5,7 +5,9 @@ from reticent.plots.errors import error_over_time
 from reticent.plots.forest import forest
 from reticent.plots.odds import odds
 from reticent.plots.over_time import over_time
+from reticent.plots.promise import promise
 from reticent.plots.sparsity import sparsity_path
+from reticent.plots.spending import spending
 from reticent.plots.style import COLOURS, axes
 from reticent.plots.tradeoff import trade_off
 from reticent.plots.utility import privacy_utility
@@ -19,6 +21,8 @@ __all__ = [
     "odds",
     "over_time",
     "privacy_utility",
+    "promise",
     "sparsity_path",
+    "spending",
     "trade_off",
 ]

@@ -30,7 +30,7 @@ from reticent.privacy.repeated import BestOf
 from reticent.privacy.subsampled import SubsampledGaussian
 
 Parts = tuple[tuple[Curve, int], ...]
-_LITTLE = 0.05
+_LITTLE = 0.15
 """A Gaussian part with less than this share of the whole may be cheaper by addition."""
 
 

@@ -281,6 +281,16 @@ class Guarantee:
         """
         return odds_of(self, people, age)
 
+    def plot(self, **options: Any) -> Any:
+        """Draw the trade-off curve that is promised; see `reticent.plots.promise`.
+
+        Parameters
+        ----------
+        **options
+            Passed on to `reticent.plots.promise`: ``title``, ``ax``.
+        """
+        return importlib.import_module("reticent.plots.promise").promise(self, **options)
+
     def by_age(self, ages: Iterable[int] | None = None, delta: float | None = None) -> ByAge:
         """What is promised at several ages: a table that prints, and a ``plot()``.
 

@@ -12,6 +12,7 @@ that is lost is a budget that can be spent twice: do not delete it, nor restore 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import secrets
@@ -293,6 +294,17 @@ class Ledger:
     def __repr__(self) -> str:
         path = "" if self._store is None else f", path={self._store.path!r}"
         return f"Ledger({self.budget}{path}{', adaptive=True' if self.adaptive else ''})"
+
+    def plot(self, **options: Any) -> Any:
+        """Draw what has been spent, entry by entry; see `reticent.plots.spending`.
+
+        Parameters
+        ----------
+        **options
+            Passed on to `reticent.plots.spending`: ``title``, ``ax``.
+        """
+        # plots are above this package; whoever asks for a picture has them
+        return importlib.import_module("reticent.plots.spending").spending(self, **options)
 
     def _repr_html_(self) -> str:
         return _html.block(str(self))

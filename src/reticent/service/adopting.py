@@ -25,7 +25,7 @@ import msgspec
 
 from reticent.privacy import Budget, Guarantee, Ledger
 from reticent.privacy.errors import BudgetExceeded
-from reticent.service import runners
+from reticent.service import chain, runners
 from reticent.service.anchor import count_adoption
 from reticent.service.folder import Home, Options, open_home
 from reticent.service.packing import pack, unpack
@@ -77,7 +77,9 @@ def adopt(options: Options) -> Adopted:
         with folder.store.transaction() as rows:
             # what another adoption of the same backup has charged is not in this folder
             complete = known == rows.charges() and copies == 1
+            chain.begin(rows, time.time())
             done = _renew_all(folder, rows, complete, copies)
+            chain.append_act(rows, time.time(), "adopt", streams=done.renewed, closed=done.closed)
             rows.set_about("id", folder.id)
             rows.set_about("root", folder.root)
             rows.set_about("adoptions", str(count))
@@ -150,7 +152,16 @@ def _charge(rows: Transaction, row: LedgerRow, guarantee: Guarantee, stream: str
         row = replace(row, budget=msgspec.json.decode(msgspec.json.encode(vars(budget))))
         rows.set_ledger(row)
     at = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="seconds")
-    rows.add_entry(EntryRow(row.name, at, what, guarantee.to_dict()))
+    entry = EntryRow(row.name, at, what, guarantee.to_dict())
+    rows.add_entry(entry)
+    chain.append_act(
+        rows,
+        time.time(),
+        "charge",
+        ledger=row.name,
+        what=what,
+        digest=chain.digest_of_charge(entry),
+    )
     return row
 
 

@@ -9,6 +9,7 @@ read by msgspec in a type made from each stream's schema, which FastAPI's declar
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -18,11 +19,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from reticent.service import health
 from reticent.service import routes_admin as admin
 from reticent.service import routes_session as sessions
 from reticent.service import routes_streams as streams
 from reticent.service import routes_views as views
 from reticent.service.engine import store_failed
+from reticent.service.logs import event
 from reticent.service.problems import Problem
 from reticent.service.store import StoreFailed
 from reticent.service.web import Service, problem
@@ -32,8 +35,9 @@ log = logging.getLogger("reticent.service")
 Handler = Callable[[Service, Request], Awaitable[Response]]
 
 ROUTES: list[tuple[str, str, Handler]] = [
-    ("GET", "/healthz", admin.health),
-    ("GET", "/readyz", admin.readiness),
+    ("GET", "/healthz", health.health),
+    ("GET", "/readyz", health.readiness),
+    ("GET", "/metrics", health.metrics),
     ("GET", "/openapi.json", admin.description),
     ("GET", "/v1/streams", streams.list_streams),
     ("POST", "/v1/streams", streams.create_stream),
@@ -64,6 +68,7 @@ ROUTES: list[tuple[str, str, Handler]] = [
     ("GET", "/v1/session", sessions.who),
     ("POST", "/v1/session", sessions.sign_in),
     ("DELETE", "/v1/session", sessions.sign_out),
+    ("GET", "/v1/log", admin.read_log),
     ("GET", "/v1/tokens", admin.list_tokens),
     ("POST", "/v1/tokens", admin.create_token),
     ("DELETE", "/v1/tokens/{id}", admin.revoke_token),
@@ -77,8 +82,19 @@ PAGE: list[tuple[str, str, Handler]] = [
 def make_app(service: Service, lifespan: Any = None) -> Starlette:
     """The application, for uvicorn or any other ASGI server."""
 
-    def endpoint(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+    def endpoint(path: str, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
         async def handle(request: Request) -> Response:
+            began = time.perf_counter()
+            response = await answered(request)
+            seconds = time.perf_counter() - began
+            service.metrics.request(request.method, path, response.status_code, seconds)
+            if service.log_requests:
+                about = {"method": request.method, "route": path, "status": response.status_code}
+                about |= {"seconds": round(seconds, 6), "stream": request.path_params.get("name")}
+                event("request", **about, token=getattr(request.state, "token", None))
+            return response
+
+        async def answered(request: Request) -> Response:
             try:
                 return await handler(service, request)
             except Problem as found:
@@ -107,7 +123,7 @@ def make_app(service: Service, lifespan: Any = None) -> Starlette:
     for method, path, handler in ROUTES + PAGE:
         by_path.setdefault(path, {})[method] = handler
     routes = [
-        Route(path, endpoint(_chosen(handlers)), methods=list(handlers))
+        Route(path, endpoint(path, _chosen(handlers)), methods=list(handlers))
         for path, handlers in by_path.items()
     ]
     return Starlette(

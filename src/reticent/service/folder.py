@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from reticent.service import tokens
+from reticent.service import chain, tokens
 from reticent.service.anchor import DATABASE, Anchor, Facts, default_path, peek, place_of
 from reticent.service.keys import Keys
 from reticent.service.sealing import VARIABLE, Damaged, Ring, master_key, named_key, state_place
@@ -58,8 +58,14 @@ class Options:
         A PostgreSQL database in place of a folder, as libpq writes it.
     address : str or None
         Where other workers on the same database reach this one; by default where it listens.
+    log : str
+        The least level that is logged: ``debug``, ``info``, ``warning`` or ``error``.
+    log_requests : bool
+        Whether each request is a line of the log.
     lease : float
         Seconds after which the streams of a worker that fell silent move to another.
+    sources : path or None
+        A JSON file that says where to fetch records from.
     """
 
     data: Path | None
@@ -75,6 +81,9 @@ class Options:
     database: str | None = None
     address: str | None = None
     lease: float = 6.0
+    log: str = "info"
+    log_requests: bool = False
+    sources: Path | None = None
 
 
 _ANCHORS = 64  # workers on one machine
@@ -138,6 +147,7 @@ class Home:
             if adopting:
                 raise StoreError(f"there is nothing to adopt: {self.name} holds no service")
             return self._begin()
+        self._refuse_moved(about)
         if about["key"] != self.ring.name.hex():
             raise StoreError(
                 f"{self.name} was written under another key; give the one that it was written under"
@@ -174,7 +184,15 @@ class Home:
                 self.settle(rows)
                 token, row = new_token("administrator", "made at the first start")
                 rows.add_token(row)
+                chain.begin(rows, row.created)
         return self._open(False) if another else token
+
+    def _refuse_moved(self, about: dict[str, str]) -> None:
+        if "moved" in about:
+            raise StoreError(
+                f"{self.name} was moved to a PostgreSQL database, and its streams go on there; serve it with "
+                "--database, or repeat `reticent serve move` if that was interrupted"
+            )
 
     def settle(self, rows: Any) -> None:
         """Write down, in a transaction, where this service lives from now on."""
@@ -220,6 +238,7 @@ class Home:
             secret = self.ring.open(bytes.fromhex(about["secret"]), _SECRET)
             rows.set_about("secret", ring.seal(secret, _SECRET).hex())
             rows.set_about("key", ring.name.hex())
+            chain.append_act(rows, time.time(), "rotate key", states=count, key=ring.name.hex())
         self.store.compact()
         self.ring = ring
         return count

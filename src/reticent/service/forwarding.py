@@ -14,6 +14,7 @@ from reticent.service.problems import Problem
 FORWARDED = "reticent-forwarded"
 _KEPT = (
     "authorization", "content-type", "idempotency-key", "reticent-producer", "reticent-sequence",
+    "cookie", "origin", "sec-fetch-site", "host",  # by which a page that is signed in is known
 )  # fmt: skip
 _PATIENCE = 15.0  # seconds for an answer
 

@@ -8,6 +8,7 @@ has spent its charge; its result was never stored and nobody can see it.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import queue
@@ -60,6 +61,7 @@ class AddTable:
             raise Problem(409, "name-taken", f"there is a table {self.name!r}; choose another name")
         add_ledger(turn, self.name, self.budget, "record")
         turn.rows.add_table(TableRow(self.name, self.path, self.schema, turn.now))
+        turn.act({"act": "add table", "table": self.name})
         return {"name": self.name}
 
 
@@ -72,7 +74,13 @@ class SetJob:
     def apply(self, turn: Turn) -> None:
         """Done by whoever runs jobs."""
         turn.hold(JOBS)
-        turn.rows.set_job(self.row)
+        row = self.row
+        turn.rows.set_job(row)
+        if row.status in _ENDED:
+            what = {"act": f"fit {row.status}", "table": row.table, "job": row.id}
+            if row.result is not None:
+                what["digest"] = hashlib.sha256(row.result).hexdigest()
+            turn.act(what)
 
 
 @dataclass(frozen=True)
@@ -93,6 +101,7 @@ class AddJob:
                 )
             return there
         turn.rows.set_job(self.row)
+        turn.act({"act": "ask for a fit", "table": self.row.table, "job": self.row.id})
         return self.row
 
 
@@ -300,15 +309,15 @@ class Jobs:
             table = next(one for one in rows.tables() if one.name == row.table)
             ledger = next(one for one in rows.ledgers() if one.name == row.table)
         estimator, encoder = self._estimator(table, row.request)
-        X, y = self._read(row.id, self._allowed(table.path), encoder)
+        X, y, persons = self._read(row.id, self._allowed(table.path), encoder)
         self._progress[row.id] = {"phase": "fitting", "records": len(X)}
         payer = _Payer(self.engine, table.name, Budget(**ledger.budget))
         with payer:
-            estimator.fit(X, y)
+            estimator.fit(X, y, **({} if persons is None else {"groups": persons}))
         model = Model.from_estimator(estimator, encoder, records=len(X))
         return json.dumps(model.to_dict(), allow_nan=False).encode()
 
-    def _read(self, identity: str, path: Path, encoder: Encoder) -> tuple[Any, Any]:
+    def _read(self, identity: str, path: Path, encoder: Encoder) -> tuple[Any, Any, Any]:
         source, _ = open_records(str(path), encoder, "parquet")
         parts = []
         done = 0
@@ -317,8 +326,7 @@ class Jobs:
             if found.bad:
                 place = min(found.bad)
                 raise TableError(
-                    f"record {done + place + 1}: column {encoder.target.name!r} is {found.bad[place]}; "
-                    "nothing was learnt"
+                    f"record {done + place + 1}: {found.bad[place]}; nothing was learnt"
                 )
             parts.append(found)
             done += len(found.X)
@@ -326,4 +334,4 @@ class Jobs:
         if not done:
             raise TableError("the table holds no records")
         whole = join(parts)
-        return whole.X, np.asarray(whole.y)
+        return whole.X, np.asarray(whole.y), whole.persons

@@ -8,6 +8,7 @@ import msgspec
 
 from reticent.privacy import Budget, Guarantee, Ledger
 from reticent.privacy.errors import BudgetExceeded
+from reticent.service.chain import digest_of_charge
 from reticent.service.engine import Turn
 from reticent.service.problems import Problem
 from reticent.service.store import EntryRow, LedgerRow, Reading
@@ -22,6 +23,9 @@ def add_ledger(turn: Turn, name: str, budget: Budget, unit: str) -> None:
         )  # fmt: skip
     terms = msgspec.json.decode(msgspec.json.encode(vars(budget)))
     turn.rows.add_ledger(LedgerRow(name, terms, unit, turn.now))
+    turn.act(
+        {"act": "add ledger", "ledger": name, "epsilon": budget.epsilon, "delta": budget.delta}
+    )
 
 
 def ledger_of(rows: Reading, name: str) -> Ledger:
@@ -48,4 +52,6 @@ def charge(turn: Turn, name: str, guarantee: Guarantee, what: str) -> None:
     except (BudgetExceeded, ValueError) as error:
         raise Problem(409, "budget-exceeded", str(error)) from None
     at = datetime.fromtimestamp(turn.now, UTC).isoformat(timespec="seconds")
-    turn.rows.add_entry(EntryRow(name, at, what, guarantee.to_dict()))
+    entry = EntryRow(name, at, what, guarantee.to_dict())
+    turn.rows.add_entry(entry)
+    turn.act({"act": "charge", "ledger": name, "what": what, "digest": digest_of_charge(entry)})

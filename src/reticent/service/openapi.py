@@ -44,7 +44,7 @@ _SCHEMAS: dict[str, Any] = {
                     "type": "object",
                     "required": ["type"],
                     "properties": {
-                        "type": {"enum": ["number", "category", "boolean", "ignore"]},
+                        "type": {"enum": ["number", "category", "boolean", "person", "ignore"]},
                         "bounds": {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2},
                         "values": {"type": "array", "minItems": 2},
                     },
@@ -93,6 +93,7 @@ _SEQUENCE = _parameter(
     "Reticent-Sequence", {"type": "string", "pattern": "^[0-9]{1,18}$"}, "header"
 )
 _POINTS = _parameter("points", {"type": "integer", "minimum": 2, "maximum": 1000}, "query")
+_BEFORE = _parameter("before", {"type": "integer", "minimum": 0}, "query")
 _LAST = _parameter("Last-Event-ID", {"type": "string"}, "header")
 _JSON = "application/json"
 _FIT = {
@@ -144,6 +145,7 @@ _TOLD = {
     "properties": {
         "ticket": {"type": "integer", "minimum": 1},
         "value": {"type": ["number", "null"]},
+        "person": {"type": ["string", "integer", "null"]},
     },
     "additionalProperties": False,
 }
@@ -173,7 +175,16 @@ _RECORDS = {
 # method, address, what it does, status, parameters, body by content type, schema of the answer
 _LINES: list[tuple[str, str, str, str, list[Any], Any, dict[str, Any]]] = [
     ("get", "/healthz", "Is the process alive?", "200", [], None, _OBJECT),
-    ("get", "/readyz", "Are its kernels compiled, and will it stay?", "200", [], None, _OBJECT),
+    ("get", "/readyz", "Can it do its work now?", "200", [], None, _OBJECT),
+    (
+        "get",
+        "/metrics",
+        "Counts and times, as Prometheus reads them.",
+        "200",
+        [],
+        None,
+        {"type": "string"},
+    ),
     ("get", "/openapi.json", "This description.", "200", [], None, _OBJECT),
     ("get", "/v1/streams", "List the streams.", "200", [], None, _OBJECT),
     (
@@ -372,6 +383,7 @@ _LINES: list[tuple[str, str, str, str, list[Any], Any, dict[str, Any]]] = [
         _OBJECT,
     ),
     ("delete", "/v1/session", "Sign out: the cookie is taken away.", "200", [], None, _OBJECT),
+    ("get", "/v1/log", "Who did what, the latest first.", "200", [_BEFORE], None, _OBJECT),
     ("get", "/v1/tokens", "List the tokens, without their secrets.", "200", [], None, _OBJECT),
     ("post", "/v1/tokens", "Make a token, which is shown once.", "201", [_KEY], _TOKEN, _OBJECT),
     ("delete", "/v1/tokens/{id}", "Revoke a token.", "200", [_ID], None, _OBJECT),
@@ -395,6 +407,7 @@ def _operation(
     found: dict[str, Any],
 ) -> dict[str, Any]:
     kind = "text/event-stream" if path.endswith("/events") else _JSON
+    kind = "text/plain" if path == "/metrics" else kind
     answers: dict[str, Any] = {
         status: {"description": "done", "content": {kind: {"schema": found}}},
         "default": {

@@ -1,4 +1,4 @@
-"""Routes about the service itself: health, tokens, ledgers, tables and their jobs."""
+"""Routes about the service itself: tokens, the log, ledgers, tables and their jobs."""
 
 from __future__ import annotations
 
@@ -12,31 +12,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from reticent import _checks
-from reticent._version import __version__
 from reticent.privacy import Budget, Guarantee, Ledger
-from reticent.service import jobs, openapi, tokens
+from reticent.service import chain, jobs, openapi, tokens
 from reticent.service.engine import Turn
 from reticent.service.leases import JOBS
 from reticent.service.ledgers import add_ledger, ledger_of
 from reticent.service.problems import Problem
 from reticent.service.specification import budget_from, check_name
-from reticent.service.store import JobRow, LedgerRow, Reading, TokenRow
+from reticent.service.store import JobRow, LedgerRow, LogRow, Reading, TokenRow
 from reticent.service.web import Service, answer
 
+_ACTS = 100  # in one answer
 _YEAR = 366 * 24 * 3600
-
-
-async def health(service: Service, request: Request) -> Response:
-    return answer({"status": "ok", "version": __version__})
-
-
-async def readiness(service: Service, request: Request) -> Response:
-    if not service.ready or service.stopping.is_set():
-        word = "stopping" if service.stopping.is_set() else "starting"
-        raise Problem(
-            503, word, f"the service is {word}; try again in a moment", {"Retry-After": "1"}
-        )
-    return answer({"status": "ready"})
 
 
 async def description(service: Service, request: Request) -> Response:
@@ -57,7 +44,11 @@ class _AddToken:
                 "a token was made for this request already, and is shown once; revoke it if nobody kept it, and "
                 "ask for another under a key of its own",
             )  # fmt: skip
-        turn.rows.add_token(self.row)
+        row = self.row
+        turn.rows.add_token(row)
+        turn.act(
+            {"act": "make token", "token": row.id, "role": row.role, "label": row.label, "streams": row.streams}
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -69,10 +60,11 @@ class _RemoveToken:
             raise Problem(
                 404, "unknown-token", "there is no token with this id; GET /v1/tokens lists them"
             )
+        turn.act({"act": "revoke token", "token": self.id})
 
 
 async def create_token(service: Service, request: Request) -> Response:
-    service.caller(request, "administer")
+    caller = service.caller(request, "administer")
     asked = await service.json(request)
     unknown = sorted(set(asked) - {"role", "streams", "expires_in", "label"})
     granted, label = asked.get("streams"), asked.get("label", "")
@@ -97,7 +89,7 @@ async def create_token(service: Service, request: Request) -> Response:
     token = tokens.new_token()
     identity = secrets.token_hex(8) if key is None else service.keys.sign(b"token " + key)[:8].hex()
     row = TokenRow(identity, tokens.hashed(token), role, label, granted, now, expires)
-    await service.do(_AddToken(row))
+    await service.do(_AddToken(row), caller)
     service.reload_tokens()
     return answer(_token(row) | {"token": token}, 201)
 
@@ -120,10 +112,44 @@ async def list_tokens(service: Service, request: Request) -> Response:
 
 
 async def revoke_token(service: Service, request: Request) -> Response:
-    service.caller(request, "administer")
-    await service.do(_RemoveToken(str(request.path_params["id"])))
+    caller = service.caller(request, "administer")
+    await service.do(_RemoveToken(str(request.path_params["id"])), caller)
     service.reload_tokens()
     return answer({"revoked": True})
+
+
+# Who did what --------------------------------------------------------------------------------------------
+
+
+async def read_log(service: Service, request: Request) -> Response:
+    """Administrative acts, the latest first, and where each chain ends."""
+    service.caller(request, "administer")
+    said = request.query_params.get("before", "")
+    if said and not (said.isascii() and said.isdigit() and len(said) < 19):
+        raise Problem(422, "bad-question", "before must be the number of an entry")
+
+    def read() -> dict[str, Any]:
+        with service.engine.store.read() as rows:
+            head = rows.log_head(chain.ACTS)
+            end = -1 if head is None else head.number + 1
+            before = min(int(said), end) if said else end
+            first = max(0, before - _ACTS)
+            found = rows.log(chain.ACTS, first, before - first) if before > first else []
+            ends = chain.heads(rows, rows.streams())
+        return {
+            "acts": [_act(row) for row in reversed(found)],
+            "heads": [{"chain": name, **end} for name, end in ends.items()],
+        }
+
+    return answer(await run_in_threadpool(read))
+
+
+def _act(row: LogRow) -> dict[str, Any]:
+    about = msgspec.json.decode(row.body)
+    act, by = about.pop("act"), about.pop("by", None)
+    return {
+        "number": row.number, "at": row.at, "act": act, "by": by, "about": about, "hash": row.hash.hex(),
+    }  # fmt: skip
 
 
 # Ledgers -------------------------------------------------------------------------------------------------
@@ -171,8 +197,14 @@ def _share(ledger: Ledger) -> float:
     return max(spent.epsilon(budget.delta, age=age) / epsilon for age, epsilon in budget.fade)
 
 
+def share_of(rows: Reading, name: str) -> float:
+    """Which part of the budget of a ledger was spent; of one that is closed, all of it."""
+    closed = any(row.closed for row in rows.ledgers() if row.name == name)
+    return 1.0 if closed else _share(ledger_of(rows, name))
+
+
 async def create_ledger(service: Service, request: Request) -> Response:
-    service.caller(request, "administer")
+    caller = service.caller(request, "administer")
     asked = await service.json(request)
     unknown = sorted(set(asked) - {"name", "budget", "unit"})
     try:
@@ -183,7 +215,7 @@ async def create_ledger(service: Service, request: Request) -> Response:
         unit = _checks.choice(asked.get("unit", "record"), "unit", ("record", "person"))
     except (ValueError, TypeError) as error:
         raise Problem(422, "bad-ledger", str(error)) from None
-    await service.do(_AddLedger(name, budget, unit))
+    await service.do(_AddLedger(name, budget, unit), caller)
     return answer({"name": name}, 201)
 
 
@@ -211,8 +243,8 @@ async def read_ledger(service: Service, request: Request) -> Response:
 
 
 async def create_table(service: Service, request: Request) -> Response:
-    service.caller(request, "administer")
-    await service.do(command := service.jobs.table(await service.json(request)))
+    caller = service.caller(request, "administer")
+    await service.do(command := service.jobs.table(await service.json(request)), caller)
     return answer({"name": command.name}, 201)
 
 
@@ -227,13 +259,13 @@ async def list_tables(service: Service, request: Request) -> Response:
 
 async def start_fit(service: Service, request: Request) -> Response:
     name = str(request.path_params["name"])
-    service.caller(request, "fit", name)
+    caller = service.caller(request, "fit", name)
     if (away := await service.lead(request, JOBS)) is not None:
         return away
     asked = await service.json(request)
     given = service.key(request)
     row, _ = service.jobs.request(name, asked, None if given is None else given.hex())
-    found: JobRow = await service.do(jobs.AddJob(row))
+    found: JobRow = await service.do(jobs.AddJob(row), caller)
     if found is row:
         service.jobs.start(row)
     return answer(_job(service, found), 202)

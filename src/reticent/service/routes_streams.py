@@ -22,6 +22,7 @@ from reticent.service.specification import Specification
 from reticent.service.store import OutputRow
 from reticent.service.tokens import Caller
 from reticent.service.web import ARROW, LINES, Service, answer, guarantee_view, guaranteed
+from reticent.tables.encoder import person_id
 
 _THREAD = (
     65536  # a body above this is decoded in a thread, so that other requests are answered meanwhile
@@ -74,9 +75,9 @@ def _public(specification: dict[str, Any]) -> dict[str, Any]:
 
 
 async def create_stream(service: Service, request: Request) -> Response:
-    service.caller(request, "administer")
+    caller = service.caller(request, "administer")
     specification = Specification.from_dict(await service.json(request))
-    done = await service.do(streams.Create(specification))
+    done = await service.do(streams.Create(specification), caller)
     live = service.engine.live(specification.name)
     return answer(_described(live), 201 if done["created"] else 200)
 
@@ -87,11 +88,16 @@ async def list_streams(service: Service, request: Request) -> Response:
 
 
 def summaries(service: Service, caller: Caller) -> list[dict[str, Any]]:
+    """Where the streams stand that a caller may see, by name."""
+    return [summary(live) for live in lives(service, caller)]
+
+
+def lives(service: Service, caller: Caller) -> list[Live]:
     """The streams that a caller may see, by name."""
     with service.engine.store.read() as rows:
         found = [row for row in rows.streams() if not streams.deleted(row)]
     names = [row.name for row in found if caller.may("list", row.name)]
-    return [summary(service.engine.live(name)) for name in names]
+    return [service.engine.live(name) for name in names]
 
 
 async def describe_stream(service: Service, request: Request) -> Response:
@@ -100,19 +106,19 @@ async def describe_stream(service: Service, request: Request) -> Response:
 
 
 async def close_stream(service: Service, request: Request) -> Response:
-    service.caller(request, "administer")
+    caller = service.caller(request, "administer")
     name = name_of(request)
     if (away := await service.lead(request, name)) is not None:
         return away
-    return answer(await service.do(streams.Close(name)))
+    return answer(await service.do(streams.Close(name), caller))
 
 
 async def delete_stream(service: Service, request: Request) -> Response:
-    service.caller(request, "administer")
+    caller = service.caller(request, "administer")
     name = name_of(request)
     if (away := await service.lead(request, name)) is not None:
         return away
-    return answer(await service.do(streams.Close(name, erase=True)))
+    return answer(await service.do(streams.Close(name, erase=True), caller))
 
 
 async def send_records(service: Service, request: Request) -> Response:
@@ -254,35 +260,38 @@ async def tell(service: Service, request: Request) -> Response:
     if (away := await service.lead(request, name)) is not None:
         return away
     told = await service.json(request)
-    ticket, value = told.get("ticket"), told.get("value")
+    ticket, value, person = told.get("ticket"), told.get("value"), told.get("person")
     right = (
         type(ticket) is int
         and 0 < ticket < 2**62
         and "value" in told
         and (value is None or (type(value) in (int, float) and math.isfinite(value)))
-        and not set(told) - {"ticket", "value"}
+        and (person is None or (type(person) in (str, int) and person_id(person) != ""))
+        and not set(told) - {"ticket", "value", "person"}
     )
     if not right:
         raise Problem(
             422,
             "bad-value",
             'send {"ticket": 17, "value": 0.25}, with the ticket that ask gave and a finite loss, or null if '
-            "there will be none",
+            'there will be none; and "person": "id" where persons are protected',
         )
     assert isinstance(ticket, int)
     loss = None if value is None else float(value)
     key = service.keys.pack(f"ticket {ticket}")
-    digest = service.keys.digest(repr(loss).encode())
-    return answer(await service.do(streams.Tell(name, ticket, loss, key, digest)))
+    whose = None if person is None else person_id(person)
+    words = repr(loss) if whose is None else f"{loss!r} {whose}"
+    digest = service.keys.digest(words.encode("utf-8", "surrogatepass"))
+    return answer(await service.do(streams.Tell(name, ticket, loss, key, digest, whose)))
 
 
 async def diagnose(service: Service, request: Request) -> Response:
     """What reads private data: for the data holder alone, and marked as such."""
     name = name_of(request)
-    service.caller(request, "inspect", name)
+    caller = service.caller(request, "inspect", name)
     if (away := await service.lead(request, name)) is not None:
         return away
-    found = await service.do(streams.Inspect(name))
+    found = await service.do(streams.Inspect(name), caller)
     return answer(
         {"warning": "these numbers read private data and no guarantee covers them: do not publish"}
         | found

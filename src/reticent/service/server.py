@@ -16,12 +16,13 @@ from typing import Any
 import uvicorn
 
 from reticent.privacy import Budget
-from reticent.service import made_up, runners
+from reticent.service import chain, logs, made_up, runners
 from reticent.service.app import make_app
 from reticent.service.engine import Engine
 from reticent.service.folder import Home, Options
 from reticent.service.jobs import Jobs
 from reticent.service.leases import JOBS, Claim, Leases, Release, Renew
+from reticent.service.sources import Puller, read_sources
 from reticent.service.specification import Specification
 from reticent.service.streams import Forget, deleted
 from reticent.service.web import Service
@@ -66,6 +67,7 @@ def serve(options: Options, folder: Home, say: Callable[[str], None] = print) ->
         Takes the lines for standard output: the administrator's token at the first start, and the address.
     """
     sys.setswitchinterval(_SWITCH)
+    logs.begin(options.log)
     try:
         if folder.first_token is not None:
             say(f"token: {folder.first_token}")
@@ -74,19 +76,29 @@ def serve(options: Options, folder: Home, say: Callable[[str], None] = print) ->
         leases = None
         if options.database is not None:
             leases = Leases(secrets.token_hex(8), options.address or "", options.lease)
+        with folder.store.transaction() as rows:  # a folder of an earlier version has no log yet
+            rows.alone()
+            chain.begin(rows, time.time())
         engine = Engine(folder.store, folder.ring, leases=leases)
         engine.committed = folder.anchor.commit
+        engine.witness = chain.witness
         try:
             return _run(options, folder, engine, say)
         finally:
             engine.stop()
+            with contextlib.suppress(Exception), folder.store.read() as rows:
+                logs.event("stopped", heads=chain.heads(rows, rows.streams()))
     finally:
         folder.close()
 
 
 def _run(options: Options, folder: Home, engine: Engine, say: Callable[[str], None]) -> int:
     jobs = Jobs(engine, options.tables)
-    service = Service(engine, folder.keys, jobs, limit=options.limit, rate=options.rate)
+    service = Service(
+        engine, folder.keys, jobs, limit=options.limit, rate=options.rate, folder=options.data,
+        log_requests=options.log_requests,
+    )  # fmt: skip
+    sources = [] if options.sources is None else read_sources(options.sources)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Any) -> AsyncIterator[None]:
@@ -95,7 +107,9 @@ def _run(options: Options, folder: Home, engine: Engine, say: Callable[[str], No
         tasks = [asyncio.create_task(_forget(service))]
         if engine.leases is not None:
             tasks.append(asyncio.create_task(_renew(service, engine.leases)))
+        puller = Puller(engine, lambda name: service.reader(engine.live(name)), sources)
         yield
+        await asyncio.to_thread(puller.stop)
         for task in tasks:
             task.cancel()
         jobs.stop()
@@ -108,7 +122,7 @@ def _run(options: Options, folder: Home, engine: Engine, say: Callable[[str], No
         make_app(service, lifespan),
         options.host,
         options.port,
-        log_level="warning",
+        log_config=None,
         access_log=False,
         server_header=False,
         ssl_certfile=options.certificate,
@@ -130,6 +144,7 @@ def _get_ready(service: Service) -> None:
         log.error("the kernels could not be compiled: %s", type(error).__name__, exc_info=error)
         return
     service.ready = True
+    logs.event("ready")
 
 
 async def _renew(service: Service, leases: Leases) -> None:
@@ -187,6 +202,9 @@ class _Server(uvicorn.Server):
         yield
 
     def _end(self, number: int) -> None:
+        logs.event(
+            "stopping", signal=signal.Signals(number).name, waiting=self._service.engine.waiting()
+        )
         self._service.stop()
         self.handle_exit(number, None)
 
@@ -199,4 +217,5 @@ class _Server(uvicorn.Server):
                 leases = self._service.engine.leases
                 if leases is not None and not leases.address:
                     leases.address = f"{scheme}://{host}:{port}"
+                logs.event("listening", address=f"{scheme}://{host}:{port}")
                 self._say(f"listening on {scheme}://{host}:{port}")

@@ -29,10 +29,11 @@ _LOG_PAGES = (
 class _Connection:
     """A connection with the verbs that the queries use."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, only_reading: bool = False) -> None:
+        where = f"{path.absolute().as_uri()}?mode={'ro' if only_reading else 'rw'}"
         self.plain = sqlite3.connect(
-            path, isolation_level=None, timeout=60.0, check_same_thread=False, cached_statements=256
-        )
+            where, isolation_level=None, timeout=60.0, check_same_thread=False, cached_statements=256, uri=True
+        )  # fmt: skip
 
     def write(self, query: str, values: Sequence[Any] = ()) -> None:
         self.plain.execute(query, values)
@@ -72,6 +73,11 @@ class SqliteRows(Rows):
                 self._db.write("RELEASE remembering")
         return True
 
+    def whole(self, table: str) -> tuple[list[str], Iterator[Any]]:
+        """The names of the columns of a table, and its rows."""
+        found = self._db.plain.execute(f"SELECT * FROM {table}")
+        return [column[0] for column in found.description], iter(found)
+
     def alone(self) -> None:
         """There is one transaction at a time."""
 
@@ -82,6 +88,28 @@ class SqliteRows(Rows):
         number = int(self.fact("commit") or 0) + 1
         self.set_about("commit", str(number))
         return number
+
+
+@contextlib.contextmanager
+def look(path: Path) -> Iterator[SqliteRows]:
+    """What a store holds at one moment, beside the process that writes it; nothing is changed."""
+    if not path.exists():
+        raise StoreError(f"there is no service in {path.parent}: {path.name} is missing")
+    try:
+        connection = _Connection(path, only_reading=True)
+        try:
+            connection.write("BEGIN")
+            found = SqliteRows(connection).fact("format")
+            if found != FORMAT:
+                raise StoreError(
+                    f"{path} has format {found!r}, and this version of Reticent looks into {FORMAT}; start the "
+                    "service once, which brings it up to date"
+                )
+            yield SqliteRows(connection)
+        finally:
+            connection.plain.close()
+    except sqlite3.DatabaseError as error:
+        raise StoreError(f"{path} cannot be read: {error}") from None
 
 
 class SqliteStore:

@@ -47,6 +47,9 @@ class Create:
         charge(turn, ledger, guarantee, f"stream {asked.name}")
         row = StreamRow(0, asked.name, plain(asked), guarantee.to_dict(), ledger, turn.now)
         turn.add(row, asked, runner, body_of(runner.decision(), 0, 0))
+        turn.act(
+            {"act": "create stream", "stream": asked.name, "kind": asked.kind, "ledger": ledger}
+        )
         return {"name": asked.name, "created": True}
 
 
@@ -165,6 +168,7 @@ class Tell:
     value: float | None
     key: bytes
     digest: bytes
+    person: str | None = None
 
     def apply(self, turn: Turn) -> dict[str, Any]:
         """Counted once; the same again is a repeat, another value is refused."""
@@ -178,7 +182,7 @@ class Tell:
             return _answer(head, 0, 1, 0, known.number, True, 1)
         check_open(live)
         turn.touch(live)
-        runner.tell(self.ticket, self.value)
+        runner.tell(self.ticket, self.value, self.person)
         turn.rows.remember_new(live.row.id, [self.key], [self.digest], head.number)
         return _answer(head, 1, 0, 0, head.number, True, 1)
 
@@ -190,8 +194,10 @@ class Inspect:
     stream: str
 
     def apply(self, turn: Turn) -> dict[str, Any]:
-        """Nothing is changed."""
-        return turn.runner(turn.stream(self.stream)).diagnostics()
+        """Nothing is changed; that somebody looked is written down."""
+        found = turn.runner(turn.stream(self.stream)).diagnostics()
+        turn.act({"act": "read diagnostics", "stream": self.stream})
+        return found
 
 
 @dataclass(frozen=True)
@@ -214,7 +220,7 @@ class Close:
             row = replace(row, closed=_CLOSED)
         if row is not live.row:
             turn.rows.set_stream(row)
-            turn.act({"act": "delete" if self.erase else "close", "stream": row.name})
+            turn.act({"act": "delete stream" if self.erase else "close stream", "stream": row.name})
             turn.gone.append(row.name)
         return {"name": row.name, "closed": row.closed}
 

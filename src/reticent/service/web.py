@@ -7,6 +7,7 @@ import contextlib
 from collections import defaultdict
 from collections.abc import Callable
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -16,11 +17,13 @@ from starlette.responses import Response
 
 from reticent.privacy import Guarantee
 from reticent.service import runners, session, tokens
+from reticent.service.chain import By
 from reticent.service.engine import Engine, Group, Live, moving
 from reticent.service.forwarding import FORWARDED, forward
 from reticent.service.jobs import Jobs
 from reticent.service.keys import MOST, Keys
 from reticent.service.leases import JOBS, Claim
+from reticent.service.metrics import Metrics
 from reticent.service.problems import Problem
 from reticent.service.records import Reader
 
@@ -53,6 +56,10 @@ class Service:
         The largest body of a request, in bytes.
     rate : float
         How many requests a second a token may send; 0 is any number.
+    folder : path or None
+        The folder that everything is kept in, if it is a folder.
+    log_requests : bool
+        Whether each request is a line of the log.
     """
 
     def __init__(
@@ -63,9 +70,15 @@ class Service:
         *,
         limit: int = 64 * 2**20,
         rate: float = 0.0,
+        folder: Path | None = None,
+        log_requests: bool = False,
     ) -> None:
         self.engine, self.keys, self.jobs, self.limit = engine, keys, jobs, limit
         self.ready = False
+        self.folder = folder
+        self.log_requests = log_requests
+        self.metrics = Metrics()
+        engine.observed = self.metrics.transaction
         self.stopping = asyncio.Event()
         self._readers: dict[str, Reader] = {}
         self._waiting: dict[str, set[Waiting]] = defaultdict(set)
@@ -101,8 +114,10 @@ class Service:
             raise moving()
         return await forward(request, await self.body(request), found.address)
 
-    async def do(self, command: Any) -> Any:
-        """Have the engine carry out a command."""
+    async def do(self, command: Any, caller: tokens.Caller | None = None) -> Any:
+        """Have the engine carry out a command, under the name of whoever gave it."""
+        if caller is not None:
+            command = By(command, caller)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def done(answer: Any, error: BaseException | None) -> None:
@@ -125,6 +140,7 @@ class Service:
         else:
             session.check_origin(request)
             found = self.tokens.by_id(session.token_of(self.keys, cookie, now), now)
+        request.state.token = found.id  # for the log
         self._limiter.check(found.id)
         found.check(action, stream)
         return found

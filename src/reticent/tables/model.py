@@ -62,6 +62,9 @@ class Model:
         How many records were learnt from.
     how : mapping
         Which estimator, with which settings.
+    units : mapping, optional
+        Where features were centered and scaled: ``center`` and ``scale`` of each, and the ``norm`` that
+        records are then scaled down to.
 
     Examples
     --------
@@ -108,6 +111,7 @@ class Model:
     terms: Mapping[str, Any]
     records: int
     how: Mapping[str, Any] = field(default_factory=dict)
+    units: Mapping[str, Any] | None = None
 
     @classmethod
     def from_estimator(cls, estimator: Any, encoder: Encoder, *, records: int) -> Model:
@@ -137,6 +141,14 @@ class Model:
                 how[name] = str(getattr(estimator, f"{name}_"))
         if hasattr(estimator, "influence_"):
             how["influence"] = float(estimator.influence_)
+        found: Any = getattr(estimator, "_units", None)
+        units = None
+        if getattr(found, "first", None) is not None:
+            units = {
+                "center": found.center.tolist(),
+                "scale": found.scale.tolist(),
+                "norm": float(found.norm),
+            }
         coefficients = np.atleast_2d(np.asarray(estimator.coef_, dtype=np.float64))
         if coefficients.shape[1] != len(encoder.names):
             raise TableError(
@@ -156,6 +168,7 @@ class Model:
             terms=estimator.guarantee_.to_dict(),
             records=records,
             how=how,
+            units=units,
         )
 
     @property
@@ -168,7 +181,7 @@ class Model:
     @property
     def encoder(self) -> Encoder:
         """What turns records into the features of this model."""
-        return Encoder(self.schema, self.target)
+        return Encoder(self.schema, self.target, persons=False)
 
     def outputs(self, records: Columns | FloatArray) -> FloatArray:
         """The linear predictor of every output, one row per record.
@@ -180,9 +193,11 @@ class Model:
             makes them.
         """
         X = self._features(records)
-        norms = np.sqrt(np.einsum("ij,ij->i", X, X))
-        factors = np.minimum(1.0, self.feature_norm / np.maximum(norms, 1e-300))
-        return np.asarray((X * factors[:, None]) @ self.coefficients.T + self.intercepts)
+        X = _shortened(X, self.feature_norm)
+        if self.units is not None:
+            center, scale = np.array(self.units["center"]), np.array(self.units["scale"])
+            X = _shortened((X - center) / scale, float(self.units["norm"])) * scale + center
+        return np.asarray(X @ self.coefficients.T + self.intercepts)
 
     def _features(self, records: Columns | FloatArray) -> FloatArray:
         if not isinstance(records, np.ndarray):
@@ -253,6 +268,7 @@ class Model:
             "label_bounds": None if self.label_bounds is None else list(self.label_bounds),
             "guarantee": dict(self.terms),
             "records": self.records,
+            "units": self.units,
             # who knows the seed takes the noise off, and this file may leave
             "how": {name: value for name, value in self.how.items() if name != "seed"},
         }
@@ -331,6 +347,7 @@ class Model:
                 terms=data["guarantee"],
                 records=int(data["records"]),
                 how=data["how"],
+                units=data.get("units"),
             )
         except TableError:
             raise
@@ -342,6 +359,11 @@ class Model:
         if model.encoder.names != list(model.features):
             raise TableError(f"{where} does not fit its own schema")
         return model
+
+
+def _shortened(X: FloatArray, norm: float) -> FloatArray:
+    norms = np.sqrt(np.einsum("ij,ij->i", X, X))
+    return np.asarray(X * np.minimum(1.0, norm / np.maximum(norms, 1e-300))[:, None])
 
 
 def _checksum(data: Mapping[str, Any]) -> str:

@@ -1,7 +1,8 @@
 """Where records come from: CSV, JSON lines or Parquet; a file, a folder, or a live stream.
 
 Records are asked for by number (``read(n)``), so that whoever learns decides where a step ends.
-CSV and JSON lines need nothing but the standard library; Parquet needs pyarrow.
+CSV and JSON lines need nothing but the standard library, also compressed (``.gz``, ``.bz2``, ``.xz``); Parquet and
+``.zst`` need pyarrow.
 
 A line that cannot be read is still a record. It comes out with every cell missing, because leaving it out
 would shift all later records by one, and no guarantee covers that.
@@ -9,10 +10,13 @@ would shift all later records by one, and no guarantee covers that.
 
 from __future__ import annotations
 
+import bz2
 import csv
+import gzip
 import io
 import itertools
 import json
+import lzma
 import os
 import select
 import stat
@@ -32,6 +36,7 @@ _ENDINGS = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl",
     ".parquet": "parquet", ".pq": "parquet",
 }  # fmt: skip
+_COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 _BLOCK = 65536
 _PATIENCE = 0.2  # seconds between looks at whether to stop, while a live stream is silent
 
@@ -113,7 +118,7 @@ def open_source(
     except OSError as error:
         raise TableError(f"{data} cannot be read: {error.strerror}") from None
     if stat.S_ISDIR(mode):
-        files = sorted(p for p in path.iterdir() if p.is_file() and p.suffix in _ENDINGS)
+        files = sorted(p for p in path.iterdir() if p.is_file() and _ending(p) in _ENDINGS)
         if not files:
             raise TableError(f"the folder {data} holds no CSV, JSON lines or Parquet files")
         kinds = {_kind(file, kind) for file in files}
@@ -131,7 +136,12 @@ def open_source(
     return _Text(lambda: itertools.chain.from_iterable(_lines(f) for f in files), word, files)
 
 
-def count_records(data: str | os.PathLike[str], kind: str | None = None) -> int | None:
+def count_records(
+    data: str | os.PathLike[str],
+    kind: str | None = None,
+    *,
+    watch: Callable[[int], None] = lambda count: None,
+) -> int | None:
     """How many records a file or folder holds; None for a stream.
 
     Parameters
@@ -140,6 +150,8 @@ def count_records(data: str | os.PathLike[str], kind: str | None = None) -> int 
         A file, a folder of files, or ``-`` for standard input.
     kind : {"csv", "jsonl", "parquet"}, optional
         The format; by default told from the name.
+    watch : callable
+        Is told now and then how many records have been counted.
     """
     source = open_source(data, kind) if os.fspath(data) != STDIN else None
     if source is None or source.live:
@@ -150,6 +162,7 @@ def count_records(data: str | os.PathLike[str], kind: str | None = None) -> int 
     while True:
         _, got = source.read(_BLOCK)
         total += got
+        watch(total)
         if source.ended:
             return total
 
@@ -184,8 +197,7 @@ def open_records(
     unused : list of str
         Columns of the table that the schema does not declare.
     """
-    wanted = [*encoder.columns, encoder.target] if labels else encoder.columns
-    source = open_source(data, kind, stopped, [column.name for column in wanted])
+    source = open_source(data, kind, stopped, encoder.wanted(labels))
     if source.header is None:
         return source, []
     return source, encoder.check_header(source.header, target=labels)
@@ -231,7 +243,8 @@ def read(
     Returns
     -------
     Encoded
-        ``X`` and ``y`` are what an estimator's ``fit`` takes; rows in ``bad`` have no usable label.
+        ``X``, ``y`` and, as ``groups``, ``persons`` are what an estimator's ``fit`` takes; rows in ``bad`` have
+        no usable label or no person.
 
     Examples
     --------
@@ -244,7 +257,7 @@ def read(
     >>> encoder = tables.Encoder(tables.Schema.from_dict({"columns": columns}), "spent")
     >>> records = tables.read(path, encoder)
     >>> records.X.tolist(), records.y.tolist(), records.bad
-    ([[-0.125], [1.0], [0.0]], ['true', 'false', 'false'], {2: 'not one of its declared values'})
+    ([[-0.125], [1.0], [0.0]], ['true', 'false', 'false'], {2: "column 'spent' is not one of its declared values"})
     """
     source, _ = open_records(data, encoder, kind, labels=labels)
     return join(batches(source, encoder, labels=labels))
@@ -265,24 +278,51 @@ def join(parts: Iterable[Encoded]) -> Encoded:
         np.concatenate([part.codes for part in parts]),
         bad,
         sum(part.outside for part in parts),
+        None
+        if parts[0].persons is None
+        else [name for part in parts for name in part.persons or ()],
     )
 
 
 def _kind(path: Path, kind: str | None) -> str:
-    word = kind or _ENDINGS.get(path.suffix)
+    word = kind or _ENDINGS.get(_ending(path))
     if word is None:
         raise TableError(
             f"what {path} is cannot be told from its name; say its format (--format, or kind=): csv, jsonl or parquet"
         )
+    if word == "parquet" and path.suffix in _COMPRESSED:
+        raise TableError(f"{path} is compressed twice: Parquet files are read as they are")
     return word
+
+
+def _ending(path: Path) -> str:
+    """The ending that tells the format: that of ``visits.csv.gz`` is ``.csv``."""
+    return Path(path.stem).suffix if path.suffix in _COMPRESSED else path.suffix
+
+
+def _bytes(path: Path) -> Any:
+    """A file to be read, decompressed by its ending."""
+    if path.suffix != ".zst":
+        readers: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+        return readers.get(path.suffix, open)(path, "rb")
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise ImportError(f"{path} needs pyarrow: pip install pyarrow") from error
+    return pyarrow.input_stream(str(path), compression="zstd")
 
 
 def _lines(path: Path) -> Iterator[str]:
     try:
-        with open(path, encoding="utf-8-sig", errors="replace", newline="") as file:
+        with (
+            _bytes(path) as stored,
+            io.TextIOWrapper(stored, "utf-8-sig", errors="replace", newline="") as file,
+        ):
             yield from file
-    except OSError as error:
-        raise TableError(f"{path} cannot be read: {error.strerror}") from None
+    except (OSError, EOFError, lzma.LZMAError) as error:
+        raise TableError(
+            f"{path} cannot be read: {getattr(error, 'strerror', None) or error}"
+        ) from None
 
 
 class _Text:

@@ -17,8 +17,9 @@ import numpy as np
 import reticent
 from reticent import _checks
 from reticent.cli.compare.entrants import Table, entrants, reference
-from reticent.cli.console import Console, table
+from reticent.cli.console import Console, Rate, table
 from reticent.cli.errors import Refused
+from reticent.cli.tasks import encoder_of
 from reticent.papers.figures import store
 from reticent.papers.figures.draw import machine
 from reticent.papers.figures.figure import CLEAN, IDLE, Row
@@ -39,7 +40,7 @@ WARNING = (
 @functools.lru_cache(maxsize=1)
 def load(data: str, schema: str, target: str) -> tuple[Table, int]:
     """The whole table, and how many records were left out because their target cannot be used."""
-    encoder = Encoder(Schema.from_file(schema), target)
+    encoder = Encoder(Schema.from_file(schema), target, persons=False)
     records = read(data, encoder)
     rows = records.good
     if len(rows) < LEAST:
@@ -72,7 +73,7 @@ def contest(data: str, schema: str, target: str, name: str, epsilon: float | Non
 
 def compare(
     data: Path,
-    target: str,
+    target: str | None,
     schema: Path | None,
     epsilons: list[float],
     delta: float,
@@ -90,7 +91,7 @@ def compare(
     data
         CSV, JSON lines or Parquet: a file or a folder.
     target
-        The column to be predicted.
+        The column to be predicted; None is the schema's target.
     schema
         What the columns are, with public bounds.
     epsilons
@@ -115,11 +116,7 @@ def compare(
     The exit status, 0.
     """
     console = Console(quiet=quiet, as_json=as_json)
-    if schema is None:
-        raise Refused(
-            "--schema is missing: what the columns are and between which public bounds; "
-            "`reticent schema` helps to write one"
-        )
+    target = encoder_of(schema, target).target.name
     try:
         repeats = _checks.integer(repeats, "--repeats", low=1)
         for epsilon in epsilons:
@@ -132,14 +129,19 @@ def compare(
         raise Refused("--epsilon is missing: give one or more, for example 0.1 1 10")
     if str(data) == "-":
         raise Refused("comparing reads the records many times: give a file or a folder")
-    whole, bad = load(str(data), str(schema), target)
+    with Rate("reading", None, shown=console.watched):
+        whole, bad = load(str(data), str(schema), target)
     names = list(entrants(whole.classes))
     settings = {
         "data": str(data), "target": target, "schema": str(schema), "epsilons": epsilons, "delta": delta,
         "repeats": repeats, "held_out": HELD_OUT, "records": len(whole.X), "columns": whole.X.shape[1],
         "neighbours": "zero-out",
     }  # fmt: skip
-    where = (str(data.resolve()), str(schema.resolve()), target)  # workers may be elsewhere
+    where = (
+        str(data.resolve()),
+        str(Path(str(schema)).resolve()),
+        target,
+    )  # workers may be elsewhere
     tasks: list[tuple[Any, ...]] = [
         (*where, name, epsilon, delta, seed)
         for seed in range(repeats)

@@ -112,3 +112,26 @@ export async function tokens(page, session) {
   replace(page, h("h1", {}, "Tokens"), place, h("h2", {}, "Make a token"), make);
   await draw();
 }
+
+export async function log(page) {
+  const place = h("div");
+  const more = h("div", { class: "buttons" });
+  const shown = [];
+  const draw = async (before) => {
+    const found = await get(`/v1/log${before === undefined ? "" : `?before=${before}`}`);
+    shown.push(...found.acts);
+    replace(place, table(["When", "Who", "What", "About", "Number", "Hash"], shown.map((one) => [
+      time(one.at), one.by ? `${one.by.label || one.by.id} (${one.by.role})` : "the service", one.act,
+      Object.entries(one.about).map(([name, value]) => `${name} ${typeof value === "object" ? JSON.stringify(value) : value}`).join(", "),
+      number(one.number), h("code", {}, one.hash.slice(0, 12)),
+    ])));
+    const last = shown.length ? shown[shown.length - 1].number : 0;
+    replace(more, last > 0 ? h("button", { type: "button", class: "plain", click: () => draw(last) }, "Earlier") : []);
+    replace(heads, table(["Chain", "Rows", "Head"], found.heads.map((one) => [one.chain, number(one.rows), h("code", {}, one.hash)])));
+  };
+  const heads = h("div");
+  replace(page, h("h1", {}, "Who did what"),
+    h("p", {}, "Every administrative act and every release is a row of a chain of hashes: changing or removing one changes all that follow. reticent serve verify checks the chains; keep the heads below elsewhere, to notice when rows at the end are missing."),
+    place, more, h("details", {}, h("summary", {}, "Heads of the chains"), heads));
+  await draw();
+}

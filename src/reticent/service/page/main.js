@@ -1,7 +1,7 @@
 // Signing in, and which page is shown.
 
 import { call, get, Problem, whenSignedOut } from "./api.js";
-import { ledgers, jobs, tokens } from "./admin.js";
+import { ledgers, jobs, log, tokens } from "./admin.js";
 import { create } from "./create.js";
 import { field, form, h, outcome, replace } from "./dom.js";
 import * as live from "./live.js";
@@ -9,7 +9,7 @@ import { list, one } from "./streams.js";
 
 const PAGES = [
   ["streams", "Streams", "list", list], ["ledgers", "Ledgers", "ledgers", ledgers], ["jobs", "Jobs", "fit", jobs],
-  ["tokens", "Tokens", "administer", tokens],
+  ["tokens", "Tokens", "administer", tokens], ["log", "Who did what", "administer", log],
 ];
 const page = document.getElementById("main");
 const nav = document.getElementById("nav");

@@ -1,7 +1,7 @@
 // The list of streams, and the page of one.
 
-import { get, post, stream } from "./api.js";
-import { form, h, field, number, outcome, replace, say, table, time } from "./dom.js";
+import { get, post, remove, stream } from "./api.js";
+import { confirmed, form, h, field, number, outcome, replace, say, table, time } from "./dom.js";
 import * as live from "./live.js";
 import { lines, sparkline } from "./pictures.js";
 
@@ -93,7 +93,7 @@ export async function one(page, session, name) {
     drawings, ages.node, speed.node,
     session.may.includes("send") && about.kind !== "bandit" ? sending(name, about) : null,
     session.may.includes("inspect") ? diagnostics(name) : null,
-    described(about));
+    described(about), session.may.includes("administer") ? deletion(name) : null);
 
   ages.update([{ name: "epsilon", points: promised.ages.map((age, k) => [age, promised.epsilons[k]]) }],
     `Epsilon at delta = ${number(promised.delta)}, about one ${promised.unit}, for whoever sees the outputs up to that age.`
@@ -182,4 +182,15 @@ function diagnostics(name) {
 
 function described(about) {
   return h("details", {}, h("summary", {}, "Specification"), h("pre", {}, JSON.stringify(about.specification, null, 2)));
+}
+
+function deletion(name) {
+  const done = outcome();
+  return h("section", {}, h("h2", {}, "Delete"), form({}, async () => {
+    if (!(await confirmed(`Delete the stream ${name}? Its state and decisions are erased; what it spent stays spent, and its name is not used again.`, "Delete"))) return;
+    try {
+      await remove(stream(name));
+      location.hash = "#/streams";
+    } catch (problem) { done.bad(problem); }
+  }, h("div", { class: "buttons" }, h("button", { class: "danger" }, "Delete this stream"))), done.node);
 }

@@ -1,0 +1,77 @@
+"""Say once, after a second of compiling, why a first call takes its time.
+
+The line goes to the logger ``reticent.compile`` as a warning: Python writes it to standard error unless the program
+has configured its logging, and ``logging.getLogger("reticent.compile").setLevel("ERROR")`` silences it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from numba.core import event
+
+PATIENCE = 1.0
+"""Seconds of compiling that pass in silence."""
+logger = logging.getLogger("reticent.compile")
+
+
+class Watch(event.Listener):  # type: ignore[misc]
+    """Follows numba's compiler, which works on one kernel (and those that it calls) at a time.
+
+    Parameters
+    ----------
+    folder
+        Where compiled kernels are kept, or None if they are not.
+    """
+
+    def __init__(self, folder: Callable[[], Path | None]) -> None:
+        self._folder = folder
+        self._depth, self._spent, self._said = 0, 0.0, False
+        self._started = 0.0
+        self._timer: threading.Timer | None = None
+
+    def on_start(self, event: event.Event) -> None:
+        if self._said or not event.data["dispatcher"].__module__.startswith("reticent."):
+            return
+        self._depth += 1
+        if self._depth == 1:
+            self._started = time.monotonic()
+            self._timer = threading.Timer(max(0.0, PATIENCE - self._spent), self._say)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def on_end(self, event: event.Event) -> None:
+        if self._timer is None or not event.data["dispatcher"].__module__.startswith("reticent."):
+            return
+        self._depth -= 1
+        if self._depth == 0:
+            self._timer.cancel()
+            self._timer = None
+            self._spent += time.monotonic() - self._started
+
+    def _say(self) -> None:
+        self._said = True
+        folder = self._folder()
+        if folder is None:
+            after = (
+                "no folder was found to keep the result in, so every new process does this again; "
+                "let NUMBA_CACHE_DIR name a folder that only this user can write"
+            )
+        else:
+            after = f"the result is kept in {folder}, and later processes start at once"
+        logger.warning("reticent: compiling for this processor, which can take a minute; %s", after)
+
+
+def watch(folder: Callable[[], Path | None]) -> None:
+    """Have the compiler followed from now on.
+
+    Parameters
+    ----------
+    folder
+        Where compiled kernels are kept, or None if they are not.
+    """
+    event.register("numba:compile", Watch(folder))

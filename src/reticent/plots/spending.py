@@ -1,0 +1,50 @@
+"""A ledger as a picture: what has been spent, entry by entry, beside the budget."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reticent.plots.style import COLOURS, axes
+
+
+def spending(ledger: Any, *, title: str = "", ax: Any = None) -> Any:
+    """Draw the epsilon of all entries so far, after each of them.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        Whose entries to draw.
+    title : str
+        Above the picture.
+    ax : matplotlib axes, optional
+        Where to draw; by default a new figure.
+
+    Returns
+    -------
+    The matplotlib axes; ``ax.figure.savefig(path)`` writes them to a file.
+
+    Examples
+    --------
+    >>> import reticent
+    >>> with reticent.Ledger(reticent.Budget(1.0, 1e-6)) as ledger:
+    ...     total = reticent.sums.Correlated(1, 10, budget=reticent.Budget(0.5, 1e-6))
+    >>> ledger.plot().get_ylabel()
+    'epsilon so far at delta = 1e-06'
+    """
+    ax = axes() if ax is None else ax
+    budget, entries = ledger.budget, ledger.entries
+    spent, values = None, [0.0]
+    for entry in entries:
+        spent = entry.guarantee if spent is None else spent + entry.guarantee
+        values.append(float(spent.epsilon(budget.delta)))
+    ax.step(range(len(values)), values, where="post", linewidth=1.6, color=COLOURS[0])
+    ax.plot(range(len(values)), values, "o", markersize=4, color=COLOURS[0], label="spent")
+    ax.axhline(
+        budget.epsilon, linestyle="--", linewidth=1.0, color=COLOURS[1], label=f"budget: {budget.epsilon:g}"
+    )  # fmt: skip
+    ax.set_xticks(range(len(values)), ["", *(entry.what for entry in entries)], rotation=20)
+    ax.set_ylim(0.0, 1.1 * max(budget.epsilon, *values))
+    ax.set_ylabel(f"epsilon so far at delta = {budget.delta:g}")
+    ax.set_title(title, fontsize=10)
+    ax.legend(frameon=False, fontsize=8, loc="lower right")
+    return ax

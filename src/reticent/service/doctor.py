@@ -1,0 +1,236 @@
+"""`reticent serve doctor`: whether a folder is fit to be served, looked at from beside; it changes nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import statistics
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from reticent.service import chain, sqlite
+from reticent.service.anchor import DATABASE, Facts, default_path, peek
+from reticent.service.folder import KEY, LOCK, Options
+from reticent.service.health import LEAST, free_bytes
+from reticent.service.routes_admin import share_of
+from reticent.service.sealing import VARIABLE, Damaged, Ring, master_key, state_place
+from reticent.service.sql import Rows
+from reticent.service.store import StoreError
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - Windows
+    fcntl = None  # type: ignore[assignment]
+
+OK, LOOK, BROKEN = "ok", "look", "broken"
+_SYNCS = 5
+_SLOW = 0.05  # seconds; every commit waits for one sync
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at: fine, worth a look, or broken."""
+
+    level: str
+    what: str
+    words: str
+
+
+def examine(options: Options) -> list[Finding]:
+    """Look at everything that can be wrong with a folder.
+
+    Parameters
+    ----------
+    options : Options
+        Where it is, its key, and its anchor.
+    """
+    data = options.data
+    if data is None:
+        raise StoreError(
+            "the doctor looks into a folder; of a database, see /readyz and `reticent serve verify --database`"
+        )
+    if not (data / DATABASE).exists():
+        raise StoreError(f"there is no service in {data}: {DATABASE} is missing")
+    said = None
+    with contextlib.suppress(StoreError), sqlite.look(data / DATABASE) as rows:
+        # before the database is looked at: the anchor is never ahead of it
+        said = peek(options.anchor or default_path(rows.about()["id"]))
+    out = [*_folder(data), *_disk(data)]
+    try:
+        with sqlite.look(data / DATABASE) as rows:
+            out += _pages(data)
+            out += _key(options, data, rows)
+            out += _anchor(options, data, rows, said)
+            for check in (_log, _ledgers, _tokens, _clock):
+                out += check(rows)
+    except StoreError as error:
+        out.append(Finding(BROKEN, "database", str(error)))
+    return out
+
+
+def _folder(data: Path) -> Iterator[Finding]:
+    mode = data.stat().st_mode & 0o777
+    open_to = mode & 0o077
+    yield Finding(
+        LOOK if open_to else OK, "folder",
+        f"mode {mode:o}: others can look into it; chmod 700 {data}" if open_to else f"mode {mode:o}, {data}",
+    )  # fmt: skip
+    served = False
+    if fcntl is not None and (data / LOCK).exists():
+        handle = os.open(data / LOCK, os.O_RDWR)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            served = True
+        finally:
+            os.close(handle)
+    yield Finding(OK, "process", "it is being served" if served else "nobody serves it now")
+
+
+def _disk(data: Path) -> Iterator[Finding]:
+    free = free_bytes(data)
+    words = f"{free / 2**30:.1f} GiB free"
+    yield Finding(OK if free >= LEAST else BROKEN, "space", words)
+    times = []
+    probe = data / f"doctor-{os.getpid()}"
+    try:
+        for _ in range(_SYNCS):
+            began = time.perf_counter()
+            handle = os.open(probe, os.O_WRONLY | os.O_CREAT, 0o600)
+            try:
+                os.write(handle, bytes(4096))
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+            times.append(time.perf_counter() - began)
+    except OSError as error:
+        yield Finding(BROKEN, "disk", f"a file cannot be written and synced: {error.strerror}")
+        return
+    finally:
+        probe.unlink(missing_ok=True)
+    median = statistics.median(times)
+    slow = " which every commit waits for" if median > _SLOW else ""
+    yield Finding(LOOK if slow else OK, "disk", f"a sync takes {1e3 * median:.1f} ms{slow}")
+
+
+def _pages(data: Path) -> Iterator[Finding]:
+    connection = sqlite3.connect(f"{(data / DATABASE).absolute().as_uri()}?mode=ro", uri=True)
+    try:
+        ((found,),) = connection.execute("PRAGMA integrity_check(1)").fetchall()
+    finally:
+        connection.close()
+    size = (data / DATABASE).stat().st_size / 2**20
+    yield Finding(
+        OK if found == "ok" else BROKEN, "database", f"{size:.1f} MiB, its pages: {found}"
+    )
+
+
+def _key(options: Options, data: Path, rows: Rows) -> Iterator[Finding]:
+    try:
+        ring = Ring([master_key(options.key_file, data / KEY, False)])
+    except ValueError as error:
+        yield Finding(BROKEN, "key", str(error))
+        return
+    if ring.name.hex() != rows.about()["key"]:
+        yield Finding(BROKEN, "key", "the folder was written under another key; give that one")
+        return
+    file = options.key_file or (None if os.environ.get(VARIABLE) else data / KEY)
+    mode = 0o600 if file is None else file.stat().st_mode & 0o777
+    if mode & 0o077:
+        yield Finding(BROKEN, "key", f"{file} has mode {mode:o}: others can read it; chmod 600")
+    elif file is not None and file.resolve().parent == data.resolve():
+        words = "it lies beside the database: whoever copies the folder has both; see --key-file"
+        yield Finding(LOOK, "key", words)
+    else:
+        yield Finding(OK, "key", f"in {file}" if file else f"in {VARIABLE}")
+    bad = []
+    found = rows.streams()
+    for stream in found:
+        state = rows.state(stream.id)
+        if state is not None:
+            try:
+                ring.open(state.sealed, state_place(stream.id))
+            except Damaged:
+                bad.append(stream.name)
+    words = f"of {', '.join(bad)} cannot be opened" if bad else f"of {len(found)} streams open"
+    yield Finding(BROKEN if bad else OK, "states", words)
+
+
+def _anchor(options: Options, data: Path, rows: Rows, facts: Facts | None) -> Iterator[Finding]:
+    about = rows.about()
+    path = options.anchor or default_path(about["id"])
+    if facts is None:
+        words = (
+            f"there is none at {path}: a copy, a restore, or a lost anchor; `reticent serve adopt`"
+        )
+        yield Finding(BROKEN, "anchor", words)
+        return
+    commit = int(about.get("commit", "0"))
+    if facts.id != about["id"]:
+        yield Finding(BROKEN, "anchor", f"{path} belongs to another folder")
+    elif commit < facts.commit:
+        behind = facts.commit - commit
+        words = (
+            f"the folder is {behind} commits behind it, so it was restored; `reticent serve adopt`"
+        )
+        yield Finding(BROKEN, "anchor", words)
+    elif path.resolve().is_relative_to(data.resolve()):
+        words = f"{path} lies inside the folder, so a backup of the folder includes it; move it with --anchor"
+        yield Finding(BROKEN, "anchor", words)
+    else:
+        yield Finding(OK, "anchor", f"{path}, at commit {commit}")
+
+
+def _log(rows: Rows) -> Iterator[Finding]:
+    found = chain.verify(rows)
+    for words in found.wrong:
+        yield Finding(BROKEN, "log", words)
+    if not found.wrong:
+        yield Finding(
+            OK, "log", f"{found.entries} entries, {found.decisions} decisions, all hashes right"
+        )
+
+
+def _ledgers(rows: Rows) -> Iterator[Finding]:
+    found = rows.ledgers()
+    own = {stream.ledger for stream in rows.streams() if stream.ledger == stream.name}
+    shared = [row for row in found if row.name not in own]
+    closed = [row.name for row in found if row.closed]
+    spent = [row.name for row in shared if not row.closed and share_of(rows, row.name) > 0.9]
+    if closed:
+        yield Finding(LOOK, "ledgers", f"closed: {', '.join(closed)}")
+    if spent:
+        yield Finding(LOOK, "ledgers", f"more than nine tenths spent: {', '.join(spent)}")
+    if not closed and not spent:
+        yield Finding(OK, "ledgers", f"{len(found)}, {len(shared)} of them shared")
+
+
+def _tokens(rows: Rows) -> Iterator[Finding]:
+    now = time.time()
+    found = rows.tokens()
+    old = [row for row in found if row.expires is not None and row.expires <= now]
+    admins = [row for row in found if row.role == "administrator" and row not in old]
+    known = {stream.name for stream in rows.streams() if not stream.closed}
+    idle = [row for row in found if row.streams is not None and not known & set(row.streams)]
+    if not admins:
+        words = "no administrator is left; stop the service and run `reticent serve token`"
+        yield Finding(BROKEN, "tokens", words)
+    if old or idle:
+        words = (
+            f"{len(old)} have expired and {len(idle)} are for no stream that is open; revoke them"
+        )
+        yield Finding(LOOK, "tokens", words)
+    if admins and not old and not idle:
+        yield Finding(OK, "tokens", f"{len(found)}, {len(admins)} of them administrators")
+
+
+def _clock(rows: Rows) -> Iterator[Finding]:
+    head = rows.log_head(chain.ACTS)
+    ahead = 0.0 if head is None else head.at - time.time()
+    words = "not behind the log"
+    if ahead > 60.0:
+        words = f"the log has an entry {ahead / 60:.0f} minutes from now: the clock was set back"
+    yield Finding(LOOK if ahead > 60.0 else OK, "clock", words)

@@ -1,0 +1,131 @@
+"""What a monitor reads: counts and times in Prometheus' text format, by route and by stream.
+
+Labels are routes, statuses and names of streams, all of them public. How many records came is public as well
+(docs/service.md); what reads private data, such as how many were clipped, is not here.
+
+Written by hand, since it is two dozen lines: ``prometheus-client`` keeps its registry in global state, which two
+services in one process would share.
+"""
+
+from __future__ import annotations
+
+import bisect
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from reticent._version import __version__
+from reticent.service.engine import Live
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+KIND = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Histogram:
+    """How long something took, in buckets."""
+
+    def __init__(self) -> None:
+        self.counts, self.sum = [0] * (len(_SECONDS) + 1), 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count one."""
+        self.counts[bisect.bisect_left(_SECONDS, seconds)] += 1
+        self.sum += seconds
+
+    def lines(self, name: str, labels: str) -> Iterable[str]:
+        """As Prometheus reads them."""
+        comma = "," if labels else ""
+        total = 0
+        for bound, count in zip([*map(str, _SECONDS), "+Inf"], self.counts, strict=True):
+            total += count
+            yield f'{name}_bucket{{{labels}{comma}le="{bound}"}} {total}'
+        braces = f"{{{labels}}}" if labels else ""
+        yield f"{name}_sum{braces} {self.sum!r}"
+        yield f"{name}_count{braces} {total}"
+
+
+class Metrics:
+    """What was counted since the start of the process."""
+
+    def __init__(self) -> None:
+        self.started = time.time()
+        self._guard = threading.Lock()
+        self._requests: dict[tuple[str, str, int], int] = defaultdict(int)
+        self._seconds: dict[tuple[str, str], Histogram] = defaultdict(Histogram)
+        self._commits = Histogram()
+        self._commands = 0
+
+    def request(self, method: str, route: str, status: int, seconds: float) -> None:
+        """A request was answered."""
+        with self._guard:
+            self._requests[method, route, status] += 1
+            self._seconds[method, route].add(seconds)
+
+    def transaction(self, seconds: float, commands: int) -> None:
+        """The engine has carried out a group of commands."""
+        with self._guard:
+            self._commits.add(seconds)
+            self._commands += commands
+
+    def text(self, now: dict[str, float], streams: list[Live], shares: dict[str, float]) -> str:
+        """Everything, as Prometheus reads it.
+
+        Parameters
+        ----------
+        now : dict
+            Values that are measured at this moment, by name.
+        streams : list of Live
+            The streams to tell of.
+        shares : dict
+            Which part of its budget each ledger has spent.
+        """
+        out: list[str] = []
+
+        def head(name: str, kind: str, words: str) -> None:
+            out.extend((f"# HELP {name} {words}", f"# TYPE {name} {kind}"))
+
+        def each(name: str, kind: str, words: str, values: Iterable[tuple[str, Any]]) -> None:
+            head(name, kind, words)
+            out.extend(f"{name}{{{labels}}} {value!r}" for labels, value in values)
+
+        each("reticent_info", "gauge", "Version of the service.", [(f'version="{__version__}"', 1)])
+        for name, value in {"start_time_seconds": self.started, **now}.items():
+            head(f"reticent_{name}", "gauge", _WORDS[name])
+            out.append(f"reticent_{name} {value!r}")
+        with self._guard:
+            each(
+                "reticent_requests_total", "counter", "Requests by route and status.",
+                ((f'method="{method}",route="{route}",status="{status}"', count)
+                 for (method, route, status), count in sorted(self._requests.items())),
+            )  # fmt: skip
+            head("reticent_request_seconds", "histogram", "Time to answer, by route.")
+            for (method, route), found in sorted(self._seconds.items()):
+                out.extend(
+                    found.lines("reticent_request_seconds", f'method="{method}",route="{route}"')
+                )
+            head("reticent_commit_seconds", "histogram", "Time of a transaction of the engine.")
+            out.extend(self._commits.lines("reticent_commit_seconds", ""))
+            head("reticent_commands_total", "counter", "Commands that the engine has carried out.")
+            out.append(f"reticent_commands_total {self._commands}")
+        labels = [(live, f'stream="{live.row.name}"') for live in streams]
+        each("reticent_stream_records_total", "counter", "Records that a stream has counted.",
+             ((label, live.head.steps) for live, label in labels))  # fmt: skip
+        each("reticent_stream_decisions_total", "counter", "Decisions that a stream has published.",
+             ((label, live.head.number) for live, label in labels))  # fmt: skip
+        each("reticent_stream_closed", "gauge", "Whether a stream takes no more records.",
+             ((label, int(bool(live.row.closed))) for live, label in labels))  # fmt: skip
+        each("reticent_ledger_spent_share", "gauge", "Part of the epsilon of a ledger that is spent.",
+             ((f'ledger="{name}"', share) for name, share in shares.items()))  # fmt: skip
+        return "\n".join(out) + "\n"
+
+
+_WORDS = {
+    "start_time_seconds": "When the process started, in seconds since 1970.",
+    "ready": "Whether the service is ready.",
+    "commands_waiting": "Commands that wait for the engine.",
+    "disk_free_bytes": "Space that is left where the folder lies.",
+    "log_entries": "Entries in the chain of administrative acts.",
+    "jobs_waiting": "Fits that wait or run.",
+}

@@ -284,7 +284,7 @@ def estimators() -> Iterator[Case]:
             )  # fmt: skip
             yield case(
                 f"norms behind private bounds, {neighbours}, {'gaussian' if delta else 'laplace'}",
-                _norms(Budget(1.0, delta, neighbours)), partial(_lengths, neighbours),
+                _norms(Budget(1.0, delta, neighbours)), partial(_norm_pairs, neighbours),
             )  # fmt: skip
             yield case(
                 f"squared labels, {neighbours}, {'gaussian' if delta else 'laplace'}",
@@ -320,9 +320,9 @@ def _best_of(neighbours: str) -> Exact:
     )
     asked, candidates, mean = tuned._asked()
     made = tuned._price(asked, candidates, mean, np.zeros((4, 2)), np.zeros(4))
-    cost = made.costs[0]
+    assert made.costs[0] is not None
+    cost = made.costs[0].gdp
     assert cost is not None
-    assert cost.gdp is not None
     g, claim, s = 1.0 / mean, made.guarantee.curve, np.linspace(-12.0, 12.0, 4001)
 
     def law(x: FloatArray) -> FloatArray:
@@ -331,7 +331,7 @@ def _best_of(neighbours: str) -> Exact:
         return densities.normal_log_density(x) + math.log(g) - 2.0 * np.log(more)
 
     def delta(epsilon: float, divided_by: float) -> float:
-        moved, mu = divided_by / made.scale, divided_by * cost.gdp
+        moved, mu = divided_by / made.scale, divided_by * float(cost or 0.0)
         found = []
         for sign in (1.0, -1.0):
             p, q = law(s), law(s - sign * moved)
@@ -363,7 +363,7 @@ def _norms(budget: Budget) -> Run:
     return run
 
 
-def _lengths(neighbours: str) -> Iterator[Pair]:
+def _norm_pairs(neighbours: str) -> Iterator[Pair]:
     for size in (1.0, HUGE, 3.0):
         sizes, weights = np.full(4, 0.7), np.ones(4)
         sizes[0] = size

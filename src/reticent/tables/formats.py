@@ -370,9 +370,7 @@ def _encoded(encoder: Encoder, columns: Any, count: int, first: int) -> Piece:
     found = encoder.encode(columns, count)
     if found.bad:
         row = min(found.bad)
-        raise TableError(
-            f"record {first + row + 1}: column {encoder.target.name!r} is {found.bad[row]}; nothing was learnt"
-        )
+        raise TableError(f"record {first + row + 1}: {found.bad[row]}; nothing was learnt")
     return found.X, found.y
 
 

@@ -197,8 +197,7 @@ def open_records(
     unused : list of str
         Columns of the table that the schema does not declare.
     """
-    wanted = [*encoder.columns, encoder.target] if labels else encoder.columns
-    source = open_source(data, kind, stopped, [column.name for column in wanted])
+    source = open_source(data, kind, stopped, encoder.wanted(labels))
     if source.header is None:
         return source, []
     return source, encoder.check_header(source.header, target=labels)
@@ -244,7 +243,8 @@ def read(
     Returns
     -------
     Encoded
-        ``X`` and ``y`` are what an estimator's ``fit`` takes; rows in ``bad`` have no usable label.
+        ``X``, ``y`` and, as ``groups``, ``persons`` are what an estimator's ``fit`` takes; rows in ``bad`` have
+        no usable label or no person.
 
     Examples
     --------
@@ -257,7 +257,7 @@ def read(
     >>> encoder = tables.Encoder(tables.Schema.from_dict({"columns": columns}), "spent")
     >>> records = tables.read(path, encoder)
     >>> records.X.tolist(), records.y.tolist(), records.bad
-    ([[-0.125], [1.0], [0.0]], ['true', 'false', 'false'], {2: 'not one of its declared values'})
+    ([[-0.125], [1.0], [0.0]], ['true', 'false', 'false'], {2: "column 'spent' is not one of its declared values"})
     """
     source, _ = open_records(data, encoder, kind, labels=labels)
     return join(batches(source, encoder, labels=labels))
@@ -278,6 +278,9 @@ def join(parts: Iterable[Encoded]) -> Encoded:
         np.concatenate([part.codes for part in parts]),
         bad,
         sum(part.outside for part in parts),
+        None
+        if parts[0].persons is None
+        else [name for part in parts for name in part.persons or ()],
     )
 
 

@@ -411,6 +411,11 @@ def open_encoded(
     y : StoredLabels
         The labels.
     """
+    if encoder.person is not None:
+        raise TableError(
+            f"a table that stays in its files protects single records, and column {encoder.person!r} says whom a "
+            "record is about; read the table into memory (tables.read), or declare the column as 'ignore'"
+        )
     source, _ = open_records(data, encoder, kind)
     stretches: list[Any]
     if isinstance(source, _Text):

@@ -32,7 +32,7 @@ LOAD = Path(__file__).with_name("faults") / "load.py"
 CLIENTS = 3
 
 
-def specifications(streams: int = 3) -> list[dict[str, Any]]:
+def specifications(streams: int = 4) -> list[dict[str, Any]]:
     """Streams of several kinds, each with a stated seed."""
     number = {"type": "number", "bounds": [0, 1]}
     features = {f"c{k}": number for k in range(4)}
@@ -55,8 +55,17 @@ def specifications(streams: int = 3) -> list[dict[str, Any]]:
             },
             "budget": {"epsilon": 1.0, "delta": 1e-6, "window": 100},
         },
+        {
+            "name": "sums", "kind": "total", "seed": 10, "schema": {"columns": features},
+            "budget": {"epsilon": 1.0, "delta": 1e-6, "window": 64},
+        },
     ]  # fmt: skip
     return made[:streams]
+
+
+def _classes(target: dict[str, Any]) -> list[str] | None:
+    """What a label can be; None for a number."""
+    return ["true", "false"] if target["type"] == "boolean" else target.get("values")
 
 
 class Trial:
@@ -95,9 +104,8 @@ class Trial:
             {
                 "name": one["name"],
                 "columns": [c for c in one["schema"]["columns"] if c != "y"],
-                "classes": {"boolean": ["true", "false"]}.get(
-                    one["schema"]["columns"]["y"]["type"], one["schema"]["columns"]["y"].get("values")
-                ),
+                "labelled": "y" in one["schema"]["columns"],
+                "classes": _classes(one["schema"]["columns"].get("y", {"type": "number"})),
             }
             for one in self.made
         ]  # fmt: skip

@@ -48,6 +48,7 @@ LOOSE = {
     "Logistic, two dimensions": "slope and curvature are largest at different points",
     "Tree, plain of persons": "records at their least distance apart share more nodes than is accounted",
     "Tree, plain, gamma of persons": "records at their least distance apart share more nodes than is accounted",
+    "ProjectionFreeBandit, no horizon": "a few rounds of a promise about 2^40 of them",
     "choices": "the worst two-point choices of several are not all alike",
     "Ledger, mixed": "a dozen releases do not use the budget up",
 }

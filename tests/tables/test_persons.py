@@ -103,3 +103,11 @@ def test_a_model_asks_for_no_persons():
     assert encoder.wanted() == ["x", "y"]
     records = encoder.encode({"x": [0.5], "y": ["yes"]})
     assert (records.persons, records.bad) == (None, {})
+
+
+def test_tables_in_files_refuse_persons(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    pandas.DataFrame({"who": [1], "x": [0.5], "y": [True]}).to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(TableError, match="declare the column as 'ignore'"):
+        tables.open_encoded(tmp_path / "t.parquet", Encoder(schema()))

@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup run test lint docs bench bench-full audit audit-museum wheel clean
+.PHONY: setup run test lint docs bench bench-full audit audit-museum wheel release-check vulnerabilities sbom clean
 
 setup: .venv/ready
 
@@ -43,11 +43,26 @@ audit-museum: setup
 
 # Build the wheel, then use it as a stranger would: in a fresh environment, away from the checkout.
 wheel: setup
-	$(BIN)/pip install --quiet --disable-pip-version-check 'build>=1.2'
+	$(BIN)/pip install --quiet --disable-pip-version-check 'build>=1.2' 'twine>=6.1'
 	rm -rf dist
-	$(BIN)/python -m build --wheel --outdir dist .
+	$(BIN)/python -m build --outdir dist .
 	$(BIN)/python scripts/try_wheel.py dist/*.whl
 
+# All steps of a release but the upload.
+release-check: wheel
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/python scripts/try_wheel.py dist/*.tar.gz
+
+# Known vulnerabilities of what is installed; needs the advisory database, so not every machine can run it.
+vulnerabilities: setup
+	$(BIN)/pip install --quiet --disable-pip-version-check 'pip-audit>=2.8'
+	$(BIN)/pip-audit --local --skip-editable
+
+# What is installed, in the versions that the tests ran with: a software bill of materials.
+sbom: setup
+	$(BIN)/pip install --quiet --disable-pip-version-check 'cyclonedx-bom>=5'
+	$(BIN)/cyclonedx-py environment .venv --pyproject pyproject.toml --output-file sbom.json
+
 clean:
-	rm -rf .venv site report dist
+	rm -rf .venv site report dist sbom.json newcomer.json
 	find src -name __pycache__ -prune -exec rm -rf {} +

@@ -14,6 +14,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,14 +24,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from faults import replay, shim
+from faults import database, proxy, replay, shim
+from faults.nursery import Nursery
 from faults.server import Server
 
 LOAD = Path(__file__).with_name("faults") / "load.py"
 CLIENTS = 3
 
 
-def specifications(streams: int = 3) -> list[dict[str, Any]]:
+def specifications(streams: int = 4) -> list[dict[str, Any]]:
     """Streams of several kinds, each with a stated seed."""
     number = {"type": "number", "bounds": [0, 1]}
     features = {f"c{k}": number for k in range(4)}
@@ -53,8 +55,17 @@ def specifications(streams: int = 3) -> list[dict[str, Any]]:
             },
             "budget": {"epsilon": 1.0, "delta": 1e-6, "window": 100},
         },
+        {
+            "name": "sums", "kind": "total", "seed": 10, "schema": {"columns": features},
+            "budget": {"epsilon": 1.0, "delta": 1e-6, "window": 64},
+        },
     ]  # fmt: skip
     return made[:streams]
+
+
+def _classes(target: dict[str, Any]) -> list[str] | None:
+    """What a label can be; None for a number."""
+    return ["true", "false"] if target["type"] == "boolean" else target.get("values")
 
 
 class Trial:
@@ -73,13 +84,19 @@ class Trial:
     def __init__(self, work: Path, seed: int, *, power: bool = False) -> None:
         self.work, self.dice = work, random.Random(seed)
         self.shim = shim.Shim(work / "shim", work / "disk", power=power)
-        self.server = Server(work, self.shim.environment, quick=True)
+        self.servers = self._servers()
+        self.server = self.servers[0]
         self.journals: list[Path] = []
         self.clients: list[subprocess.Popen[bytes]] = []
         self.made = specifications()
-        self.server.start()
+        for server in self.servers:
+            server.start()
+            server.token = server.token or self.server.token
         for one in self.made:
             self.server.json("POST", "/v1/streams", one)
+
+    def _servers(self) -> list[Server]:
+        return [Server(self.work, self.shim.environment, quick=True)]
 
     def load(self, seconds: float = 1e9, clients: int = CLIENTS) -> None:
         """Start client processes."""
@@ -87,9 +104,8 @@ class Trial:
             {
                 "name": one["name"],
                 "columns": [c for c in one["schema"]["columns"] if c != "y"],
-                "classes": {"boolean": ["true", "false"]}.get(
-                    one["schema"]["columns"]["y"]["type"], one["schema"]["columns"]["y"].get("values")
-                ),
+                "labelled": "y" in one["schema"]["columns"],
+                "classes": _classes(one["schema"]["columns"].get("y", {"type": "number"})),
             }
             for one in self.made
         ]  # fmt: skip
@@ -98,8 +114,9 @@ class Trial:
             journal = self.work / f"journal-{run}-{client}.jsonl"
             self.journals.append(journal)
             plan = {
-                "port": self.server.port, "token": self.server.token, "client": client, "run": run,
-                "journal": str(journal), "streams": streams, "most": 30, "seconds": seconds,
+                "ports": [server.port for server in self.servers], "token": self.server.token,
+                "client": client, "run": run, "journal": str(journal), "streams": streams,
+                "most": 30, "seconds": seconds,
             }  # fmt: skip
             self.clients.append(subprocess.Popen([sys.executable, LOAD, json.dumps(plan)]))
         while not all(journal.exists() and journal.stat().st_size for journal in self.journals):
@@ -115,7 +132,11 @@ class Trial:
         self.clients.clear()
 
         def ask(path: str) -> bytes:
-            status, body = self.server.request("GET", path)
+            for _ in range(40):  # a connection that was lost is noticed by the first who uses it
+                status, body = self.server.request("GET", path)
+                if status != 503:
+                    break
+                time.sleep(0.1)
             assert status == 200, (path, status, body)
             return body
 
@@ -136,10 +157,119 @@ class Trial:
         for client in self.clients:
             client.kill()
             client.wait()
-        self.server.close()
+        for server in self.servers:
+            server.close()
+
+
+class Workers(Trial):
+    """Several workers on one PostgreSQL server, each behind a line that can be cut.
+
+    Parameters
+    ----------
+    work : path
+        An empty folder.
+    seed : int
+        Of the moments at which faults come.
+    workers : int
+        How many.
+    """
+
+    def __init__(self, work: Path, seed: int, workers: int = 2) -> None:
+        self.database = database.Database()
+        self.lines = [proxy.Line(self.database.port) for _ in range(workers)]
+        super().__init__(work, seed)
+
+    def _servers(self) -> list[Server]:
+        (self.work / "key").write_text("5e" * 32)
+        shared = {"RETICENT_ANCHORS": str(self.work / "anchors")}
+        nursery = Nursery(self.work, shared)
+        made = []
+        for number, line in enumerate(self.lines):
+            url = self.database.url.replace(str(self.database.port), str(line.port))
+            options = ("--database", url, "--key-file", str(self.work / "key"), "--lease", "2")
+            folder = self.work / f"worker-{number}"
+            made.append(Server(folder, shared, options, quick=nursery, folder=False))
+        return made
+
+    def revive(self) -> None:
+        """Start whatever does not run."""
+        for server in self.servers:
+            if server.process.poll() is not None:
+                server.start()
+
+    def settle(self) -> replay.Verdict:
+        for line in self.lines:
+            line.join()
+        return super().settle()
+
+    def close(self) -> None:
+        for server in self.servers:
+            server.kill()
+        super().close()
+        for line in self.lines:
+            line.close()
+        self.database.close()
 
 
 # Scenarios -----------------------------------------------------------------------------------------------
+
+
+def dead_workers(trial: Workers, count: int) -> int:
+    """kill -9 of workers; their streams move to the other."""
+    trial.load()
+    for _ in range(count):
+        time.sleep(trial.dice.uniform(0, 0.6))
+        server = trial.dice.choice(trial.servers)
+        server.kill()
+        if trial.dice.random() < 0.4:  # long enough for its leases to run out
+            time.sleep(trial.dice.uniform(0, 3))
+        server.start()
+    time.sleep(0.5)
+    return count
+
+
+def dead_database(trial: Workers, count: int) -> int:
+    """kill -9 of the database with all its processes, or its immediate stop."""
+    trial.load()
+    for _ in range(count):
+        time.sleep(trial.dice.uniform(0, 0.6))
+        trial.dice.choice([trial.database.kill, trial.database.immediate])()
+        time.sleep(trial.dice.uniform(0, 0.3))
+        trial.database.start()
+        trial.revive()
+    time.sleep(0.5)
+    return count
+
+
+def fights(trial: Workers, count: int) -> int:
+    """A worker sleeps in the middle of its work until another has its streams, and wakes up."""
+    trial.load()
+    for _ in range(count):
+        time.sleep(trial.dice.uniform(0.1, 0.5))
+        server = trial.dice.choice(trial.servers)
+        server.process.send_signal(signal.SIGSTOP)
+        time.sleep(trial.dice.uniform(1, 5))
+        server.process.send_signal(signal.SIGCONT)
+    time.sleep(0.5)
+    return count
+
+
+def cut_lines(trial: Workers, count: int) -> int:
+    """Between a worker and the database nothing gets through, either way, for a while; or the line breaks."""
+    trial.load()
+    for _ in range(count):
+        time.sleep(trial.dice.uniform(0.1, 0.5))
+        line = trial.dice.choice(trial.lines)
+        if trial.dice.random() < 0.5:
+            line.silence()
+            time.sleep(trial.dice.uniform(0.5, 6))
+        else:
+            line.cut()
+            time.sleep(trial.dice.uniform(0, 1))
+        line.join()
+        trial.revive()
+    time.sleep(0.5)
+    return count
 
 
 def kills(trial: Trial, count: int) -> int:
@@ -246,9 +376,11 @@ class Scenario:
     """One kind of fault, and how many of them a run of so many kills has."""
 
     words: str
-    body: Callable[[Trial, int], int]
+    body: Callable[[Any, int], int]
     share: float
     power: bool = False
+    workers: int = 0
+    """On PostgreSQL with so many workers; 0 is a folder."""
 
 
 SCENARIOS = {
@@ -258,6 +390,16 @@ SCENARIOS = {
     "broken": Scenario("syncs fail", broken_disk, 0.2),
     "slow": Scenario("slow disk", slow_disk, 0.2),
     "clock": Scenario("clock jumps", clock_jumps, 0.2),
+    "workers": Scenario("PostgreSQL: kill -9 of workers", dead_workers, 0.5, workers=2),
+    "database": Scenario(
+        "PostgreSQL: kill -9 and immediate stops of the database", dead_database, 0.5, workers=2
+    ),
+    "fights": Scenario(
+        "PostgreSQL: workers that sleep while their streams move", fights, 0.1, workers=2
+    ),
+    "lines": Scenario(
+        "PostgreSQL: silence and cuts between worker and database", cut_lines, 0.1, workers=2
+    ),
     "network": Scenario("dropped, halved and repeated requests alone (seconds)", calm, 0.2),
 }
 
@@ -266,7 +408,11 @@ def run(name: str, count: int, seed: int, work: Path) -> tuple[int, replay.Verdi
     """One scenario, checked."""
     scenario = SCENARIOS[name]
     began = time.monotonic()
-    trial = Trial(work, seed, power=scenario.power)
+    trial: Trial = (
+        Workers(work, seed, scenario.workers)
+        if scenario.workers
+        else Trial(work, seed, power=scenario.power)
+    )
     try:
         done = scenario.body(trial, count)
         verdict = trial.settle()
@@ -294,6 +440,9 @@ def main() -> int:
     rows, failed = [], 0
     for name in said.only or SCENARIOS:
         scenario = SCENARIOS[name]
+        if scenario.workers and database.available() is not None:
+            print(f"{scenario.words}: skipped, {database.available()}")
+            continue
         count = max(1, round(said.kills * scenario.share))
         work = Path(tempfile.mkdtemp(prefix=f"reticent-{name}-"))
         done, verdict, seconds = run(name, count, said.seed, work)

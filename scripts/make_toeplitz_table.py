@@ -17,7 +17,11 @@ from reticent.sums.toeplitz_search import optimise
 
 TABLE = Path(__file__).parents[1] / "src" / "reticent" / "sums" / "toeplitz_table.json"
 PROBLEMS = (("horizon", "max"), ("horizon", "mean"), ("window", "max"))
-ENDLESS = {2**30: 6, 2**40: 8}  # buffers: as many as bring the error within a factor of 1.25, 1.3
+ENDLESS = {
+    2**20: 6,
+    2**30: 6,
+    2**40: 8,
+}  # buffers: as many as bring the error within a factor of 1.25, 1.3
 
 
 def sizes() -> list[int]:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import html
 import importlib
+import importlib.util
 import inspect
 import re
 import types
+from pathlib import Path
 from typing import Any
 
 from latex2mathml.converter import convert
@@ -37,8 +39,25 @@ def public(package: str) -> list[str]:
     return found
 
 
+def on_pre_build(**_: Any) -> None:
+    """Called by mkdocs before it looks for files."""
+    _notebooks().write()
+
+
+def _notebooks() -> Any:
+    path = Path(__file__).with_name("notebooks.py")
+    spec = importlib.util.spec_from_file_location("notebooks", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Called by mkdocs for the text of each page."""
+    if "{{ notebooks }}" in markdown:
+        markdown = markdown.replace("{{ notebooks }}", _notebooks().gallery())
     return _PACKAGE.sub(
         lambda match: "\n\n".join(f"::: {path}" for path in public(match[1])), markdown
     )

@@ -7,6 +7,7 @@ Each line of its journal is written before or after a request, and `replay.py` r
 from __future__ import annotations
 
 import http.client
+import io
 import json
 import random
 import secrets
@@ -16,7 +17,13 @@ import threading
 import time
 from typing import Any
 
+try:
+    import pyarrow
+except ImportError:  # then there are lines alone
+    pyarrow = None
+
 WAIT = 0.05
+LINES, ARROW = "application/x-ndjson", "application/vnd.apache.arrow.stream"
 
 
 class Load:
@@ -25,8 +32,8 @@ class Load:
     Parameters
     ----------
     plan : dict
-        ``port``, ``token``, ``client`` (its number), ``journal``, ``streams`` (each with ``name``, ``columns``,
-        ``classes`` or None), ``most`` (records in a request), ``seconds``.
+        ``ports`` (of the workers), ``token``, ``client`` (its number), ``journal``, ``streams`` (each with ``name``,
+        ``columns``, ``labelled``, ``classes`` or None), ``most`` (records in a request), ``seconds``.
     """
 
     def __init__(self, plan: dict[str, Any]) -> None:
@@ -73,10 +80,11 @@ class Load:
             name: self.dice.choice([None, 1e300, -5]) if self.dice.random() < 0.02 else self.dice.uniform(0, 1)
             for name in stream["columns"]
         }  # fmt: skip
-        label: Any = self.dice.uniform(-1, 1)
-        if stream["classes"]:
-            label = self.dice.choice(stream["classes"])
-        return {"id": self.key(), "x": cells, "y": label}
+        made: dict[str, Any] = {"id": self.key(), "x": cells}
+        if stream["labelled"]:
+            label: Any = self.dice.uniform(-1, 1)
+            made["y"] = self.dice.choice(stream["classes"]) if stream["classes"] else label
+        return made
 
     def key(self) -> str:
         """By turns one that carries its time, and one that does not."""
@@ -93,6 +101,9 @@ class Load:
         name = stream["name"]
         count = self.dice.choice([1, 1, 2, 5, self.dice.randint(1, self.plan["most"])])
         fresh = [self.record(stream) for _ in range(count)]
+        if pyarrow is not None and self.dice.random() < 0.25:
+            self.send_arrow(stream, fresh)
+            return
         before = self.acknowledged.setdefault(name, [])
         lines = list(fresh)
         if before and self.dice.random() < 0.2:  # what was counted long ago comes again
@@ -102,16 +113,43 @@ class Load:
         body = ("\n".join(json.dumps(line) for line in lines) + "\n").encode()
         identity = f"{self.plan['client']}:{self.plan['run']}:{self.number}"
         self.note(what="intent", request=identity, stream=name, fresh=order, lines=len(lines))
-        path = f"/v1/streams/{name}/records"
+        self.deliver(f"/v1/streams/{name}/records", body, identity, LINES)
+        before.extend(fresh)
+        del before[:-200]
+
+    def send_arrow(self, stream: dict[str, Any], fresh: list[dict[str, Any]]) -> None:
+        """The same as one batch with a key of its own."""
+        columns = {
+            name: pyarrow.array([record["x"][name] for record in fresh], pyarrow.float64())
+            for name in stream["columns"]
+        }
+        if stream["labelled"]:
+            columns["y"] = pyarrow.array([record["y"] for record in fresh])
+        table, out = pyarrow.table(columns), io.BytesIO()
+        with pyarrow.ipc.new_stream(out, table.schema) as writer:
+            writer.write_table(table)
+        identity = f"{self.plan['client']}:{self.plan['run']}:{self.number}"
+        name = stream["name"]
+        self.note(what="intent", request=identity, stream=name, fresh=fresh, lines=len(fresh))
+        self.deliver(
+            f"/v1/streams/{name}/records", out.getvalue(), identity, ARROW,
+            {"Idempotency-Key": self.key()},
+        )  # fmt: skip
+
+    def deliver(
+        self, path: str, body: bytes, identity: str, kind: str, more: dict[str, str] | None = None
+    ) -> None:
+        """Send until it is acknowledged, dropped and doubled on the way."""
+        more = more or {}
         fault = self.dice.random()
         if fault < 0.1:
-            self.drop(path, body, whole=True)
+            self.drop(path, body, kind, more, whole=True)
         elif fault < 0.15:
-            self.drop(path, body, whole=False)
+            self.drop(path, body, kind, more, whole=False)
         elif fault < 0.3:
-            self.twice(path, body, identity)
+            self.twice(path, body, identity, kind, more)
         while True:
-            status, data = self.request("POST", path, body, "application/x-ndjson")
+            status, data = self.request("POST", path, body, kind, more=more)
             if status == 200:
                 answer = json.loads(data)
                 self.note(what="answer", request=identity, answer=answer)
@@ -124,15 +162,13 @@ class Load:
                 )
                 break
             time.sleep(WAIT)
-        before.extend(fresh)
-        del before[:-200]
 
-    def drop(self, path: str, body: bytes, *, whole: bool) -> None:
+    def drop(self, path: str, body: bytes, kind: str, more: dict[str, str], *, whole: bool) -> None:
         """Send a request, or a part of it, and go away."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.plan["port"], timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port(), timeout=10)
         try:
             connection.putrequest("POST", path)
-            for key, value in self.headers("application/x-ndjson").items():
+            for key, value in (self.headers(kind) | more).items():
                 connection.putheader(key, value)
             connection.putheader("Content-Length", str(len(body)))
             connection.endheaders()
@@ -144,11 +180,11 @@ class Load:
         finally:
             connection.close()
 
-    def twice(self, path: str, body: bytes, identity: str) -> None:
+    def twice(self, path: str, body: bytes, identity: str, kind: str, more: dict[str, str]) -> None:
         """The same request at the same time on other connections."""
 
         def one() -> None:
-            status, data = self.request("POST", path, body, "application/x-ndjson", own=True)
+            status, data = self.request("POST", path, body, kind, own=True, more=more)
             if status == 200:
                 self.note(what="answer", request=identity, answer=json.loads(data))
 
@@ -211,21 +247,27 @@ class Load:
 
     # Requests --------------------------------------------------------------------------------------
 
+    def port(self) -> int:
+        """Of any worker: each must answer for all streams."""
+        port: int = self.dice.choice(self.plan["ports"])
+        return port
+
     def headers(self, kind: str) -> dict[str, str]:
         """Of every request."""
         return {"Authorization": f"Bearer {self.plan['token']}", "Content-Type": kind}
 
     def request(
-        self, method: str, path: str, body: bytes | None = None, kind: str = "application/json", *, own: bool = False
+        self, method: str, path: str, body: bytes | None = None, kind: str = "application/json", *, own: bool = False,
+        more: dict[str, str] | None = None,
     ) -> tuple[int, bytes]:  # fmt: skip
         """One attempt; status 0 where there was no whole answer."""
         connection = None if own else self.connection
         if connection is None:
-            connection = http.client.HTTPConnection("127.0.0.1", self.plan["port"], timeout=30)
+            connection = http.client.HTTPConnection("127.0.0.1", self.port(), timeout=30)
             if not own:
                 self.connection = connection
         try:
-            connection.request(method, path, body, self.headers(kind))
+            connection.request(method, path, body, self.headers(kind) | (more or {}))
             answer = connection.getresponse()
             if not answer.headers.get("Content-Length", "").isdigit():
                 raise http.client.HTTPException("the answer was cut among its headers")

@@ -37,8 +37,10 @@ class Server:
         Further variables for the process.
     options : sequence of str
         Further options of ``reticent serve``.
-    quick : bool
-        Whether to fork the process off one that has done the imports.
+    quick : bool or Nursery
+        Whether to fork the process off one that has done the imports, and which.
+    folder : bool
+        Whether it is served from a folder; if not, the options say where from.
     """
 
     def __init__(
@@ -47,17 +49,20 @@ class Server:
         environment: Mapping[str, str] | None = None,
         options: Sequence[str] = (),
         *,
-        quick: bool = False,
+        quick: bool | Nursery = False,
+        folder: bool = True,
     ) -> None:
         work.mkdir(parents=True, exist_ok=True)
         self.work, self.disk = work, work / "disk"  # the disk that may fail holds the anchor too
         self.data = self.disk / "data"
         self.environment = {"RETICENT_ANCHORS": str(self.disk / "anchors"), **(environment or {})}
-        self.options = options
+        self.options = ("--data", str(self.data), *options) if folder else tuple(options)
         self.port, self.token = free_port(), ""
         self.log = work / "serve.log"
         self.process: Any = None
-        self._nursery = Nursery(work, self.environment) if quick else None
+        self._nursery = quick or None
+        if quick is True:
+            self._nursery = Nursery(work, self.environment)
 
     @property
     def url(self) -> str:
@@ -71,7 +76,7 @@ class Server:
 
     def launch(self) -> None:
         """Start, without waiting."""
-        words = ["serve", "--data", str(self.data), "--port", str(self.port), *self.options]
+        words = ["serve", "--port", str(self.port), *self.options]
         if self._nursery is not None:
             self.process = self._nursery.start(words, self.log, self.work)
             return
@@ -99,8 +104,9 @@ class Server:
             raise RuntimeError(f"not ready after {seconds} s: {self.said()[-2000:]}")
         if not self.token:
             found = re.search(r"^token: (\S+)$", self.said(), re.MULTILINE)
-            assert found is not None, "no token was printed at the first start"
-            self.token = found.group(1)
+            # of several workers the first one prints it
+            assert found is not None or "--data" not in self.options, "no token was printed"
+            self.token = "" if found is None else found.group(1)
 
     def said(self) -> str:
         """All that it has printed."""

@@ -32,6 +32,24 @@ def blt(n: int, buffers: int) -> dict[str, Any]:
     return {"error": square**0.5, "seconds": seconds}
 
 
+def blt_of_persons(n: int, buffers: int, records: int, gap: int) -> dict[str, Any]:
+    """The same where a person takes part in several steps, some steps apart; sensitivity 1 for each of them."""
+    found, seconds = timed(
+        lambda: buffered_toeplitz.optimize(
+            n=n,
+            error="max",
+            min_sep=gap,
+            max_participations=records,
+            min_buffers=buffers,
+            max_buffers=buffers,
+        )
+    )
+    loss = buffered_toeplitz.LossFn.build_min_sep(
+        n=n, error="max", min_sep=gap, max_participations=records
+    )
+    return {"error": float(loss.loss(found)) ** 0.5, "seconds": seconds}
+
+
 def square_root(n: int) -> dict[str, Any]:
     noising = toeplitz.optimal_max_error_noising_coefs(n)
     strategy = toeplitz.optimal_max_error_strategy_coefs(n)
@@ -87,4 +105,12 @@ def totals(kind: str, n: int, steps: int, dim: int, width: str, bits: str) -> di
 _warm: set[tuple[Any, ...]] = set()
 
 if __name__ == "__main__":
-    serve({"blt": blt, "square_root": square_root, "banded": banded, "totals": totals})
+    serve(
+        {
+            "blt": blt,
+            "blt_of_persons": blt_of_persons,
+            "square_root": square_root,
+            "banded": banded,
+            "totals": totals,
+        }
+    )

@@ -48,6 +48,7 @@ LOOSE = {
     "Logistic, two dimensions": "slope and curvature are largest at different points",
     "Tree, plain of persons": "records at their least distance apart share more nodes than is accounted",
     "Tree, plain, gamma of persons": "records at their least distance apart share more nodes than is accounted",
+    "ProjectionFreeBandit, no horizon": "a few rounds of a promise about 2^40 of them",
     "choices": "the worst two-point choices of several are not all alike",
     "Ledger, mixed": "a dozen releases do not use the budget up",
 }
@@ -219,7 +220,7 @@ def contributions_not_clipped(monkeypatch):
 
 
 def surplus_records_counted(monkeypatch):
-    def everyone(self, digests, step):
+    def everyone(self, digests, step, pace=1):
         return np.ones(len(digests), bool)
 
     monkeypatch.setattr(module("state.persons").Persons, "admit", everyone)
@@ -316,6 +317,8 @@ PLANTED = [
     (contributions_not_clipped, "totals", "Tree, plain, laplace, zero-out, lattice"),
     (surplus_records_counted, "totals", "Correlated of persons, zero-out"),
     (surplus_records_counted, "totals", "Tree, plain, gamma of persons, replace"),
+    (surplus_records_counted, "bandit", "ProjectionFreeBandit, no horizon, of persons, zero-out"),
+    (persons_charged_as_records, "bandit", "ProjectionFreeBandit, of persons, replace"),
     (persons_charged_as_records, "totals", "Correlated of persons, replace"),
     (persons_charged_as_records, "totals", "Tree, Honaker of persons, zero-out"),
     (weights_not_clipped, "erm", "gradient_descent, weights, zero-out"),

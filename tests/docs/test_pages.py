@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import doctest
 import importlib.util
+import json
 import re
 import sys
 from pathlib import Path
@@ -39,16 +41,16 @@ def test_the_code_for_another_library_runs(name: str) -> None:
     exec(blocks[0], {"X": X, "y": y})
 
 
-def metadata():
-    pytest.importorskip("hatchling")
-    spec = importlib.util.spec_from_file_location("metadata", ROOT / "scripts" / "metadata.py")
+def script(name: str):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
 def test_links_work_on_the_package_index() -> None:
-    module, text = metadata(), (ROOT / "README.md").read_text("utf-8")
+    pytest.importorskip("hatchling")
+    module, text = script("metadata"), (ROOT / "README.md").read_text("utf-8")
     without = module.readme(text, None, "1.0")
     assert re.findall(r"\]\((?!http)", without) == []
     assert "![" not in without
@@ -88,3 +90,21 @@ def test_python_can_be_called_by_set_up() -> None:
     source = (ROOT / "scripts" / "set_up.py").read_text("utf-8")
     names = set(re.findall(r"^(?:import|from) (\w+)", source, flags=re.MULTILINE))
     assert names <= set(sys.stdlib_module_names)
+
+
+def test_notebooks_hold_the_code_of_their_pages() -> None:
+    """The pages are run as doctests; whatever they run is in the notebook, in order, and nothing else."""
+    notebooks = script("notebooks")
+    for name in notebooks.PAGES:
+        page = (DOCS / f"{name}.md").read_text("utf-8")
+        examples = doctest.DocTestParser().get_examples(page)
+        assert examples, name
+        found = json.loads(notebooks.notebook(DOCS / f"{name}.md"))
+        code = ["".join(c["source"]) for c in found["cells"] if c["cell_type"] == "code"]
+        assert "\n".join(code) + "\n" == "".join(example.source for example in examples), name
+        assert [cell["id"] for cell in found["cells"]] == sorted(
+            {cell["id"] for cell in found["cells"]}, key=lambda word: int(word.split("-")[1])
+        )
+        for text in ("".join(c["source"]) for c in found["cells"] if c["cell_type"] == "markdown"):
+            for link in re.findall(r"\]\((?!http|#)([^)#]+)", text):
+                assert (DOCS / "notebooks" / link).resolve().exists(), (name, link)

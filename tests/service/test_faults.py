@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +16,11 @@ pytest.importorskip("starlette", reason="the service needs its extra")
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 import service_faults
-from faults import replay, shim
+from faults import database, replay, shim
 
+SLOW = pytest.mark.skipif(
+    os.environ.get("RETICENT_SLOW") != "1", reason="sleeps for a minute: RETICENT_SLOW=1"
+)
 pytestmark = pytest.mark.skipif(shim.available() is not None, reason=shim.available() or "")
 
 
@@ -96,3 +100,29 @@ def test_the_checker_notices_a_disk_that_lies(trial: service_faults.Trial) -> No
     except RuntimeError:
         return  # it noticed by itself that what it had is gone
     assert trial.settle().wrong
+
+
+@pytest.fixture(scope="module")
+def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[service_faults.Workers]:
+    """Two workers on one PostgreSQL server."""
+    if database.available() is not None:
+        pytest.skip(str(database.available()))
+    made = service_faults.Workers(tmp_path_factory.mktemp("workers"), seed=20)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        ("workers", 2),
+        ("database", 2),
+        pytest.param("fights", 3, marks=SLOW),
+        pytest.param("lines", 3, marks=SLOW),
+    ],
+)
+def test_several_workers_count_once(workers: service_faults.Workers, name: str, count: int) -> None:
+    service_faults.SCENARIOS[name].body(workers, count)
+    verdict = workers.settle()
+    assert not verdict.wrong, verdict
+    assert verdict.records

@@ -13,6 +13,7 @@ import pytest
 
 import reticent
 from reticent import bandit, sets, sums
+from reticent.privacy import Participation
 from reticent.service.problems import Problem
 
 from .running import NUMBER, SCHEMA, Service, records, specification
@@ -363,3 +364,54 @@ def test_persons_are_protected_where_the_stream_says_so(service: Service) -> Non
     client.send("named", rows)
     client.send("nameless", records(0, 40))
     assert client.stream("named")["decision"] == client.stream("nameless")["decision"]
+
+
+def test_a_bandit_that_is_told_whose_value_it_is(service: Service) -> None:
+    client = service.client()
+    common = {
+        "kind": "bandit",
+        "budget": {"epsilon": 1.0, "delta": 1e-6},
+        "seed": 6,
+        "set": {"kind": "Simplex", "dim": 3},
+        "values": [0, 1],
+    }
+    made = client.create({"name": "people", "max_records": 2, "min_gap": 3} | common)
+    assert made["guarantee"]["unit"] == "person"
+    twin = bandit.ProjectionFreeBandit(
+        sets.Simplex(3), reticent.Budget(1.0, 1e-6), values=(0, 1), seed=6,
+        participation=Participation(2, 3),
+    )  # fmt: skip
+    for turn in range(60):
+        asked, point = client.ask("people"), twin.ask()
+        assert asked["point"] == point.tolist()
+        person = None if turn % 10 == 9 else turn % 7
+        client.tell("people", asked["ticket"], None if person is None else 0.3, person)
+        twin.tell(None if person is None else 0.3, person=None if person is None else str(person))
+    asked = client.ask("people")
+    with pytest.raises(Problem) as caught:
+        client.tell("people", asked["ticket"], 0.5)
+    assert caught.value.status == 422
+    assert client.tell("people", asked["ticket"], 0.5, "ann")["accepted"] == 1
+    with pytest.raises(Problem):
+        client.tell("people", asked["ticket"], 0.5, "bob")  # the same ticket, another body
+    client.create({"name": "records"} | common)
+    ticket = client.ask("records")["ticket"]
+    assert client.tell("records", ticket, 0.5, "ann")["accepted"] == 1
+
+
+def test_a_schema_with_persons_needs_a_rule(service: Service) -> None:
+    client = service.client()
+    columns = {
+        "who": {"type": "person"},
+        "x": {"type": "number", "bounds": [0, 1]},
+        "y": {"type": "boolean"},
+    }
+    asked = {
+        "name": "named", "kind": "logistic", "budget": {"epsilon": 1.0, "delta": 1e-6},
+        "schema": {"target": "y", "columns": columns},
+    }  # fmt: skip
+    with pytest.raises(Problem, match="max_records or min_gap"):
+        client.create(asked)
+    assert client.create(asked | {"max_records": 2})["guarantee"]["unit"] == "person"
+    with pytest.raises(Problem, match="single records"):
+        client.create(asked | {"name": "sums", "kind": "total"})

@@ -64,7 +64,7 @@ def test_a_stream_goes_on_after_a_migration(tmp_path: Path, options: Options) ->
         folder = Folder(here)
         with folder.store.read() as rows:
             assert rows.fact("format") == sql.FORMAT
-            assert rows.log(0, 0, 10) == []
+            assert rows.chains() is not None  # the table of the second step
         bodies[old] = _send(folder, 3)
         folder.close()
     assert bodies[True] == bodies[False]

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from reticent.service.problems import Problem
+
 from .running import Service, records, specification
 
 playwright = pytest.importorskip(
@@ -142,7 +144,7 @@ def test_nothing_that_a_schema_says_becomes_markup(service: Service, open_page: 
     page = open_page()
     for place, heading in (
         ("streams/hostile", "hostile"), ("streams/hostile-2", "hostile-2"), ("tokens", "Tokens"),
-        ("ledgers", "Ledgers"), ("jobs", "Jobs"),
+        ("ledgers", "Ledgers"), ("jobs", "Jobs"), ("log", "Who did what"),
     ):  # fmt: skip
         go(page, service, place, heading)
         for summary in page.locator("summary").all():
@@ -209,6 +211,27 @@ def test_tokens_are_made_shown_once_and_revoked(service: Service, open_page: Any
     playwright.expect(page.locator("tbody")).not_to_contain_text("till 7")
 
 
+def test_a_stream_is_deleted_and_the_log_says_who_did_it(service: Service, open_page: Any) -> None:
+    client = service.client()
+    client.create(specification("gone"))
+    made = client.call("POST", "/v1/tokens", {"role": "writer", "streams": ["gone"]})
+    page = open_page()
+    go(page, service, "streams/gone", "gone")
+    page.get_by_role("button", name="Delete this stream").click()
+    page.get_by_role("button", name="Delete", exact=True).click()
+    page.get_by_role("heading", name="Streams").wait_for()
+    go(page, service, "log", "Who did what")
+    row = page.locator("tbody tr").first
+    playwright.expect(row).to_contain_text("delete stream")
+    playwright.expect(row).to_contain_text("made at the first start (administrator)")
+    # a token of a deleted stream opens nothing, and its name is not used again
+    with pytest.raises(Problem) as caught:
+        service.client(made["token"]).send("gone", records(0, 1))
+    assert caught.value.status == 410
+    go(page, service, "streams/gone", "Refused")
+    playwright.expect(page.get_by_role("alert")).to_contain_text("deleted")
+
+
 def test_a_session_that_ends_says_so(service: Service, open_page: Any) -> None:
     client = service.client()
     made = client.call("POST", "/v1/tokens", {"role": "reader", "label": "brief"})
@@ -232,7 +255,7 @@ def test_narrow_screens_keyboards_and_contrast(
     page = open_page(color_scheme=scheme, viewport={"width": 390, "height": 800})
     for place, heading in (
         ("streams", "Streams"), (f"streams/narrow-{scheme}", f"narrow-{scheme}"), ("new", "Create a stream"),
-        ("ledgers", "Ledgers"), ("jobs", "Jobs"), ("tokens", "Tokens"),
+        ("ledgers", "Ledgers"), ("jobs", "Jobs"), ("tokens", "Tokens"), ("log", "Who did what"),
     ):  # fmt: skip
         go(page, service, place, heading)
         page.wait_for_timeout(100)

@@ -29,6 +29,7 @@ from reticent.service.engine import Engine
 from reticent.service.folder import Folder, Home, Options, Shared
 from reticent.service.leases import Claim, Leases, Release, Renew
 from reticent.service.ledgers import add_ledger
+from reticent.service.moving import move
 from reticent.service.problems import Problem
 from reticent.service.records import Reader
 from reticent.service.specification import Specification
@@ -272,6 +273,45 @@ def test_a_lost_server_is_survived(
     worker.close()
 
 
+def test_a_folder_moves_without_a_gap_or_a_double_count(
+    options: Options, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, twin = (Worker(Folder(Options(tmp_path / name))) for name in ("data", "twin"))
+    for worker in (here, twin):
+        worker.create("moved")
+        for first in (0, 3):
+            worker.send("moved", first)
+    here.close()
+    both = replace(options, data=tmp_path / "data", key_file=None)
+    with monkeypatch.context() as patch:
+        # interrupted when the folder was marked and nothing was copied
+        patch.setattr(postgres.PostgresStore, "fill", lambda self, tables: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            move(both)
+    with pytest.raises(StoreError, match="was moved to a PostgreSQL database"):
+        Folder(Options(tmp_path / "data"))
+    assert move(both) == 1
+    with pytest.raises(StoreError, match="moved to this database already"):
+        move(both)
+    with pytest.raises(StoreError, match="was moved to a PostgreSQL database"):
+        Folder(Options(tmp_path / "data"))
+    with pytest.raises(StoreError, match="nothing to move"):
+        move(replace(both, data=tmp_path / "nowhere"))
+    Folder(Options(tmp_path / "fresh")).close()
+    with pytest.raises(StoreError, match="holds another service"):
+        move(replace(both, data=tmp_path / "fresh"))
+    there = Worker(Shared(replace(options, key_file=tmp_path / "data" / "service.key")))
+    there.claim("moved")
+    assert there.body("moved") == twin.body("moved")
+    assert there.send("moved", 3)["repeated"] == 3
+    for worker in (there, twin):
+        worker.send("moved", 6)
+        worker.create("another")
+    assert there.body("moved") == twin.body("moved")
+    for worker in (there, twin):
+        worker.close()
+
+
 def test_what_is_refused(
     server: database.Database, options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -362,3 +402,16 @@ def test_a_database_that_was_set_back_or_copied_is_refused_until_adopted(
     with pytest.raises(StoreError, match="stop them first"):
         adopt(options)
     worker.close()
+
+
+def test_a_lease_that_was_not_renewed_in_time_but_nobody_took(workers: list[Worker]) -> None:
+    one, _ = workers
+    one.create("late")
+    one.claim("late")
+    one.send("late", 0)
+    assert one.leases is not None
+    one.leases._renewed -= 1000.0  # as after a database that was away for a while
+    assert not one.leases.holds("late")
+    assert one.send("late", 3)["accepted"] == 3
+    assert one.send("late", 3)["repeated"] == 3
+    assert one.engine.live("late").head.steps == 6

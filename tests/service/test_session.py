@@ -97,6 +97,13 @@ def test_a_token_becomes_a_cookie_that_scripts_cannot_read(service: Service) -> 
     assert "Max-Age=0" in headers["Set-Cookie"]
 
 
+def test_behind_a_proxy_that_ends_tls_the_cookie_is_secure(service: Service) -> None:
+    body = {"token": service.token}
+    for scheme, secure in (("https", True), ("http", False)):
+        _, _, headers = ask(service, "POST", "/v1/session", body, X_Forwarded_Proto=scheme)
+        assert ("Secure" in headers["Set-Cookie"]) == secure
+
+
 @pytest.mark.parametrize(
     ("body", "status", "word"),
     [({"token": "ret_nobody"}, 401, "not known"), ({}, 422, "token"), ({"token": ""}, 422, "token"),

@@ -34,7 +34,7 @@ def test_the_tutorial_as_written(tmp_path: Path) -> None:
         "8080", str(free_port())
     )
     done = subprocess.run(
-        ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=180,
+        ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=420,
         env=os.environ | {"PATH": f"{folder}:{os.environ['PATH']}", "RETICENT_ANCHORS": str(tmp_path / "anchors")},
     )  # fmt: skip
     found = done.stdout.split(_MARK)

@@ -191,3 +191,24 @@ def test_nobody_is_named_in_a_state():
     table.admit(table.digests(["a-very-special-name"]), 1)
     assert b"special" not in dumps(table.state())
     assert b"a\x00\x00\x00-\x00" not in dumps(table.state())
+
+
+@pytest.mark.parametrize("step", [2**31, 2**39 - 3, 2**39, 2**40 - 9])
+def test_late_steps_count_like_early_ones(step):
+    """The step of a record takes 40 bits, and the uppermost is no sign."""
+    ids = ["ann", "ann", "bob", "ann", "bob", "ann"]
+    for window in (None, 4):
+        early, late = (Persons(Participation(2), window) for _ in range(2))
+        expected = early.admit(early.digests(ids), 1)
+        assert np.array_equal(late.admit(late.digests(ids), step), expected)
+        again = Persons.from_state(late.state())
+        assert len(again) == 2
+        more = early.admit(early.digests(["ann"]), 7)
+        assert np.array_equal(again.admit(again.digests(["ann"]), step + 6), more)
+
+
+def test_steps_end():
+    table = Persons(Participation(2))
+    with pytest.raises(ValueError, match="begin another stream"):
+        table.admit(table.digests(["ann", "bob"]), 2**40 - 1)
+    assert len(table) == 0

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import reticent
-from reticent import bandit, erm, losses, online, sets, sums
+from reticent import erm, losses, online, sets, sums
 from reticent.privacy import Gaussian, Guarantee, Pure, Release
 from reticent.privacy.ages import Decay, Filtered, Stepwise
 
@@ -213,7 +213,6 @@ def test_whoever_cannot_fade_refuses_before_anything_is_spent():
     """A promise at some ages must never be taken for one about all outputs."""
     X = np.full((4, 2), 0.1)
     makers = [
-        lambda: bandit.ProjectionFreeBandit(sets.L2Ball(2), budget=FADE, lipschitz=1.0, horizon=64),
         lambda: online.PerturbedIterates(
             sets.L2Ball(2),
             losses.Logistic(ridge=0.1),

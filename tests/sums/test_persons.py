@@ -225,3 +225,32 @@ def test_a_filter_for_persons_is_better(k, b):
     assert np.linalg.norm(moved) / ours.scale() == pytest.approx(BUDGET.mu, rel=1e-9)
     again = sums.CorrelatedMechanism.from_dict(ours.to_dict())
     assert again.parameters == ours.parameters
+
+
+@pytest.mark.parametrize("name", ["window", "fade", "for ever"])
+def test_filters_for_persons_at_64_steps(name):
+    """Explicit matrices, all placements of three records: the worst one costs what is claimed, at every age."""
+    rule = Participation(3, 20)
+    budget = {
+        "window": BUDGET.with_(window=64),
+        "fade": reticent.Budget(1.0, 1e-6, fade=[(16, 1.0), (64, 1.7)]),
+        "for ever": BUDGET,
+    }[name]
+    ours = sums.CorrelatedMechanism(1, budget=budget, participation=rule, noise_precision="float")
+    one = ours.with_(participation=None)
+    plain = ours.with_(filter=one.parameters)
+    assert ours.parameters != one.parameters
+    assert ours.error(64) < plain.error(64)
+    lag = np.subtract.outer(np.arange(64), np.arange(64))
+    noise = np.where(lag >= 0, ours.parameters.noise_coefficients(64)[np.maximum(lag, 0)], 0.0)
+    strategy = np.linalg.solve(noise, np.tril(np.ones((64, 64))))
+    for age in (1, 16, 21, 64):
+        products = strategy[:age, :age].T @ strategy[:age, :age]
+        worst = 0.0
+        for size in range(1, rule.records_within(age) + 1):
+            steps = np.array(list(itertools.combinations(range(age), size)))
+            steps = steps[(np.diff(steps, axis=1) >= rule.min_gap).all(axis=1)]
+            cost = sum(products[steps[:, i], steps[:, j]] for i in range(size) for j in range(size))
+            worst = max(worst, float(cost.max()))
+        claimed = ours.guarantee.at(age).gdp
+        assert np.sqrt(worst) / ours.scale() == pytest.approx(claimed, rel=1e-9)

@@ -87,7 +87,7 @@ def test_a_data_frame_is_encoded_as_its_columns_are(schema: Schema) -> None:
         Encoder(schema).encode(records) for records in (columns, pandas.DataFrame(columns))
     )
     assert np.array_equal(plain.X, framed.X)
-    assert plain.bad == framed.bad == {2: "not one of its declared values"}
+    assert plain.bad == framed.bad == {2: "column 'spent' is not one of its declared values"}
     assert plain.good.tolist() == [0, 1]
 
 

@@ -37,7 +37,7 @@ def test_a_whole_table_is_its_batches(schema: Schema, tmp_path: Path) -> None:
     assert [len(part.X) for part in parts] == [2, 1]
     assert whole.X.tolist() == [row for part in parts for row in part.X.tolist()]
     assert whole.y.tolist() == ["yes", "no", "no"]
-    assert whole.bad == {2: "not one of its declared values"}
+    assert whole.bad == {2: "column 'spent' is not one of its declared values"}
     assert whole.good.tolist() == [0, 1]
     assert whole.outside == 1
     assert read(path, encoder, labels=False).y is None

@@ -29,7 +29,7 @@ from reticent.noise import lattice, release, selection
 from reticent.noise.source import Source
 from reticent.online import OnlineLearner, schedules
 from reticent.privacy import gaussian
-from reticent.sums import RunningTotal, process
+from reticent.sums import RunningTotal, on_demand, process
 from reticent.sums import mechanism as mechanisms
 
 _FIRST = 2**40  # numbers of the hooked sources: far from the seeds that anyone would give
@@ -206,7 +206,7 @@ def _patches(
     found.append((OnlineLearner, "run", _played(recorder, OnlineLearner.run)))
     # for speed alone: a mechanism is built anew for every run
     found.append((gaussian, "mu", _remembered(gaussian.mu)))
-    found += [(module, "_BLOCK", _AHEAD) for module in (mechanisms, schedules)]
+    found += [(module, "_BLOCK", _AHEAD) for module in (mechanisms, schedules, on_demand)]
     return found
 
 

@@ -27,14 +27,22 @@ from reticent.bandit.centring import Centring
 from reticent.bandit.mirror import KNOWN, Mirror
 from reticent.bandit.rounds import Rounds
 from reticent.bandit.tickets import Desk, Ticket, issue
-from reticent.privacy import Budget, Guarantee, PrivacyLeakWarning, charge, uncharged
+from reticent.privacy import (
+    Budget,
+    Guarantee,
+    Participation,
+    PrivacyLeakWarning,
+    charge,
+    uncharged,
+)
 from reticent.sets import ConvexSet
 from reticent.state import parts
 from reticent.state.files import check_kind
 from reticent.state.lease import Lease, claim
+from reticent.sums.running import refuse_ids
 from reticent.trace import Play
 
-STATE_VERSION = 3
+STATE_VERSION = 4
 
 
 class Bandit(Rounds):
@@ -104,7 +112,9 @@ class Bandit(Rounds):
             self._desk.forget(self._asked + 1)
             self._waiting = False
 
-    def tell(self, value: float | None, ticket: Ticket | int | None = None) -> None:
+    def tell(
+        self, value: float | None, ticket: Ticket | int | None = None, person: Any = None
+    ) -> None:
         """Take the loss of a point that was played.
 
         Parameters
@@ -114,6 +124,9 @@ class Bandit(Rounds):
             which makes it a null record.
         ticket : Ticket or int, optional
             What ``ask`` returned, or its number; by default the last point asked for.
+        person : int, str or bytes, optional
+            Whose value it is, where persons are protected. If the person has no record left, or has one
+            in this round already, it is taken as a null record.
         """
         if value is not None and not (type(value) is float and math.isfinite(value)):
             value = _checks.number(value, "value")
@@ -121,9 +134,15 @@ class Bandit(Rounds):
             if self._lease.furthest != self._moves:
                 self._check_turn()
             number = self._asked if ticket is None else _number(ticket)
+            persons, whose = self._persons, None
+            if persons is None:
+                refuse_ids(None, person)
+            elif value is not None and (number in self._desk or self._is_newest(number)):
+                whose = persons.digests([person])
+                persons.check_room(whose, self._total.steps + 1)
             # The ticket is closed before its value is taken: told again after an interrupt, the same
             # record would count twice.
-            if number == self._asked and self._waiting:
+            if self._is_newest(number):
                 direction, factor = self._direction, self._factor
                 self._waiting = False
             elif number in self._desk:
@@ -133,14 +152,21 @@ class Bandit(Rounds):
                 raise ValueError(self._no_ticket(number))
             self._moves += 1
             self._lease.furthest = self._moves
+            if whose is not None and not persons.admit(whose, self._total.steps + 1)[0]:  # type: ignore[union-attr]
+                value = None  # of a person who has no record left in this round
             if value is not None:
                 centring = self._centring
                 w = (value - centring.baseline) / centring.clip
                 if abs(w) > 1.0:
                     w = math.copysign(1.0, w)
                     self.clipped += 1
-                kernels.take(direction, w, factor, self._plan.watch, self._pending, *self._gauge)
+                made = self._plan
+                force = made.unit * (factor / made.factor)
+                kernels.take(direction, w, force, made.watch, self._pending, *self._gauge)
             self._answered += 1
+
+    def _is_newest(self, number: int) -> bool:
+        return number == self._asked and self._waiting
 
     def _no_ticket(self, number: int) -> str:
         if self._asked == 0:
@@ -157,7 +183,13 @@ class Bandit(Rounds):
         return f"ticket {number} has been answered already; each point has one value"
 
     def run(
-        self, losses: Any, count: int | None = None, *, loss: Any = None, keep: int = 1000
+        self,
+        losses: Any,
+        count: int | None = None,
+        *,
+        loss: Any = None,
+        keep: int = 1000,
+        person: Any = None,
     ) -> Play:
         """Play many rounds against losses that are known to the caller: a simulation.
 
@@ -172,13 +204,15 @@ class Bandit(Rounds):
             By default the linear loss <a, x>. ``losses.Linear`` and ``losses.Quadratic`` are compiled.
         keep : int
             How many of the points played to write down, about.
+        person : array, optional
+            Who answers each play, where persons are protected.
 
         Returns
         -------
         Play
             The points, and diagnostics that read private data.
         """
-        return playing.run(self, losses, count, loss, keep)
+        return playing.run(self, losses, count, loss, keep, person)
 
     @property
     def decision(self) -> FloatArray:
@@ -187,12 +221,12 @@ class Bandit(Rounds):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised about every record, for all points of the learner's life together."""
+        """What is promised about every record or person, for all points of the learner's life together."""
         return self._guarantee
 
     @property
     def total(self) -> Any:
-        """The running total of the present epoch, where privacy is spent. It holds clean sums."""
+        """The running total, where privacy is spent; of the present epoch if each has its own. It holds clean sums."""
         return self._total
 
     @property
@@ -272,6 +306,8 @@ class Bandit(Rounds):
         arguments = dict(state["arguments"])
         if arguments["budget"] is not None:
             arguments["budget"] = Budget(**arguments["budget"])
+        if arguments["participation"] is not None:
+            arguments["participation"] = Participation(**arguments["participation"])
         if arguments["values"] is not None:
             arguments["values"] = tuple(arguments["values"])
         if mirror is not None:
@@ -324,6 +360,9 @@ class Bandit(Rounds):
             "centring": self.centring,
             "calibration": self.calibration,
             "patience": self.patience,
+            "participation": None
+            if self.participation is None
+            else dataclasses.asdict(self.participation),
             "seed": self._seed,
             "noise_precision": self.noise_precision,
         }

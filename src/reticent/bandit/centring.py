@@ -15,6 +15,8 @@ did not come. Averages are over the plays, which are public.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,10 @@ REACH = 1.5
 SAFETY = 1.0
 HYSTERESIS = 1.25
 SMALLEST = 2.0**-10
+# The share of all plays, the latest, that the baseline and the clip are learnt from; less where one total
+# runs through epochs of doubling length, for decisions move most early on.
+RECENT = 0.5
+RECENT_EPOCHS = 0.25
 
 
 class Centring:
@@ -39,24 +45,37 @@ class Centring:
         Of the epoch.
     error : float
         Standard deviation of the noise in one coordinate of the total.
-    before : tuple of float, optional
-        Baseline and clip of the epoch before.
+    before : Centring, optional
+        That of the epoch before.
+    goes_on : bool
+        Whether the total of the epoch before goes on, and with it what was learnt from it.
     """
 
     def __init__(
-        self, plan: EpochPlan, error: float, before: tuple[float, float] | None = None
+        self,
+        plan: EpochPlan,
+        error: float,
+        before: Centring | None = None,
+        goes_on: bool = False,
     ) -> None:
         middle = 0.5 * (plan.low + plan.high)
         self._plan = plan
         self._error = error / plan.watch if plan.watch else 0.0
-        self.baseline, clip = (middle, plan.half) if before is None else before
-        self.clip = min(clip, plan.half)
+        self.baseline: float = middle if before is None else before.baseline
+        self.clip: float = plan.half if before is None else min(before.clip, plan.half)
         self._start = self.baseline
         self._inherited = plan.before
         self._loudness = self.gain
         self._squares = 0.0
         # after each round: plays so far, sum of values, sum of squared deviations
         self._history = [(0.0, 0.0, 0.0)]
+        self._recent = RECENT
+        if before is not None and goes_on:
+            self._start, self._history, self._recent = (
+                before._start,
+                before._history,
+                RECENT_EPOCHS,
+            )
 
     @property
     def gain(self) -> float:
@@ -91,7 +110,10 @@ class Centring:
         self._history.append(
             (count + plays, level + self.baseline * plays + deviations, power + squares)
         )
-        then = self._history[len(self._history) // 2 - 1]
+        mark = (1.0 - self._recent) * (count + plays)
+        # the mark only moves on, so that what lies before it is not needed again
+        del self._history[: bisect_left(self._history, mark, key=itemgetter(0)) - 1]
+        then = self._history[0]
         span, total, energy = (
             now - past for now, past in zip(self._history[-1], then, strict=True)
         )
@@ -122,7 +144,16 @@ class Centring:
         return self._inherited + self._plan.weight * max(0.0, self._squares)
 
     def state(self) -> dict[str, Any]:
-        names = ("baseline", "clip", "_start", "_error", "_inherited", "_squares", "_loudness")
+        names = (
+            "baseline",
+            "clip",
+            "_start",
+            "_error",
+            "_inherited",
+            "_squares",
+            "_loudness",
+            "_recent",
+        )
         return {name: getattr(self, name) for name in names} | {"history": np.array(self._history)}
 
     @classmethod

@@ -9,7 +9,7 @@ from typing import Any
 
 from reticent import _checks
 from reticent.bandit.mirror import KNOWN, Mirror
-from reticent.privacy import Budget
+from reticent.privacy import Budget, Participation
 from reticent.sets import ConvexSet
 
 
@@ -42,8 +42,24 @@ def budget_of(budget: Any, private: Any) -> Budget | None:
         )
     if not isinstance(budget, Budget):
         raise TypeError(f"budget must be a reticent.Budget, got {budget!r}")
-    budget.must_be_for_ever("a bandit", "it protects every record for ever")
+    if budget.window is not None:
+        raise ValueError(
+            f"budget.window must be None for a bandit, got {budget.window}: its promises do not end; one that "
+            f"fades, fade=[({budget.window}, {budget.epsilon:g})], asks for as much and no more, in rounds of plays"
+        )
     return budget
+
+
+def participation_of(participation: Any, budget: Budget | None) -> Participation | None:
+    if participation is None:
+        return None
+    if not isinstance(participation, Participation):
+        raise TypeError(f"participation must be a privacy.Participation, got {participation!r}")
+    if budget is None:
+        raise ValueError(
+            "participation says whose records are protected together; leave it out with private=False"
+        )
+    return participation
 
 
 def mirror_of(mirror: Any, convex: ConvexSet) -> Mirror:

@@ -161,11 +161,15 @@ def _value(form):  # type: ignore[no-untyped-def]
 
 @specialised
 def batch(form):  # type: ignore[no-untyped-def]
-    """Play all records of a stretch of one batch; how many values were clipped."""
+    """Play all records of a stretch of one batch; how many values were clipped.
+
+    ``counts`` says which of them count; empty: all.
+    """
 
     @compiled
     def play_batch(  # type: ignore[no-untyped-def]
-        scale, A, base, radius, directions, U, baseline, clip, factor, watch, pending, limit, per_step, losses,
+        scale, A, base, radius, directions, U, baseline, clip, factor, watch, counts, pending,
+        limit, per_step, losses,
     ):  # fmt: skip
         clipped = 0
         x = np.empty(base.size)
@@ -174,8 +178,9 @@ def batch(form):  # type: ignore[no-untyped-def]
             place(base, radius, directions[t], x)
             losses[t] = _value(form)(scale, A[t], x)
             w, beyond = deviation(losses[t], baseline, clip)
-            clipped += beyond
-            take_row(U, t, w, factor, watch, pending, limit, per_step, room)
+            if counts.size == 0 or counts[t]:
+                clipped += beyond
+                take_row(U, t, w, factor, watch, pending, limit, per_step, room)
         return clipped
 
     return play_batch
@@ -187,13 +192,14 @@ def projected(form, kind):  # type: ignore[no-untyped-def]
 
     ``schedule`` holds (range, fixed, each): the step after R sums is sqrt(range / (fixed + each R)),
     or the constant -range where that is negative. ``x`` is the decision at the beginning and
-    becomes the one at the end, as ``released`` becomes the last total.
+    becomes the one at the end, as ``released`` becomes the last total. ``counts`` says which records
+    count; empty: all.
     """
 
     @compiled
     def play_rounds(  # type: ignore[no-untyped-def]
         scale, A, params, center, shrink, basis, radius, directions, U, baseline, clip, factor, before, base,
-        schedule, first, pending, limit, per_step, total, noise, step, x, released, wait, every, pages, losses,
+        schedule, first, counts, pending, limit, per_step, total, noise, step, x, released, wait, every, pages, losses,
     ):  # fmt: skip
         clipped = 0
         written = 0
@@ -212,8 +218,9 @@ def projected(form, kind):  # type: ignore[no-untyped-def]
             wait -= 1
             losses[t] = _value(form)(scale, A[t], point)
             w, beyond = deviation(losses[t], baseline, clip)
-            clipped += beyond
-            take_row(U, t, w, factor, 0.0, pending, limit, per_step, room)
+            if counts.size == 0 or counts[t]:
+                clipped += beyond
+                take_row(U, t, w, factor, 0.0, pending, limit, per_step, room)
             for i in range(pending.size):
                 total[i] += pending[i]
                 pending[i] = 0

@@ -24,6 +24,10 @@ from reticent.bandit.geometry import Geometry
 from reticent.bandit.mirror import Mirror
 
 FIRST_EPOCH = 256
+LARGEST_BATCH = 2**20
+"""Plays in a round of a learner without a horizon, at most: the exact total has room for so many at a time."""
+LONGEST = 2**20
+"""Rounds up to which an endless total with long rounds has little noise, from the eighth on."""
 
 # Found once by simulation over sets and horizons: how boldly to step relative to the bound, and how
 # much of the inner radius the smoothing may use.
@@ -38,9 +42,10 @@ LARGEST_FRACTION = 0.5
 class EpochPlan:
     """One epoch.
 
-    A record adds ``factor`` w u with w = (value - baseline) / clip in [-1, 1], and ``watch`` times w
-    and w^2, from which baseline and clip are learnt; all of it is at most ``norm`` long. ``half`` is
-    half the width of the range of values, the largest clip.
+    A record adds ``unit`` w u with w = (value - baseline) / clip in [-1, 1], and ``watch`` times w
+    and w^2, from which baseline and clip are learnt; all of it is at most ``norm`` long. Its one-point
+    estimate is ``factor`` w u: where one total runs through several epochs, they share the unit of the
+    first. ``half`` is half the width of the range of values, the largest clip.
 
     The rest makes the step: ``mirror_range`` over what is in the total, which is ``before`` from
     earlier epochs, ``noise`` for privacy, ``weight`` for each unit of squared deviation and
@@ -57,6 +62,7 @@ class EpochPlan:
     high: float
     half: float
     factor: float
+    unit: float
     watch: float
     norm: float
     mirror_range: float
@@ -65,6 +71,11 @@ class EpochPlan:
     weight: float
     drift: float
     constant: float | None
+
+    @property
+    def scale(self) -> float:
+        """What the released total is multiplied by to give the sum of estimates."""
+        return self.factor / self.unit
 
     @property
     def schedule(self) -> tuple[float, float, float]:
@@ -116,13 +127,15 @@ def make(
     step: float | None,
     relative_error: Callable[[], float],
     before: float,
+    unit: float | None,
     watches: bool,
     prescribed: tuple[float, float] | None,
 ) -> EpochPlan:
     """The plan of an epoch.
 
     ``relative_error`` is the standard deviation of the noise in the total for records of norm one;
-    ``before`` the squared size of what earlier epochs left in the total. ``prescribed`` are a radius
+    ``before`` the squared size of what earlier epochs left in the total, ``unit`` the length of a record
+    in it where that is decided already. ``prescribed`` are a radius
     and a step to use where none are given, instead of those that make the bound least.
     """
     n, mirror_range = geometry.dim, mirror.range(geometry)
@@ -145,8 +158,9 @@ def make(
         low, high = values_within(values, lipschitz, geometry, radius)
     half = 0.5 * (high - low)
     factor = n / radius * half
-    watch = WATCH * factor if watches else 0.0
-    norm = math.sqrt(factor**2 + 2.0 * watch**2)
+    unit = factor if unit is None else unit
+    watch = WATCH * unit if watches else 0.0
+    norm = math.sqrt(unit**2 + 2.0 * watch**2)
     return EpochPlan(
         plays=plays,
         rounds=rounds,
@@ -158,11 +172,12 @@ def make(
         high=high,
         half=half,
         factor=factor,
+        unit=unit,
         watch=watch,
         norm=norm,
         mirror_range=BOLDNESS**2 * mirror_range,
         before=before,
-        noise=NOISE_WEIGHT * square * n * (noise * norm) ** 2,
+        noise=NOISE_WEIGHT * square * n * (noise * norm * factor / unit) ** 2,
         weight=0.5 * patience * square * (n / radius) ** 2,
         drift=0.5 * patience * batch**2 * lipschitz**2,
         constant=step,

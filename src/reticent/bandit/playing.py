@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reticent import _checks
 from reticent._checks import FloatArray
@@ -22,6 +23,8 @@ from reticent.bandit.responses import Projection
 from reticent.losses import Linear, Loss, Quadratic, best_fixed
 from reticent.losses.kernels import LINEAR, QUADRATIC
 from reticent.sets import ConvexSet
+from reticent.state.persons import Digests, as_array
+from reticent.sums.running import refuse_ids
 from reticent.trace import Diary, Play
 from reticent.trace.play import pages_of
 
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 
 
 _CHUNK = 65536
+_ALL = np.empty(0, np.bool_)
 
 
 @dataclass
@@ -64,7 +68,7 @@ class RowsInHindsight:
         return np.array([self.loss.value(best, row, None) for row in self.rows])
 
 
-def run(learner: Bandit, losses: Any, count: int | None, loss: Any, keep: int) -> Play:
+def run(learner: Bandit, losses: Any, count: int | None, loss: Any, keep: int, person: Any) -> Play:
     """See `Bandit.run`."""
     start = time.perf_counter()
     loss = Linear() if loss is None else loss
@@ -88,6 +92,13 @@ def run(learner: Bandit, losses: Any, count: int | None, loss: Any, keep: int) -
             f"{count} plays do not fit: {learner.horizon - learner.steps} of the horizon of {learner.horizon} "
             "are left; build the learner with a larger horizon, or with none"
         )
+    persons, whose = learner._persons, None
+    names = None if person is None else as_array(person)
+    if persons is None:
+        refuse_ids(None, person)
+    else:
+        whose = persons.digests(person, count)
+        persons.check_room(whose, learner._total.steps + 1)
     diary = Diary(keep, count, learner.set.dim, every_loss=True)
     before = learner.clipped
     form = _form(loss)
@@ -97,7 +108,8 @@ def run(learner: Bandit, losses: Any, count: int | None, loss: Any, keep: int) -
             pages, values = diary.pages(len(some)), np.empty(len(some))
             with learner._lock:
                 learner._check_turn()
-                _compiled(learner, form, some, diary.wait, diary.every, pages, values)
+                mine = whose if whose is None else whose[first : first + _CHUNK]
+                _compiled(learner, form, some, mine, diary.wait, diary.every, pages, values)
             diary.write(pages, values)
     else:
         for t in range(count):
@@ -107,7 +119,7 @@ def run(learner: Bandit, losses: Any, count: int | None, loss: Any, keep: int) -
                 value = _checks.number(losses(t, point), f"losses({t}, x)")
             else:
                 value = loss.value(flat.copy(), rows[t], None)
-            learner.tell(value, point)
+            learner.tell(value, point, None if names is None else names[t])
             diary.write(flat[None] if diary.wait == 0 else diary.pages(0), np.array([value]))
     return diary.close(
         learner.set.shape,
@@ -128,8 +140,8 @@ def _form(loss: Any) -> tuple[int, float] | None:
 
 
 def _compiled(
-    learner: Bandit, form: tuple[int, float], rows: FloatArray, wait: int, every: int,
-    pages: FloatArray, values: FloatArray,
+    learner: Bandit, form: tuple[int, float], rows: FloatArray, whose: Digests | None, wait: int,
+    every: int, pages: FloatArray, values: FloatArray,
 ) -> None:  # fmt: skip
     """Play rows; ``pages`` gets the points at wait, wait + every, ..."""
     learner._shelve()
@@ -137,12 +149,16 @@ def _compiled(
     while done < len(rows):
         plays = learner._prepare_play()
         if _is_swift(learner):
-            played = _swift(learner, form, rows[done:], wait, every, pages[written:], values[done:])
+            mine = whose if whose is None else whose[done:]
+            played = _swift(
+                learner, form, rows[done:], mine, wait, every, pages[written:], values[done:]
+            )
         else:
             played = min(plays, len(rows) - done, learner._directions.ready())
             _stretch(
-                learner, form, rows[done : done + played], wait, every, pages[written:],
-                values[done : done + played],
+                learner, form, rows[done : done + played],
+                whose if whose is None else whose[done : done + played],
+                wait, every, pages[written:], values[done : done + played],
             )  # fmt: skip
         turned, wait = pages_of(played, wait, every)
         written, done = written + turned, done + played
@@ -157,9 +173,17 @@ def _count(learner: Bandit, played: int) -> None:
     learner._lease.furthest = learner._moves
 
 
+def _counts(learner: Bandit, whose: Digests | None, step: int, pace: int) -> NDArray[np.bool_]:
+    """Which records count; empty where all do."""
+    if whose is None:
+        return _ALL
+    assert learner._persons is not None
+    return learner._persons.admit(whose, step, pace)
+
+
 def _stretch(
-    learner: Bandit, form: tuple[int, float], rows: FloatArray, wait: int, every: int,
-    pages: FloatArray, values: FloatArray,
+    learner: Bandit, form: tuple[int, float], rows: FloatArray, whose: Digests | None, wait: int,
+    every: int, pages: FloatArray, values: FloatArray,
 ) -> None:  # fmt: skip
     """Plays of one round."""
     plan, directions, count = learner._plan, learner._directions, len(rows)
@@ -168,10 +192,11 @@ def _stretch(
     outer = directions.outer[here]
     learner._in_round += count
     _count(learner, count)
+    counts = _counts(learner, whose, learner._total.steps + 1, 0)
     learner.clipped += kernels.batch(form[0])(
         form[1], rows, learner._base, plan.smoothing, outer, directions.inner[here],
-        learner._centring.baseline, learner._centring.clip, plan.factor, plan.watch,
-        learner._pending, *learner._gauge, values,
+        learner._centring.baseline, learner._centring.clip, plan.unit, plan.watch,
+        counts, learner._pending, *learner._gauge, values,
     )  # fmt: skip
     places = np.arange(wait, count, every)
     pages[: len(places)] = learner._base + plan.smoothing * outer[places]
@@ -190,32 +215,35 @@ def _is_swift(learner: Bandit) -> bool:
 
 
 def _swift(
-    learner: Bandit, form: tuple[int, float], rows: FloatArray, wait: int, every: int,
-    pages: FloatArray, values: FloatArray,
+    learner: Bandit, form: tuple[int, float], rows: FloatArray, whose: Digests | None, wait: int,
+    every: int, pages: FloatArray, values: FloatArray,
 ) -> int:  # fmt: skip
     """Many rounds of one play each; how many."""
     plan, directions, geometry = learner._plan, learner._directions, learner._geometry
     rounds = min(plan.sums, plan.rounds - 1) - learner._round + 1
     most = min(rounds, len(rows), directions.ready())
+    before_these = learner._total.steps
     total, noise, step, base = learner._total._lend(most)
     count = len(noise)
     here = slice(directions.row, directions.row + count)
     kind, params = learner.set.kernel  # type: ignore[misc]
     basis = geometry.basis if geometry.basis is not None else np.empty((0, 0))
-    before = learner._sum_of_gradients - learner._last
+    scale = plan.scale
+    before = learner._sum_of_gradients - scale * learner._last
     released, point = np.zeros(geometry.dim), learner._point.copy()
     first = learner._round
     learner._sums_in_total = first + count - 1
     learner._set_round(first + count, 0)
     _count(learner, count)
+    counts = _counts(learner, whose if whose is None else whose[:count], before_these + 1, 1)
     learner.clipped += kernels.projected(form[0], kind)(
         form[1], rows[:count], np.array(params), geometry.center, plan.shrink, basis,
         plan.smoothing, directions.outer[here], directions.inner[here],
-        learner._centring.baseline, learner._centring.clip, plan.factor, before, base,
-        np.array(plan.schedule), float(first), learner._pending, *learner._gauge,
-        total, noise, step, point, released, wait, every, pages, values,
+        learner._centring.baseline, learner._centring.clip, plan.unit, before, scale * base,
+        np.array(plan.schedule), float(first), counts, learner._pending, *learner._gauge,
+        total, noise, scale * step, point, released, wait, every, pages, values,
     )  # fmt: skip
-    learner._sum_of_gradients, learner._last = released, released - before
+    learner._sum_of_gradients, learner._last = released, (released - before) / scale
     learner._point = learner._response.point = point
     learner._rebase()
     return count

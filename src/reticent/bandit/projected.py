@@ -14,7 +14,7 @@ from typing import Any
 
 from reticent.bandit.base import Bandit
 from reticent.bandit.responses import Projection, Response
-from reticent.privacy import Budget
+from reticent.privacy import Budget, Participation
 from reticent.sets import ConvexSet
 
 
@@ -34,6 +34,8 @@ class ProjectedBandit(Bandit):
     True
     """
 
+    rounds_are_long = False
+
     def __init__(
         self,
         set: ConvexSet,
@@ -49,6 +51,7 @@ class ProjectedBandit(Bandit):
         step: float | None = None,
         private: bool = True,
         patience: int = 65536,
+        participation: Participation | None = None,
         seed: int | None = None,
         noise_precision: str = "lattice",
     ) -> None:
@@ -73,6 +76,7 @@ class ProjectedBandit(Bandit):
             calibration="exact",
             mirror="euclidean",
             patience=patience,
+            participation=participation,
             seed=seed,
             noise_precision=noise_precision,
         )

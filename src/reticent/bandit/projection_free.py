@@ -16,7 +16,7 @@ from reticent.bandit import plan
 from reticent.bandit.base import Bandit
 from reticent.bandit.mirror import Mirror
 from reticent.bandit.responses import Response, respond
-from reticent.privacy import Budget
+from reticent.privacy import Budget, Participation
 from reticent.sets import ConvexSet
 
 
@@ -28,12 +28,14 @@ class ProjectionFreeBandit(Bandit):
     set : ConvexSet
         Where points live; a flat set is played in its affine hull.
     budget : Budget
-        What may be spent, for the learner's whole life; it is spent at once.
+        What may be spent, for the learner's whole life; it is spent at once. The ages of a promise that
+        fades count rounds of plays.
     lipschitz : float
         A bound on how fast losses change; it sets the range of values and the steps.
     horizon : int, optional
-        How many points will be asked for. ``None``: no limit; epochs of doubling length, which use
-        different records and so cost no privacy.
+        How many points will be asked for. ``None``: no limit that matters (rounds of 2^20 plays); epochs of
+        doubling length with constants of their own, and one endless total through all of them, or with a
+        tree a total for each, on different records.
     values : (float, float), optional
         The range of losses; values outside are clipped. By default ``(0, lipschitz * diameter)``,
         that of a loss that is 0 somewhere on the set.
@@ -68,6 +70,10 @@ class ProjectionFreeBandit(Bandit):
         ``False``, without a budget, is the baseline that is not private (Garber and Kretzu 2020).
     patience : int
         An open ticket is closed as a null record after so many further plays.
+    participation : Participation, optional
+        How often a person may be answered for (`reticent.privacy.Participation`): all values of a person are then
+        protected together, and ``tell`` takes ``person``. Steps are rounds: in each of them one value of a
+        person counts, and ``min_gap`` counts rounds. By default single values are protected.
     seed : int, optional
         For experiments only; the guarantee says so.
     noise_precision : {"lattice", "float"}
@@ -101,6 +107,8 @@ class ProjectionFreeBandit(Bandit):
     True
     """
 
+    rounds_are_long = True
+
     def __init__(
         self,
         set: ConvexSet,
@@ -121,6 +129,7 @@ class ProjectionFreeBandit(Bandit):
         mirror: str | Mirror = "euclidean",
         private: bool = True,
         patience: int = 65536,
+        participation: Participation | None = None,
         seed: int | None = None,
         noise_precision: str = "lattice",
     ) -> None:
@@ -142,6 +151,7 @@ class ProjectionFreeBandit(Bandit):
             calibration=calibration,
             mirror=mirror,
             patience=patience,
+            participation=participation,
             seed=seed,
             noise_precision=noise_precision,
         )

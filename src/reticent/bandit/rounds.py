@@ -1,18 +1,19 @@
 """The rounds of a bandit: a decision for each, a batch of records, a private total, a response.
 
 The frame is NOISYOCO of [bandit] (Algorithm 2): the response to the running total of the rounds so
-far is the decision of the next one. Without a horizon, epochs of doubling length follow each other;
-an epoch has a total and constants of its own, and earlier ones live on in what they released.
+far is the decision of the next one. Without a horizon, epochs of doubling length follow each other,
+each with constants of its own. With correlated noise one endless total runs through them; with a tree
+an epoch has its own, and earlier ones live on in what they released.
 
 The end of a round is decided by the number of plays, never by values; so neighbouring streams of
-records have the same rounds, and a record is in one epoch.
+records have the same rounds, and a record is in one of them.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,8 +27,9 @@ from reticent.bandit.mirror import Mirror
 from reticent.bandit.responses import Response
 from reticent.noise import Source
 from reticent.online.totals import MECHANISMS
-from reticent.privacy import Budget, Guarantee, Release, curves, prescribed
+from reticent.privacy import Budget, Guarantee, Participation, Release, curves, prescribed
 from reticent.sets import ConvexSet
+from reticent.state.persons import Persons
 from reticent.sums import Mechanism, RunningTotal
 
 FEASIBILITY = ("shrink", "overflow")
@@ -56,6 +58,7 @@ class Rounds(ABC):
         calibration: str,
         mirror: str | Mirror,
         patience: int,
+        participation: Participation | None,
         seed: int | None,
         noise_precision: str,
     ) -> None:
@@ -87,6 +90,13 @@ class Rounds(ABC):
             self._total_word, self._noise = totals.check(
                 total, noise, self.calibration, self.budget
             )
+        self.participation = checks.participation_of(participation, self.budget)
+        self._endless = self.horizon is None and self._total_word == "correlated"
+        if self.participation is not None and self.horizon is None and not self._endless:
+            raise ValueError(
+                f"total={self._total_word!r} without a horizon has a total for each epoch, and a person may be in "
+                "several of them; give a horizon, or a delta and total='correlated'"
+            )
         self._geometry = survey(set, self._shrinks)
         self._smoothing = checks.smoothing_of(smoothing, self._geometry.inner_radius, self._shrinks)
         self._response = self._make_response()
@@ -95,6 +105,10 @@ class Rounds(ABC):
         self._directions = Directions(self._geometry, first)
         self._total: Any = None
         self._centring: Centring
+        self._epoch: int
+        self._plan: plan.EpochPlan
+        self._error: float
+        self._last: FloatArray
         self._enter_epoch(0, 0.0, second)
         self._guarantee = self._promise()
         self._begin()
@@ -112,6 +126,9 @@ class Rounds(ABC):
 
     # What a learner provides -----------------------------------------------------------------------
 
+    rounds_are_long: ClassVar[bool]
+    """Whether a round has many plays, so that there are few rounds."""
+
     @abstractmethod
     def _layout(self, plays: int) -> tuple[int, int]:
         """Rounds and the length of one, for so many plays."""
@@ -126,6 +143,12 @@ class Rounds(ABC):
         """Make the plan and the total of an epoch; earlier ones live on in what they released."""
         plays = self.horizon if self.horizon is not None else plan.FIRST_EPOCH << epoch
         rounds, batch = self._layout(plays)
+        goes_on = self._endless and self._total is not None
+        if self._endless and batch > plan.LARGEST_BATCH:
+            raise ValueError(
+                f"the next epoch would have rounds of {batch:,} plays, more than {plan.LARGEST_BATCH:,}, and the "
+                f"learner ends after {plays - plan.FIRST_EPOCH:,} plays; build a new one"
+            )
         # the last sums are not released where no decision would be made of them
         spare = 0 if self.horizon is None else (2 if self.stale else 1)
         sums = max(1, rounds - spare)
@@ -144,23 +167,25 @@ class Rounds(ABC):
             step=self._step,
             relative_error=lambda: self._error_of(sums, plays),
             before=before,
+            unit=self._plan.unit if goes_on else None,
             watches=self._watches,
             prescribed=self._prescribed(plays),
         )
-        total: Any = totals.Clean(self._width)
-        if self.budget is not None:
+        total: Any = self._total if goes_on else totals.Clean(self._width)
+        if self.budget is not None and not goes_on:
             # the learner itself is charged, for all epochs together
             source = Source(seed) if self._total is None else self._total._source
             mechanism = self._describe(self.budget, sums, plays, made.norm)
             total = RunningTotal._paid(mechanism, source)
-        self._start_epoch(epoch, made, total, total.error(sums))
+        self._start_epoch(epoch, made, total, total.error(total.steps + sums))
 
     def _start_epoch(self, epoch: int, made: plan.EpochPlan, total: Any, error: float) -> None:
         before = None
         if epoch > 0 and self._watches:
-            before = self._centring.baseline, self._centring.clip
-        centring = Centring(made, error, before)
-        pending, gauge, last = total._blank(), total._gauge, np.zeros(self._width)
+            before = self._centring
+        centring = Centring(made, error, before, self._endless)
+        last = self._last if epoch > 0 and self._endless else np.zeros(self._width)
+        pending, gauge = total._blank(), total._gauge
         length = min(made.batch, made.plays)
         # From here on nothing is called: an interrupt must not leave records clipped to the norm of
         # one epoch on their way into the total of another.
@@ -177,11 +202,17 @@ class Rounds(ABC):
         """Standard deviation of the noise in the last sum, for records of norm 1."""
         if self.budget is None:
             return 0.0
+        if self._endless and self._total is not None:
+            return float(self._total.error(self._total.steps + sums) / self._total.norm)
         return self._describe(self.budget, sums, plays, 1.0).error(sums)
 
     def _describe(self, budget: Budget, sums: int, plays: int, norm: float) -> Mechanism:
-        """The total of an epoch: one addition a batch, the sensitivity of one record."""
+        """The total of an epoch, or of all of them: one addition a batch, the sensitivity of one record."""
         facts: dict[str, Any] = {"noise": self._noise}
+        if self.participation is not None:
+            facts["participation"] = self.participation
+        if self._endless and self.rounds_are_long:
+            facts["longest"] = plan.LONGEST
         if self.calibration != "exact":
             known = {"plays": plays, "lipschitz": self.lipschitz}
             rule = prescribed.Calibration(self.calibration, "bandit", tuple(known.items()))
@@ -191,11 +222,12 @@ class Rounds(ABC):
             budget = budget.with_(delta=0.0)
         return MECHANISMS[self._total_word](
             self._width,
-            sums,
+            None if self._endless else sums,
             budget=budget,
             norm=norm,
             noise_precision=self.noise_precision,
-            records=plays + self.patience,  # late values of earlier epochs included
+            # late values of earlier epochs included; an endless total has room for a batch at a time
+            records=(plan.LARGEST_BATCH if self._endless else plays) + self.patience,
             **facts,
         )
 
@@ -213,15 +245,20 @@ class Rounds(ABC):
         if self.budget is None:
             return Guarantee.none("the learner was built with private=False, a baseline")
         made, budget = self._total.guarantee, self.budget
-        details = (
+        details: tuple[str, ...] = (
             f"a value less its baseline is clipped, to +-{self._plan.half:g} at most; a null record adds nothing",
             "a record enters one batch; directions and the ends of batches do not depend on records",
+            "an output is a released total, one after each round of plays; ages count these",
         )
+        if self.participation is not None:
+            details += (
+                f"{self.participation}; steps are rounds, in each of which one record counts",
+            )
         releases = [
             dataclasses.replace(release, details=release.details + details)
             for release in made.releases
         ]
-        if self.horizon is None:
+        if self.horizon is None and not self._endless:
             gaussian = self._noise == "gaussian"
             curve = curves.Gaussian(budget.mu) if gaussian else curves.Pure(budget.epsilon)
             releases = [
@@ -232,7 +269,7 @@ class Rounds(ABC):
                     f"{self._noise.capitalize()}, calibrated in each epoch to its length",
                     1,
                     ("epochs of doubling length on disjoint records: a record is in one of them",)
-                    + details[1:],
+                    + details[1:2],
                 )
             ]
         return Guarantee.of(
@@ -241,7 +278,13 @@ class Rounds(ABC):
             seeded=self._seed is not None,
             lattice=made.lattice,
             caveats=made.caveats,
+            unit=made.unit,
         )
+
+    @property
+    def _persons(self) -> Persons | None:
+        """The table of persons, kept by the total; rounds are its steps."""
+        return None if self.budget is None else self._total._persons
 
     def _set_round(self, number: int, done: int) -> None:
         made = self._plan
@@ -285,7 +328,8 @@ class Rounds(ABC):
         """From a released total to the sum of gradients, and to what values are compared with."""
         n, grown = self._geometry.dim, released - self._last
         self._last = released
-        self._sum_of_gradients = self._sum_of_gradients + self._centring.gain * grown[:n]
+        gain = self._centring.gain * self._plan.scale
+        self._sum_of_gradients = self._sum_of_gradients + gain * grown[:n]
         if self._watches:
             weight = self._centring.update(grown[n], grown[n + 1], self._length)
             self._sum_of_gradients *= weight

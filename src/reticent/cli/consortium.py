@@ -62,6 +62,22 @@ def provision(
     Console(quiet=quiet, as_json=json).result({"kits": dict(rows)}, table(rows))
 
 
+@app.command("example", epilog=example("reticent vertical example tables --patients 20000"))
+def example_tables(
+    folder: Annotated[
+        Path, typer.Argument(help="Folder to write north.csv, south.csv and west.csv to.")
+    ],
+    patients: Annotated[int, typer.Option(help="Number of rows of each table.", min=1)] = 20_000,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Write tables of three made-up hospitals, to try a consortium with."""
+    from reticent.vertical.flare.example import write
+
+    said = write(folder, patients)
+    Console(quiet=quiet, as_json=json).result({"tables": said}, "\n".join(said))
+
+
 @app.command(epilog=example("reticent vertical serve kits/server --log server.log"))
 def serve(kit: Kit, log: Log = None) -> None:
     """Start the server, and stay until it is stopped."""

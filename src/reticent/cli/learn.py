@@ -27,12 +27,12 @@ from reticent.tables import (
     open_encoded,
     open_records,
 )
-from reticent.tables.sources import STDIN, join
+from reticent.tables.sources import STDIN, join, stored_size
 
 MODEL, REPORT = "model.json", "report.html"
 _EVERY = 1000
 _LARGE = 2**29
-"""Bytes from which on a Parquet table stays in its files."""
+"""Bytes from which on a table stays in its files."""
 
 
 def learn(options: LearnOptions) -> int:
@@ -47,7 +47,9 @@ def learn(options: LearnOptions) -> int:
 
         if options.data is None:
             raise Refused("DATA is missing: a file, a folder, or - for standard input")
-        return send(options, tasks.encoder_of(options.schema, options.target), console)
+        return send(
+            options, tasks.encoder_of(options.schema, options.target, options.person), console
+        )
     if options.stream is not None:
         raise Refused("--stream is for --to: the address of a service")
     if options.resume:
@@ -57,7 +59,7 @@ def learn(options: LearnOptions) -> int:
             return _resumed(options, console)
     if options.data is None:
         raise Refused("DATA is missing: a file, a folder, or - for standard input")
-    encoder = tasks.encoder_of(options.schema, options.target)
+    encoder = tasks.encoder_of(options.schema, options.target, options.person)
     online = options.online is not False
     task = tasks.task_of(encoder, word(options.task), online)
     _check_folder(options)
@@ -92,6 +94,28 @@ def _forget(options: LearnOptions) -> None:
     checkpoint.forget(options.out)
     for name in (MODEL, DECISIONS, REPORT):
         (options.out / name).unlink(missing_ok=True)
+
+
+def _participation(options: LearnOptions, encoder: Encoder, online: bool) -> dict[str, Any]:
+    """What of a person's records counts, checked."""
+    given = {name: getattr(options, name) for name in ("max_records", "min_gap")}
+    if encoder.person is None:
+        said = next((name for name, value in given.items() if value is not None), None)
+        if said is not None:
+            raise Refused(
+                f"--{said.replace('_', '-')} needs --person, the column that says whom a record is about; without it "
+                "single records are protected"
+            )
+        return {}
+    if not online and options.min_gap is not None:
+        raise Refused("--min-gap is for streams: leave it out with --offline")
+    if online and given == {"max_records": None, "min_gap": None}:
+        raise Refused(
+            f"column {encoder.person!r} says whom a record is about: say how many records of a person count "
+            "(--max-records), or how far apart they must be (--min-gap); to protect single records declare "
+            "it as 'ignore'"
+        )
+    return {"person": encoder.person, **given}
 
 
 def _settings(
@@ -131,8 +155,10 @@ def _settings(
         window=options.window,
         fade=options.fade,
         horizon=horizon,
+        **_participation(options, encoder, online),
     )
-    _ = settings.budget  # refused here, before a folder is made, if it cannot be had
+    # refused here, before a folder is made, if it cannot be had
+    _ = settings.budget, settings.participation
     return settings, size
 
 
@@ -149,6 +175,8 @@ def _resumed(options: LearnOptions, console: Console) -> int:
     schema = Schema.from_dict(state["schema"])
     if options.schema is not None and Schema.from_file(options.schema).columns != schema.columns:
         raise Refused(f"--schema {options.schema} is not what the run began with; leave it out")
+    if settings.person is not None:
+        schema = schema.with_person(settings.person)
     data = options.data or state["position"]["data"]
     options = replace(options, data=data, every=int(state["every"]))
     run = Run(options, settings, Encoder(schema, state["target"]), console)
@@ -189,7 +217,7 @@ def _offline(
     if unused:
         console.note(f"not in the schema, so not used: {', '.join(unused)}")
     started = time.perf_counter()
-    if getattr(source, "size", 0) > _LARGE and settings.task != "lasso":
+    if stored_size(source) > _LARGE and settings.task != "lasso" and not encoder.person:
         return _from_files(options, console, settings, encoder, started)
     parts: list[Encoded] = []
     with Rate("reading", None, shown=console.watched) as rate:
@@ -197,16 +225,16 @@ def _offline(
             if records.bad:
                 row = min(records.bad)
                 raise Refused(
-                    f"record {rate.done + row + 1}: column {encoder.target.name!r} is "
-                    f"{records.bad[row]}; nothing was learnt"
+                    f"record {rate.done + row + 1}: {records.bad[row]}; nothing was learnt"
                 )
             parts.append(records)
             rate.at(rate.done + len(records.X))
     whole = join(parts)
     if not len(whole.X):
         raise Refused(f"{options.data} holds no records")
+    more = {} if whole.persons is None else {"groups": whole.persons}
     with Rate("learning", None, shown=console.watched):
-        estimator = tasks.build(settings, encoder).fit(whole.X, whole.y)
+        estimator = tasks.build(settings, encoder).fit(whole.X, whole.y, **more)
     model = Model.from_estimator(estimator, encoder, records=len(whole.X))
     return _finish(
         replace(options, every=None), console, model, None, time.perf_counter() - started
@@ -220,9 +248,9 @@ def _from_files(
     encoder: Encoder,
     started: float,
 ) -> int:
-    """Learn from a Parquet table that is too large to be read at once; every pass reads it anew."""
+    """Learn from a table that is too large to be read at once; every pass reads it anew."""
     assert options.data is not None
-    X, y = open_encoded(options.data, encoder)
+    X, y = open_encoded(options.data, encoder, word(options.format))
     console.note(f"reading {X.table.size / 2**20:,.0f} MiB from files in every pass")
     with Rate("bytes read", None, shown=console.watched) as rate:
         watched = X.watched(lambda size: rate.at(rate.done + size))

@@ -127,6 +127,27 @@ class LearnOptions:
             callback=positive,
         ),
     ] = None
+    person: Annotated[
+        str | None,
+        typer.Option(
+            help="The column that says whom a record is about: all records of a person are protected together.  "
+            "[default: the schema's column of persons]"
+        ),
+    ] = None
+    max_records: Annotated[
+        int | None,
+        typer.Option(
+            help="With --person: so many records of a person count. Offline the default is all, with weights 1/m.",
+            callback=positive,
+        ),
+    ] = None
+    min_gap: Annotated[
+        int | None,
+        typer.Option(
+            help="With --person: steps between two records of a person that count, at least.",
+            callback=positive,
+        ),
+    ] = None
     endless: Annotated[
         bool, typer.Option("--endless", help="Expect more records to be added to the file later.")
     ] = False

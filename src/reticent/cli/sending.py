@@ -78,7 +78,14 @@ def _specification(options: LearnOptions, encoder: Encoder) -> dict[str, Any]:
     if options.neighbours is not None:
         budget["neighbours"] = options.neighbours.value
     kind = "linear" if encoder.classes is None else "logistic"
-    out = {"name": options.stream, "kind": kind, "schema": schema, "budget": budget}
+    out: dict[str, Any] = {
+        "name": options.stream,
+        "kind": kind,
+        "schema": schema,
+        "budget": budget,
+    }
+    rule = {"max_records": options.max_records, "min_gap": options.min_gap}
+    out |= {name: value for name, value in rule.items() if value is not None}
     return out if options.seed is None else out | {"seed": options.seed}
 
 
@@ -90,11 +97,14 @@ def _records(
         columns, got = source.read(size)
         cells = [(c.name, _plain(columns.get(c.name), got, c.bounds)) for c in encoder.columns]
         target = _plain(columns.get(encoder.target.name), got, encoder.target.bounds)
+        persons = encoder.encode(columns, got).persons if encoder.person else None
         for row in range(got):
             record: dict[str, Any] = {
                 "x": {name: some[row] for name, some in cells},
                 "y": target[row],
             }
+            if persons is not None:
+                record["person"] = persons[row] or None
             if prefix is not None:
                 record["id"] = f"{prefix}-{done + row}"
             yield record

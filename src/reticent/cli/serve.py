@@ -79,6 +79,9 @@ def serve(
         float,
         typer.Option(help="Number of seconds until the streams of a silent worker move.", min=1),
     ] = 6.0,
+    sources: Annotated[
+        Path | None, typer.Option(help="A JSON file that says where to fetch records from.")
+    ] = None,
 ) -> None:
     """Run the durable service on a folder, and stay until it is stopped."""
     if context.invoked_subcommand is not None:
@@ -88,7 +91,7 @@ def serve(
     folders = _service("folder")
     options = folders.Options(
         _where(data, database), host, port, key_file, anchor, tables or [], limit, rate, certificate, certificate_key,
-        database, address, lease, log, log_requests,
+        database, address, lease, log, log_requests, sources,
     )  # fmt: skip
     there = folders.open_home(options)  # refused, if at all, before anything heavy is imported
     leave(_service("server").serve(options, there, _say))
@@ -165,6 +168,22 @@ def token(
     finally:
         there.close()
     _say(f"token: {there.first_token or made}")
+
+
+@app.command(epilog=example("reticent serve move --data folder --database postgresql://..."))
+def move(
+    data: Data = None,
+    database: Database = None,
+    key_file: KeyFile = None,
+    anchor: AnchorFile = None,
+) -> None:
+    """Move a folder into an empty PostgreSQL database, while the service is stopped."""
+    if data is None or database is None:
+        raise Refused("give both: --data, the folder to move, and --database, where to")
+    options = _service("folder").Options(data, key_file=key_file, anchor=anchor, database=database)
+    count = _service("moving").move(options)
+    print(f"{count} streams go on in the database; the folder is served no more")
+    print(f"start workers with --database and --key-file {key_file or data / 'service.key'}")
 
 
 @app.command(epilog=example("reticent serve verify --data folder --heads heads.json"))

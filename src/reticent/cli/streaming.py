@@ -124,8 +124,12 @@ class Run:
             )
 
     def _take_note(self, records: Encoded) -> None:
-        rows = np.column_stack([records.X, records.codes])
-        self._hash.update(np.ascontiguousarray(rows).tobytes())
+        columns = [records.X, records.codes]
+        if records.persons is not None:
+            names = (name.encode("utf-8", "surrogatepass") for name in records.persons)
+            marks = b"".join(hashlib.blake2b(name, digest_size=8).digest() for name in names)
+            columns.append(np.frombuffer(marks, np.float64))  # record by record, as the others
+        self._hash.update(np.ascontiguousarray(np.column_stack(columns)).tobytes())
 
     # The loop --------------------------------------------------------------------------------------
 
@@ -194,9 +198,8 @@ class Run:
             self._position.read += first
             self._checkpoint(out)
             raise Refused(
-                f"record {self._position.read + 1}: column {self.encoder.target.name!r} is "
-                f"{records.bad[first]}; the {self.seen} records before it are learnt: mend it and "
-                "--resume, or count such records as gaps with --bad-records blank. That the run "
+                f"record {self._position.read + 1}: {records.bad[first]}; the {self.seen} records before it are "
+                "learnt: mend it and --resume, or count such records as gaps with --bad-records blank. That the run "
                 "stopped here tells about this record, and no guarantee covers it"
             )
         self._absorb_all(records, rows)
@@ -208,7 +211,7 @@ class Run:
         end = max(rows.tolist(), default=-1) + 1 if self._stops else len(records.X)
         if len(rows) == end:
             if end:
-                self.estimator.partial_fit(records.X[:end], records.y[:end])
+                self._fit(records, 0, end)
             self.seen += end
         else:
             self._absorb_with_gaps(records, end)
@@ -222,8 +225,12 @@ class Run:
                 self.estimator.gap(len(self.encoder.names))
                 self.diagnostics.blanked += 1
             else:
-                self.estimator.partial_fit(records.X[row : row + 1], records.y[row : row + 1])
+                self._fit(records, row, row + 1)
             self.seen += 1
+
+    def _fit(self, records: Encoded, start: int, end: int) -> None:
+        whose = None if records.persons is None else records.persons[start:end]
+        self.estimator.partial_fit(records.X[start:end], records.y[start:end], person=whose)
 
     def _as_model(self) -> Model:
         return Model.from_estimator(self.estimator, self.encoder, records=self.seen)
@@ -281,7 +288,8 @@ class Run:
 
 
 def _rows(records: Encoded, end: int) -> Encoded:
-    return Encoded(records.X[:end], records.y[:end], records.codes[:end], {}, 0)
+    persons = None if records.persons is None else records.persons[:end]
+    return Encoded(records.X[:end], records.y[:end], records.codes[:end], {}, 0, persons)
 
 
 def _where(data: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from reticent.cli.errors import Refused
-from reticent.privacy import Budget
+from reticent.privacy import Budget, Participation
 from reticent.tables import Encoder, Schema
 
 
@@ -28,6 +28,9 @@ class Settings:
     horizon: int | None = None
     feature_norm: float = 1.0
     seed: int | None = None
+    person: str | None = None
+    max_records: int | None = None
+    min_gap: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
@@ -48,6 +51,11 @@ class Settings:
             ) from None
 
     @property
+    def participation(self) -> Participation | None:
+        """How often a person may contribute to a stream; refused if that bounds nothing."""
+        return Participation.of(self.max_records, self.min_gap) if self.online else None
+
+    @property
     def budget(self) -> Budget:
         """What the options ask for; refused if it cannot be had."""
         return Budget(self.epsilon, self.delta, self.neighbours, self.window, fade=self.ages)
@@ -57,8 +65,8 @@ PROMISED = tuple(one.name for one in fields(Settings) if one.name not in ("task"
 """Options that cannot change once a run has begun."""
 
 
-def encoder_of(schema: Path | None, target: str | None) -> Encoder:
-    """What turns records into features; the target is the schema's unless another one is named."""
+def encoder_of(schema: Path | None, target: str | None, person: str | None = None) -> Encoder:
+    """What turns records into features; target and column of persons are the schema's unless others are named."""
     if schema is None:
         raise Refused(
             "--schema is missing: what the columns are and between which public bounds; "
@@ -70,7 +78,7 @@ def encoder_of(schema: Path | None, target: str | None) -> Encoder:
             f"--target is missing: which column is to be predicted; or let {schema} say it: "
             'target = "NAME" on its first line'
         )
-    return Encoder(found, target)
+    return Encoder(found if person is None else found.with_person(person), target)
 
 
 def task_of(encoder: Encoder, asked: str | None, online: bool) -> str:
@@ -108,6 +116,9 @@ def build(settings: Settings, encoder: Encoder) -> Any:
     }
     if settings.online:
         known |= {"horizon": settings.horizon, "window": settings.window, "fade": settings.ages}
+        known["min_gap"] = settings.min_gap
+    if settings.max_records is not None:
+        known["max_records"] = settings.max_records
     if encoder.classes is not None:
         known["classes"] = list(encoder.classes)
     else:

@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
+import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from reticent import _checks
 from reticent.estimators import parameters
 from reticent.estimators.face import Face, FloatArray
 from reticent.estimators.finding import Found, found_first
+from reticent.estimators.sparse_stream import SparseStream, begun, chosen, restored
 from reticent.estimators.stream import Plan, Stream
 from reticent.estimators.units import Units
 from reticent.losses import ClipCounts
@@ -33,6 +35,7 @@ from reticent.trace.summary import NoIntervals, Summary, of_noise
 
 _VERSION = 1
 _DIAGNOSTICS = ("clipped_",)
+_LINE = ("coef_", "intercept_")
 _KEPT = ("_weights", "_norm", "_past", "_bounds", "_leaky", "_found", "_shape")
 
 
@@ -64,7 +67,7 @@ class OnlineEstimator(Face):
 
     # What a face provides
 
-    def _plan(self, values: dict[str, Any], horizon: int | None) -> Plan:
+    def _plan(self, values: dict[str, Any], horizon: int | None, sparse: bool = False) -> Plan:
         raise NotImplementedError
 
     def _encode(self, y: Any) -> tuple[FloatArray, int]:
@@ -89,7 +92,7 @@ class OnlineEstimator(Face):
                 horizon = X.shape[0]
             if fresh:
                 self._found = None
-            plan = self._plan(values, horizon)
+            plan = self._plan(values, horizon, sparse=sp.issparse(X))
             base = None
             if plan.participation is not None:
                 # bad ids, or too many persons, must not begin a stream
@@ -103,6 +106,11 @@ class OnlineEstimator(Face):
                     "protected: the same person may be in both, and the costs would add up; give a "
                     "horizon with room for all records, or learn by partial_fit from the start"
                 )
+            if not fresh and plan.sparse:
+                raise ValueError(
+                    "a stream of sparse records cannot start from what an earlier one released; give a horizon "
+                    "with room for all records, or learn by partial_fit from the start"
+                )
             if not fresh:
                 base = self._weights
                 self._past = _Past(self.guarantee_, self.n_samples_seen_)
@@ -110,7 +118,8 @@ class OnlineEstimator(Face):
                 # same seed both streams would have the same noise.
                 seed = None if plan.seed is None else plan.seed + self._past.seen
                 plan = dataclasses.replace(plan, quadratic=False, seed=seed)
-            stream = Stream(plan, base, Found.from_dict(self._found) if self._found else None)
+            found = Found.from_dict(self._found) if self._found else None
+            stream = begun(plan) if plan.sparse else Stream(plan, base, found)
         if whole:
             # A table has no order to follow, and one that is sorted would be learnt badly. The order
             # is drawn without looking at the data, so the promise is the same for every one.
@@ -121,9 +130,16 @@ class OnlineEstimator(Face):
         with stream.whole(X.shape[0]):
             stream.learn(X, labels, beyond, person)
             self._show(stream)
-            # A stream at the end of its horizon cannot go on; its clean sums need not be kept.
-            self._stream = None if stream.finished else stream
+            self._keep(stream)
         return self
+
+    def _keep(self, stream: Stream) -> None:
+        """Hold on to a stream that can go on, or whose weights exist only where they are read.
+
+        The clean sums of any other need not be kept.
+        """
+        done = stream.finished and not isinstance(stream, SparseStream)
+        self._stream = None if done else stream
 
     def _show(self, stream: Stream) -> None:
         """Set what is published, and the diagnostics, to where a stream stands."""
@@ -133,11 +149,43 @@ class OnlineEstimator(Face):
             self.n_samples_seen_ += self._past.seen
         self.guarantee_ = self._stated(self.guarantee_)
         self.clipped_ = stream.clipped
-        self._weights = stream.weights.ravel()
         self._norm = stream.plan.feature_norm
         self._found = None if stream.found is None else stream.found.to_dict()
         self._shape = stream.plan.to_dict() | {"seed": None}
+        if not isinstance(stream, SparseStream):
+            self._weights = stream.weights.ravel()
+            self._publish(stream)
+
+    @property
+    def _sparse(self) -> SparseStream | None:
+        """The stream, where its weights exist only where they are read."""
+        stream = vars(self).get("_stream")
+        return stream if isinstance(stream, SparseStream) else None
+
+    def __getattr__(self, name: str) -> Any:
+        """``coef_`` and ``intercept_`` of sparse records: every column is brought up to date for them."""
+        if name in _LINE and self._sparse is not None:
+            return self._line(self._sparse)[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _line(self, stream: Stream) -> dict[str, Any]:
+        """``coef_`` and ``intercept_`` of a stream as it stands."""
         self._publish(stream)
+        return {name: self.__dict__.pop(name) for name in _LINE}
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "coef_" in vars(self) or self._sparse is not None
+
+    def _predictors(self, X: Any) -> FloatArray:
+        check_is_fitted(self)
+        if self._sparse is None:
+            return super()._predictors(X)
+        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
+        return self._from_unit(self._sparse.predictors(X))
+
+    def _from_unit(self, z: FloatArray) -> FloatArray:
+        """Linear predictors of labels as they are, from those of labels as the learner wants them."""
+        return z
 
     def _stated(self, guarantee: Guarantee) -> Guarantee:
         return guarantee
@@ -156,7 +204,7 @@ class OnlineEstimator(Face):
     def _begun(self) -> bool:
         return hasattr(self, "_stream")
 
-    def _common(self, values: dict[str, Any], horizon: int | None) -> dict[str, Any]:
+    def _common(self, values: dict[str, Any], horizon: int | None, sparse: bool) -> dict[str, Any]:
         known = self._found is not None
         return {
             "columns": self.n_features_in_,
@@ -168,6 +216,7 @@ class OnlineEstimator(Face):
             "horizon": horizon,
             "seed": self._seed(),
             "participation": parameters.participation(values),
+            "sparse": chosen(values["learner"], sparse, self.n_features_in_),
         }
 
     def summary(self, level: float = 0.95) -> Summary:
@@ -189,6 +238,10 @@ class OnlineEstimator(Face):
             raise NoIntervals(
                 f"bounds are found from the first {plan.first.count} records, and until then there are no "
                 "coefficients"
+            )
+        if plan.sparse:
+            raise NoIntervals(
+                "weights of sparse records are drawn where they are read; use learner='approximate-leader'"
             )
         learner = uncharged(plan.learner)
         if not isinstance(learner, Learner):
@@ -237,6 +290,8 @@ class OnlineEstimator(Face):
             for name, value in vars(self).items()
             if (name.endswith("_") or name in _KEPT) and name not in _DIAGNOSTICS
         }
+        if self._sparse is not None:
+            kept |= self._line(self._sparse) | {"_weights": self._sparse.weights.ravel()}
         copy.__dict__.update(kept | {"_stream": None})
         return copy
 
@@ -277,12 +332,12 @@ class OnlineEstimator(Face):
             else:
                 if n_features is None:
                     raise ValueError("n_features must be given where a stream begins with a gap")
-                stream = Stream(self._plan_for(n_features))
+                stream = begun(self._plan_for(n_features))
                 self._past = None
             with stream.whole(1):
                 stream.gap()
                 self._show(stream)
-                self._stream = None if stream.finished else stream
+                self._keep(stream)
         return self
 
     def _plan_for(self, n_features: int) -> Plan:
@@ -325,7 +380,8 @@ class OnlineEstimator(Face):
             "version": _VERSION,
             "kind": type(self).__name__,
             "id": identity,
-            "steps": steps,
+            "steps": steps if self._sparse is None else self._sparse.seen,
+            **({} if self._sparse is None else {"moves": steps}),
             "parameters": self._plain_parameters(),
             "fitted": fitted,
             "clipped": None if clipped is None else list(clipped),
@@ -370,7 +426,7 @@ class OnlineEstimator(Face):
         model.__dict__.update(fitted)
         past, stream = state["past"], state["stream"]
         model._past = None if past is None else _Past(Guarantee.from_dict(past[0]), int(past[1]))
-        model._stream = None if stream is None else Stream.from_state(stream)
+        model._stream = None if stream is None else restored(stream)
         if state["clipped"] is not None:
             model.clipped_ = ClipCounts(*state["clipped"])
         return model

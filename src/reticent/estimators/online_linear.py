@@ -54,10 +54,13 @@ class OnlineLinearRegression(Bounded, RegressorMixin, OnlineEstimator):
     coefficient_norm : float, optional
         Coefficients, with features in units of ``feature_norm``, stay within a ball of this radius;
         by default chosen by theory.
-    learner : {"approximate-leader", "quadratic-leader"}
+    learner : {"auto", "approximate-leader", "quadratic-leader", "sparse-leader"}
         The approximate leader sees gradients and is quick. The quadratic leader sums up products of
         features, and solves a linear system for every record; its regret grows with the logarithm
-        of the horizon. What was measured: docs/estimators.md.
+        of the horizon. What was measured: docs/estimators.md. ``"sparse-leader"`` takes time and memory in
+        proportion to the nonzeros of the records, with noise in floating point, as ``guarantee_`` says
+        (`reticent.online.SparseLeader`). ``"auto"`` takes it for sparse matrices of more than 16,384 columns,
+        else the approximate leader.
     horizon : int, optional
         Upper bound on the number of records; None where it is unknown.
     window : int, optional
@@ -106,7 +109,7 @@ class OnlineLinearRegression(Bounded, RegressorMixin, OnlineEstimator):
         intercept_scaling: float = 0.3,
         ridge: float = 1e-2,
         coefficient_norm: float = 3.0,
-        learner: str = "approximate-leader",
+        learner: str = "auto",
         horizon: int | None = None,
         window: int | None = None,
         fade: Any = None,
@@ -161,12 +164,12 @@ class OnlineLinearRegression(Bounded, RegressorMixin, OnlineEstimator):
                 X, column_or_1d(y, warn=True), fresh=first, whole=False, person=person
             )
 
-    def _plan(self, values: dict[str, Any], horizon: int | None) -> Plan:
+    def _plan(self, values: dict[str, Any], horizon: int | None, sparse: bool = False) -> Plan:
         return Plan(
             kind=HUBER,
             outputs=1,
             quadratic=values["learner"] == "quadratic-leader",
-            **self._common(values, horizon),
+            **self._common(values, horizon, sparse),
         )
 
     def _label_scale(self) -> float:
@@ -185,3 +188,8 @@ class OnlineLinearRegression(Bounded, RegressorMixin, OnlineEstimator):
         if self.label_bounds == PRIVATE:
             self._label_bounds(None if stream.found is None else stream.found.labels)
         self._set_line(stream.coefficients[0], stream.intercepts[0])
+
+    def _from_unit(self, z: FloatArray) -> FloatArray:
+        low, high = self._bounds
+        half = 0.5 * (high - low)
+        return low + half + half * z

@@ -53,6 +53,11 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
         ``feature_norm``.
     coefficient_norm : float
         The largest Euclidean norm of all coefficients together, in the same units.
+    learner : {"auto", "approximate-leader", "sparse-leader"}
+        ``"sparse-leader"`` takes time and memory in proportion to the nonzeros of the records, whatever the number
+        of columns; its weights are bounded one by one instead of in a ball, and its noise is in floating
+        point, as ``guarantee_`` says (`reticent.online.SparseLeader`). ``"auto"`` takes it for sparse matrices of
+        more than 16,384 columns.
     horizon : int, optional
         How many records there may be. Without it ``fit`` takes the number of rows, and a stream of
         ``partial_fit`` is endless, with somewhat more noise. ``partial_fit`` after such a ``fit``
@@ -122,6 +127,7 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
         intercept_scaling: float = 0.3,
         ridge: float = 1e-3,
         coefficient_norm: float = 10.0,
+        learner: str = "auto",
         horizon: int | None = None,
         window: int | None = None,
         fade: Any = None,
@@ -139,6 +145,7 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
         self.intercept_scaling = intercept_scaling
         self.ridge = ridge
         self.coefficient_norm = coefficient_norm
+        self.learner = learner
         self.horizon = horizon
         self.window = window
         self.fade = fade
@@ -195,12 +202,13 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
         self._leaky = False
         self._set_classes(parameters.CHECKS["classes"](list(declared), "classes"))
 
-    def _plan(self, values: dict[str, Any], horizon: int | None) -> Plan:
+    def _plan(self, values: dict[str, Any], horizon: int | None, sparse: bool = False) -> Plan:
+        parameters.refuse_quadratic(values)
         count = len(self.classes_)
         return Plan(
             kind=LOGISTIC if count == 2 else STACKED_LOGISTIC,
             outputs=1 if count == 2 else count,
-            **self._common(values, horizon),
+            **self._common(values, horizon, sparse),
         )
 
     def _encode(self, y: Any) -> tuple[FloatArray, int]:

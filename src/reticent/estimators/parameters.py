@@ -34,6 +34,7 @@ _REMEDIES = {
     "label_bounds": "labels beyond -1 and 1 are clipped to them, and predictions stay within. State what "
     "is known, such as label_bounds=(0, 100)",
 }
+LEARNERS = ("auto", "approximate-leader", "sparse-leader", "quadratic-leader")
 _said: set[str] = set()
 
 
@@ -136,7 +137,7 @@ CHECKS: Mapping[str, Check] = {
     "radius": _positive,
     "norm": _positive,
     "coefficient_norm": _positive,
-    "learner": partial(_checks.choice, allowed=("approximate-leader", "quadratic-leader")),
+    "learner": partial(_checks.choice, allowed=LEARNERS),
     "horizon": _whole_or_none,
     "window": _whole_or_none,
     "fade": _anything,
@@ -184,6 +185,15 @@ def budget(values: Mapping[str, Any]) -> Budget:
 def participation(values: Mapping[str, Any]) -> Participation | None:
     """How often a person may take part, as checked parameters say; None where records are protected."""
     return Participation.of(values["max_records"], values["min_gap"], values["max_persons"])
+
+
+def refuse_quadratic(values: Mapping[str, Any]) -> None:
+    """The quadratic leader is for squared losses."""
+    if values["learner"] == "quadratic-leader":
+        raise ValueError(
+            "learner='quadratic-leader' is for regression; a classifier takes 'auto', 'approximate-leader' or "
+            "'sparse-leader'"
+        )
 
 
 def label(value: Any) -> float:

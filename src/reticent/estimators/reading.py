@@ -10,13 +10,17 @@ again. This is scikit-learn's MurmurHash3.
 from __future__ import annotations
 
 import struct
+from array import array
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import murmurhash3_32
+
+from reticent._compile import compiled
 
 FloatArray = NDArray[np.float64]
 Record = Mapping[Any, Any]
@@ -86,10 +90,7 @@ class Hashed:
         known = self._places
         for name, value in x.items():
             if type(value) is not float:
-                if isinstance(value, str):
-                    name, value = f"{name}={value}", 1.0
-                elif not isinstance(value, _NUMBERS):
-                    raise _refusal(name, value)
+                name, value = _feature(name, value)
             found = known.get(name)
             place, sign = self.place(name) if found is None else found
             out[place] += sign * value
@@ -115,6 +116,102 @@ class Hashed:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["columns"])  # type: ignore[misc]
+
+
+class SparselyHashed(Hashed):
+    """The same places and signs, read into columns and values: for more places than a record could fill.
+
+    Names are hashed anew in every record, all at once, which is quicker than to look them up among many.
+    """
+
+    def __init__(self, dimension: int) -> None:
+        self.columns = dimension
+        self._places = {}
+
+    def one(self, x: Record) -> tuple[NDArray[np.int64], FloatArray]:  # type: ignore[override]
+        names: Any = x
+        try:
+            # As quick as it gets; it takes whatever is a number to Python, and no text.
+            values = np.frombuffer(array("d", x.values()))
+        except (TypeError, OverflowError):
+            pairs = [_feature(name, value) for name, value in x.items()]
+            values = np.array([value for _, value in pairs], np.float64)
+            names = [name for name, _ in pairs]
+        places = np.empty(len(names), np.int64)
+        try:
+            text = np.frombuffer("\0".join(names).encode(), np.uint8)
+        except TypeError:
+            text = np.frombuffer("\0".join(map(str, names)).encode(), np.uint8)
+        if len(names) and murmur_places(text, self.columns, places, values) != len(names):
+            # a name with the separator in it: one by one
+            for i, (name, value) in enumerate(zip(names, values.tolist(), strict=True)):
+                places[i], sign = self.place(name)
+                values[i] = value * sign
+        return places, values
+
+    def many(self, X: Any) -> Any:
+        """The rows of a data frame, as a CSR matrix."""
+        names, columns = list(X.columns), [X[name].tolist() for name in X.columns]
+        rows = [self.one(dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True)]
+        ends = np.cumsum([0, *(len(places) for places, _ in rows)])
+        places = np.concatenate([np.empty(0, np.int64), *(places for places, _ in rows)])
+        values = np.concatenate([np.empty(0), *(values for _, values in rows)])
+        return sp.csr_array((values, places, ends), shape=(len(rows), self.columns))
+
+
+@compiled
+def murmur(text, start, stop):  # type: ignore[no-untyped-def]
+    """MurmurHash3 (32 bits, seed 0) of some bytes, as scikit-learn's ``murmurhash3_32`` has it."""
+    word = np.uint64(0xFFFFFFFF)
+    h = np.uint64(0)
+    whole = start + (stop - start) // 4 * 4
+    for at in range(start, stop, 4):
+        k = np.uint64(0)
+        for i in range(min(4, stop - at)):
+            k |= np.uint64(text[at + i]) << np.uint64(8 * i)
+        k = k * np.uint64(0xCC9E2D51) & word
+        k = (k << np.uint64(15) | k >> np.uint64(17)) & word
+        h ^= k * np.uint64(0x1B873593) & word
+        if at < whole:
+            h = (h << np.uint64(13) | h >> np.uint64(19)) & word
+            h = (h * np.uint64(5) + np.uint64(0xE6546B64)) & word
+    h ^= np.uint64(stop - start)
+    h = (h ^ h >> np.uint64(16)) * np.uint64(0x85EBCA6B) & word
+    h = (h ^ h >> np.uint64(13)) * np.uint64(0xC2B2AE35) & word
+    return h ^ h >> np.uint64(16)
+
+
+@compiled
+def murmur_places(text, columns, places, values):  # type: ignore[no-untyped-def]
+    """Places of names that a zero byte parts, and the values with their signs; how many names there are.
+
+    Nothing is changed if they are not as many as there are values.
+    """
+    count = 1
+    for i in range(text.size):
+        count += text[i] == 0
+    if count != values.size:
+        return count
+    start = 0
+    for i in range(values.size):
+        stop = start
+        while stop < text.size and text[stop] != 0:
+            stop += 1
+        number = murmur(text, start, stop)
+        places[i] = np.int64(number % np.uint64(columns))
+        if not number >> np.uint64(31):
+            values[i] = -values[i]
+        start = stop + 1
+    return count
+
+
+def _feature(name: Any, value: Any) -> tuple[Any, float]:
+    """Name and value of a feature; text counts as a name of its own."""
+    if isinstance(value, str):
+        return f"{name}={value}", 1.0
+    if not isinstance(value, _NUMBERS):
+        raise _refusal(name, value)
+    return name, float(value)
 
 
 def _writer(columns: int) -> Callable[..., None]:

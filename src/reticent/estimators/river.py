@@ -28,13 +28,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.special import expit
 
 from reticent.estimators import kernels as k
 from reticent.estimators import parameters
 from reticent.estimators.face import to_unit
 from reticent.estimators.finding import found_first
-from reticent.estimators.reading import Declared, FloatArray, Hashed, Record
+from reticent.estimators.reading import Declared, FloatArray, Hashed, Record, SparselyHashed
+from reticent.estimators.sparse_stream import SparseStream, begun, chosen, restored
 from reticent.estimators.stream import Plan, Stream
 from reticent.losses import ClipCounts
 from reticent.losses.kernels import HUBER, LOGISTIC, STACKED_LOGISTIC
@@ -82,11 +84,22 @@ class _Online:
                 "says how often a person may take part: give both, or neither"
             )
         features = values["features"]
+        hashed = features is None
+        columns = values["dimension"] if hashed else len(features)
+        self._sparse = chosen(values["learner"], hashed, columns)
+        if self._sparse and not hashed:
+            raise ValueError(
+                "learner='sparse-leader' hashes the names of features: leave features out and give dimension"
+            )
         self._reader: Declared | Hashed
-        self._reader = Hashed(values["dimension"]) if features is None else Declared(features)
+        self._reader = (
+            Declared(features)
+            if not hashed
+            else (SparselyHashed if self._sparse else Hashed)(columns)
+        )
         self._stream = None
 
-    def _values(self, x: Record) -> FloatArray:
+    def _values(self, x: Record) -> Any:
         """The features of a record; the person's id is none of them."""
         if self.person is not None and self.person in x:
             x = {name: value for name, value in x.items() if name != self.person}
@@ -100,20 +113,23 @@ class _Online:
         read([who])
         return who
 
-    def _ready(self, first: FloatArray) -> Stream:
+    def _ready(self, first: Any) -> Stream:
         """The stream, which begins with its first record; refused behind a step that learns from records."""
         stream = self._stream
         pipelines.check(self, 2, far=stream is None)
         return self._begin(first) if stream is None else stream
 
-    def _begin(self, first: FloatArray) -> Stream:
+    def _begin(self, first: Any) -> Stream:
         """Spend the budget of a new stream, unless the first records would be refused anyway."""
-        if not np.isfinite(first).all():
+        if self._sparse:
+            if not np.isfinite(first.data if sp.issparse(first) else first[1]).all():
+                raise ValueError("features must be finite")
+        elif not np.isfinite(first).all():
             where = np.unique(np.argwhere(~np.isfinite(first))[:, -1]).tolist()
             raise ValueError(f"features must be finite; those in columns {where} are not")
         values = parameters.checked(self._get_params(), private=True)
         columns, horizon = self._reader.columns, values["horizon"]
-        self._stream = Stream(
+        self._stream = begun(
             Plan(
                 columns=columns,
                 budget=parameters.budget(values),
@@ -124,6 +140,7 @@ class _Online:
                 horizon=horizon,
                 seed=values["seed"],
                 participation=parameters.participation(values),
+                sparse=self._sparse,
                 **self._kind(values),
             )
         )
@@ -171,7 +188,8 @@ class _Online:
             "version": _VERSION,
             "kind": type(self).__name__,
             "id": identity,
-            "steps": steps,
+            "steps": self._stream.seen if self._sparse else steps,
+            **({"moves": steps} if self._sparse else {}),
             "parameters": parameters,
             "stream": self._stream.state(),
         }
@@ -192,23 +210,27 @@ class _Online:
         """
         check_kind(state, cls, _VERSION)
         model = cls(**state["parameters"])
-        model._stream = Stream.from_state(state["stream"])
+        model._stream = restored(state["stream"])
         return model
 
     @property
     def weights(self) -> dict[Any, float] | FloatArray:
         """Coefficients by feature, of one output; else an array of outputs by columns."""
-        rows = np.zeros((1, self._reader.columns))
+        rows: FloatArray = np.zeros((1, self._reader.columns))
         if self._stream is not None:
             rows = self._stream.coefficients
         if len(rows) == 1 and isinstance(self._reader, Declared):
             return dict(zip(self._reader.features, rows[0].tolist(), strict=True))
         return rows
 
-    def _frame(self, X: Any) -> FloatArray:
+    def _frame(self, X: Any) -> Any:
         if self.person is not None and self.person in X.columns:
             X = X.drop(columns=self.person)
-        rows = self._reader.many(X)
+        rows: Any = self._reader.many(X)
+        if self._sparse:
+            if not np.isfinite(rows.data).all():
+                raise ValueError("features must be finite")
+            return rows
         bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
         if bad.size:
             raise ValueError(f"features must be finite; row {bad[0]} is not")
@@ -225,7 +247,9 @@ class _Online:
     def _predictors_many(self, X: Any) -> FloatArray:
         rows, stream = self._frame(X), self._stream
         if stream is None:
-            return np.zeros((len(rows), 1))
+            return np.zeros((rows.shape[0], 1))
+        if isinstance(stream, SparseStream):
+            return stream.predictors(rows)
         return np.array([stream.predictors_one(row) for row in rows]).reshape(len(rows), -1)
 
 
@@ -258,6 +282,10 @@ class OnlineLogisticRegression(_Online, base.MiniBatchClassifier):
         Weight of half the squared coefficients in every record's loss, in units of ``feature_norm``.
     coefficient_norm
         The largest Euclidean norm of all coefficients together, in units of ``feature_norm``.
+    learner
+        ``"approximate-leader"``, or ``"sparse-leader"``: time and memory in proportion to what a record holds,
+        with noise in floating point, as the guarantee says. ``"auto"`` takes it for names hashed to more than
+        16,384 places.
     horizon
         How many records there may be; without it the stream is endless, with somewhat more noise.
     window
@@ -303,6 +331,7 @@ class OnlineLogisticRegression(_Online, base.MiniBatchClassifier):
         intercept_scaling: float = 0.3,
         ridge: float = 1e-3,
         coefficient_norm: float = 10.0,
+        learner: str = "auto",
         horizon: int | None = None,
         window: int | None = None,
         fade: Any = None,
@@ -323,6 +352,7 @@ class OnlineLogisticRegression(_Online, base.MiniBatchClassifier):
         self.intercept_scaling = intercept_scaling
         self.ridge = ridge
         self.coefficient_norm = coefficient_norm
+        self.learner = learner
         self.horizon = horizon
         self.window = window
         self.fade = fade
@@ -332,6 +362,7 @@ class OnlineLogisticRegression(_Online, base.MiniBatchClassifier):
         self.max_persons = max_persons
         self.seed = seed
         self._prepare()
+        parameters.refuse_quadratic(self._get_params())
         self._order = parameters.CHECKS["classes"](list(classes), "classes")
         count = len(self._order)
         self._several = count > 2
@@ -451,7 +482,7 @@ class OnlineLinearRegression(_Online, base.MiniBatchRegressor):
         intercept_scaling: float = 0.3,
         ridge: float = 1e-2,
         coefficient_norm: float = 3.0,
-        learner: str = "approximate-leader",
+        learner: str = "auto",
         horizon: int | None = None,
         window: int | None = None,
         fade: Any = None,

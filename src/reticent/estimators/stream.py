@@ -114,6 +114,8 @@ class Plan:
     quadratic: bool = False
     participation: Participation | None = None
     """How often a person may take part, where persons are protected."""
+    sparse: bool = False
+    """Whether the learner is the sparse leader."""
     first: First | None = None
     """What is found from the first records; ``feature_norm`` is 1 until it is."""
 
@@ -235,13 +237,10 @@ class Stream:
         if found is not None:
             self._take(found)
         self._quadratic = plan.quadratic
-        self._choose_kernel()
-        self._show(self._learner.decision)
-
-    def _choose_kernel(self) -> None:
         if not self._quadratic:
             kinds = self._learner._kinds  # type: ignore[attr-defined]
-            self._kernel = k.learn(self.plan.kind, *kinds)
+            self._kernel = k.learn(plan.kind, *kinds)
+        self._show(self._learner.decision)
 
     def _show(self, decision: FloatArray) -> None:
         self._weights = decision if self._base is None else decision + self._base
@@ -577,9 +576,14 @@ class Stream:
         assert self._saved is not None
         self._twin_of.refuse_copies("stream")
         state, given = self._saved
-        self._learner = _kind(self.plan).from_state(state, **given)
+        self._learner = self._take_up(state, given)
         self._saved = None
-        self._choose_kernel()
+
+    def _take_up(self, state: dict[str, Any], given: dict[str, Any]) -> Any:
+        learner = _kind(self.plan).from_state(state, **given)
+        if not self._quadratic:
+            self._kernel = k.learn(self.plan.kind, *learner._kinds)  # type: ignore[union-attr]
+        return learner
 
     def __getstate__(self) -> dict[str, Any]:
         self.lease.refuse_copies("stream")
@@ -602,7 +606,7 @@ class Stream:
         self._wait(learner, given["loss"])
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Stream:
-        twin = object.__new__(Stream)
+        twin = object.__new__(type(self))
         twin.__setstate__(self.__getstate__())
         return twin
 

@@ -9,6 +9,7 @@ from reticent.online.learner import Learner
 from reticent.online.perturbed_iterates import PerturbedIterates
 from reticent.online.quadratic_leader import QuadraticLeader
 from reticent.online.rules import Moment, Problem, Rule
+from reticent.online.sparse_leader import SparseLeader
 
 __all__ = [
     "Experts",
@@ -23,4 +24,5 @@ __all__ = [
     "Problem",
     "QuadraticLeader",
     "Rule",
+    "SparseLeader",
 ]

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from reticent.service.problems import Problem
 from reticent.tables import Column
+from reticent.tables.encoder import person_id
 
 PERSON = "person"
 
@@ -74,12 +75,12 @@ class _Table:
         return _Table(self._data, place + struct.unpack_from("<I", self._data, place)[0])
 
 
-def check_columns(there: Sequence[str], wanted: Sequence[str]) -> None:
+def check_columns(there: Sequence[str], wanted: Sequence[str], person: str | None = None) -> None:
     """Refuse a table that lacks a column, or has one that the schema does not declare."""
     if len(set(there)) != len(there):
         raise Problem(422, "bad-records", "the Arrow stream has a column twice; name each once")
     absent = [name for name in wanted if name not in there]
-    more = [name for name in there if name not in wanted and name != PERSON]
+    more = [name for name in there if name not in wanted and name not in (PERSON, person)]
     if absent or more:
         what = f"lacks column {absent[0]!r}" if absent else f"has a column {more[0]!r}"
         raise Problem(
@@ -166,15 +167,20 @@ def _texts(column: Any, name: str) -> list[Any]:
     return found
 
 
-def persons(table: Any, declared: Sequence[str]) -> list[str] | None:
-    """Whom each record is about, where there is a column that says so and is not a feature."""
-    if PERSON not in table.column_names or PERSON in declared:
+def persons(table: Any, declared: Sequence[str], column: str | None = None) -> list[str] | None:
+    """Whom each record is about, where there is a column that says so and is not a feature.
+
+    It is the schema's column of persons, or else the one that is called ``person``.
+    """
+    name = PERSON if column is None else column
+    if name not in table.column_names or name in declared:
         return None
-    found = _texts(table.column(PERSON), PERSON)
-    if any(person is None for person in found):
+    found = _texts(table.column(name), name)
+    ids = [person_id(person) for person in found]
+    if not all(ids):
         raise Problem(
             422,
             "bad-records",
-            "either every record of a request says whom it is about, or none does",
+            "either every record of a request says whom it is about, or none does; ids are text or whole numbers",
         )
-    return [str(person) for person in found]
+    return ids

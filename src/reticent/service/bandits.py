@@ -7,7 +7,7 @@ from typing import Any
 
 from reticent import sets
 from reticent.bandit import ProjectionFreeBandit
-from reticent.privacy import Guarantee
+from reticent.privacy import Guarantee, Participation
 from reticent.service.problems import Problem
 from reticent.service.records import Batch
 from reticent.service.specification import Specification
@@ -15,7 +15,10 @@ from reticent.state import parts
 from reticent.state.lease import Lease
 
 _LARGEST = 10_000  # of a set's dimension: a request must not be able to use up the memory
-_NOT_OPTIONS = ("set", "budget", "seed", "private", "mirror", "calibration", "noise_precision")
+_NOT_OPTIONS = (
+    "set", "budget", "seed", "private", "mirror", "calibration", "noise_precision", "participation",
+)  # fmt: skip
+_PERSONS = ("max_records", "min_gap", "max_persons")
 
 
 class Player:
@@ -35,14 +38,16 @@ class Player:
             self._bandit = ProjectionFreeBandit.from_state(state["bandit"])
             return
         known = inspect.signature(ProjectionFreeBandit).parameters
-        specification.check_options(["set", *(name for name in known if name not in _NOT_OPTIONS)])
+        mine = [name for name in known if name not in _NOT_OPTIONS]
+        specification.check_options(["set", *mine, *_PERSONS])
         options = dict(specification.options)
         convex = _set(options.pop("set", None))
         if options.get("values") is not None:
             options["values"] = tuple(options["values"])
         self._before = 0
+        rule = Participation.of(*(options.pop(name, None) for name in _PERSONS))
         self._bandit = ProjectionFreeBandit(
-            convex, specification.budget, seed=specification.seed, **options
+            convex, specification.budget, seed=specification.seed, participation=rule, **options
         )
 
     @classmethod
@@ -92,14 +97,20 @@ class Player:
         point = self._bandit.ask()
         return {"ticket": self._before + point.number, "point": point.tolist()}
 
-    def tell(self, ticket: int, value: float | None) -> None:
-        """The loss of a point; None if there will be none."""
+    def tell(self, ticket: int, value: float | None, person: str | None = None) -> None:
+        """The loss of a point, and whose it is where persons are protected; None if there will be none."""
         if ticket <= self._before:
             raise Problem(
                 409, "late-ticket", f"ticket {ticket} was closed when the service was adopted; ask again"
             )  # fmt: skip
+        if self._bandit.participation is None:
+            person = None  # where single values are protected, whose they are changes nothing
+        elif person is None and value is not None:
+            raise Problem(
+                422, "no-person", "this stream protects persons: say in person whose value it is"
+            )
         try:
-            self._bandit.tell(value, ticket - self._before)
+            self._bandit.tell(value, ticket - self._before, person)
         except ValueError as error:
             raise Problem(409, "late-ticket", str(error)) from None
 

@@ -16,13 +16,15 @@ import hashlib
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from reticent.service.engine import Turn
 from reticent.service.store import EntryRow, LogRow, OutputRow, Reading, StreamRow, Transaction
 from reticent.service.tokens import Caller
+
+if TYPE_CHECKING:  # the commands beside the service start quickly without what learns
+    from reticent.service.engine import Turn
 
 ACTS = 0
 """The chain of administrative acts; streams count from 1."""

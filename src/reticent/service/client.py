@@ -330,7 +330,9 @@ class Client:
         found: dict[str, Any] = self.call("POST", _stream(name) + "/ask", headers=headers)
         return found
 
-    def tell(self, name: str, ticket: int, value: float | None) -> dict[str, Any]:
+    def tell(
+        self, name: str, ticket: int, value: float | None, person: str | int | None = None
+    ) -> dict[str, Any]:
         """Report the loss of a point that was played.
 
         Parameters
@@ -341,8 +343,10 @@ class Client:
             What :meth:`ask` returned with the point.
         value : float or None
             The loss, or None if it will never be known.
+        person : str or int, optional
+            Whose it is, where the stream protects persons.
         """
-        body = {"ticket": ticket, "value": value}
+        body = {"ticket": ticket, "value": value} | ({} if person is None else {"person": person})
         found: dict[str, Any] = self.call("POST", _stream(name) + "/tell", body)
         return found
 

@@ -126,7 +126,7 @@ class Turn:
             if live.row.name == name:
                 return live
         self.hold(name)
-        return self._engine.live(name)
+        return self._engine.live(name, held=True)
 
     def hold(self, name: str) -> None:
         """Refuse, with a :class:`LeaseLost`, what another worker does; this one does it until the transaction ends."""
@@ -263,14 +263,14 @@ class Engine:
             raise found[1]
         return found[0]
 
-    def live(self, name: str) -> Live:
-        """What is known of a stream; refused if there is none."""
+    def live(self, name: str, *, held: bool = False) -> Live:
+        """What is known of a stream; refused if there is none. ``held``: a transaction holds its lease."""
+        # where another worker may write it, only the store knows where a stream stands
+        kept = held or self.leases is None or self.leases.holds(name)
         with self._guard:
-            live = self._known.get(name)
+            live = self._known.get(name) if kept else None
         if live is not None:
             return live
-        # where another worker may write it, only the store knows where a stream stands
-        kept = self.leases is None or self.leases.holds(name)
         with self.store.read() as rows:
             row = rows.stream(name)
             state = None if row is None else rows.state(row.id)
@@ -335,7 +335,7 @@ class Engine:
                 for item in group:
                     self._carry_out([item])
                 return
-            answers = [(None, _as_problem(error))]
+            answers = [(None, _as_problem(error))] * len(group)
         elsewhere: Group = []
         for item, (answer, problem) in zip(group, answers, strict=True):
             if item.direct:
@@ -374,6 +374,8 @@ class Engine:
                     rows.save(live.row.id, StateRow(head.steps, head.number, sealed))
                 changed = rows.changed() or bool(turn.acts)
                 if changed:
+                    if turn.acts:  # all workers write them into one log
+                        rows.alone()
                     self.witness(turn)
                     mark = rows.mark()
                     if rows.charged or self._charges is None:

@@ -64,6 +64,8 @@ class Options:
         Whether each request is a line of the log.
     lease : float
         Seconds after which the streams of a worker that fell silent move to another.
+    sources : path or None
+        A JSON file that says where to fetch records from.
     """
 
     data: Path | None
@@ -81,6 +83,7 @@ class Options:
     lease: float = 6.0
     log: str = "info"
     log_requests: bool = False
+    sources: Path | None = None
 
 
 _ANCHORS = 64  # workers on one machine
@@ -144,6 +147,7 @@ class Home:
             if adopting:
                 raise StoreError(f"there is nothing to adopt: {self.name} holds no service")
             return self._begin()
+        self._refuse_moved(about)
         if about["key"] != self.ring.name.hex():
             raise StoreError(
                 f"{self.name} was written under another key; give the one that it was written under"
@@ -182,6 +186,13 @@ class Home:
                 rows.add_token(row)
                 chain.begin(rows, row.created)
         return self._open(False) if another else token
+
+    def _refuse_moved(self, about: dict[str, str]) -> None:
+        if "moved" in about:
+            raise StoreError(
+                f"{self.name} was moved to a PostgreSQL database, and its streams go on there; serve it with "
+                "--database, or repeat `reticent serve move` if that was interrupted"
+            )
 
     def settle(self, rows: Any) -> None:
         """Write down, in a transaction, where this service lives from now on."""

@@ -309,15 +309,15 @@ class Jobs:
             table = next(one for one in rows.tables() if one.name == row.table)
             ledger = next(one for one in rows.ledgers() if one.name == row.table)
         estimator, encoder = self._estimator(table, row.request)
-        X, y = self._read(row.id, self._allowed(table.path), encoder)
+        X, y, persons = self._read(row.id, self._allowed(table.path), encoder)
         self._progress[row.id] = {"phase": "fitting", "records": len(X)}
         payer = _Payer(self.engine, table.name, Budget(**ledger.budget))
         with payer:
-            estimator.fit(X, y)
+            estimator.fit(X, y, **({} if persons is None else {"groups": persons}))
         model = Model.from_estimator(estimator, encoder, records=len(X))
         return json.dumps(model.to_dict(), allow_nan=False).encode()
 
-    def _read(self, identity: str, path: Path, encoder: Encoder) -> tuple[Any, Any]:
+    def _read(self, identity: str, path: Path, encoder: Encoder) -> tuple[Any, Any, Any]:
         source, _ = open_records(str(path), encoder, "parquet")
         parts = []
         done = 0
@@ -326,8 +326,7 @@ class Jobs:
             if found.bad:
                 place = min(found.bad)
                 raise TableError(
-                    f"record {done + place + 1}: column {encoder.target.name!r} is {found.bad[place]}; "
-                    "nothing was learnt"
+                    f"record {done + place + 1}: {found.bad[place]}; nothing was learnt"
                 )
             parts.append(found)
             done += len(found.X)
@@ -335,4 +334,4 @@ class Jobs:
         if not done:
             raise TableError("the table holds no records")
         whole = join(parts)
-        return whole.X, np.asarray(whole.y)
+        return whole.X, np.asarray(whole.y), whole.persons

@@ -172,6 +172,13 @@ def _estimator(specification: Specification, encoder: Encoder) -> Any:
             f"kind {specification.kind!r} has no promise that fades in this version; give the budget a window",
         )
     specification.check_options([name for name in known if name not in _SAID_ELSEWHERE])
+    if encoder.person is not None and not {"max_records", "min_gap"} & set(specification.options):
+        raise Problem(
+            422,
+            "bad-specification",
+            f"the schema says that column {encoder.person!r} holds persons: say max_records or min_gap, what of a "
+            "person's records counts, or declare the column as 'ignore' to protect single records",
+        )
     return kind(**given | dict(specification.options), random_state=specification.seed)
 
 

@@ -44,7 +44,7 @@ _SCHEMAS: dict[str, Any] = {
                     "type": "object",
                     "required": ["type"],
                     "properties": {
-                        "type": {"enum": ["number", "category", "boolean", "ignore"]},
+                        "type": {"enum": ["number", "category", "boolean", "person", "ignore"]},
                         "bounds": {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2},
                         "values": {"type": "array", "minItems": 2},
                     },
@@ -145,6 +145,7 @@ _TOLD = {
     "properties": {
         "ticket": {"type": "integer", "minimum": 1},
         "value": {"type": ["number", "null"]},
+        "person": {"type": ["string", "integer", "null"]},
     },
     "additionalProperties": False,
 }

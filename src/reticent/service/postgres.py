@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -307,6 +307,26 @@ class PostgresStore:
                 yield PostgresRows(self._reader)
             except psycopg.Error as error:
                 raise _failed(error, False) from error
+
+    def fill(self, tables: Iterable[tuple[str, list[str], Iterable[Sequence[Any]]]]) -> None:
+        """Take over a whole service, in one transaction; it lives here from now on."""
+        with self._writing:
+            assert self._writer is not None
+            plain = self._writer.plain
+            with plain.transaction(), plain.cursor() as cursor:
+                cursor.execute("DELETE FROM about")
+                for table, columns, rows in tables:
+                    names = ", ".join(f'"{name}"' for name in columns)
+                    with cursor.copy(f"COPY {table} ({names}) FROM STDIN") as copy:
+                        for row in rows:
+                            copy.write_row(row)
+                for table in ("streams", "entries"):
+                    cursor.execute(
+                        f"SELECT setval(pg_get_serial_sequence('{table}', 'id'),"
+                        f" 1 + (SELECT COALESCE(MAX(id), 0) FROM {table}))"
+                    )
+                cursor.execute("DELETE FROM about WHERE name IN ('moved', 'commit', 'place')")
+                cursor.execute("INSERT INTO about VALUES ('place', %s)", (self.place,))
 
     def compact(self) -> None:
         """Have what was replaced removed from the tables; the server's own log and backups keep it for a while."""

@@ -19,6 +19,7 @@ from reticent.service import arrow
 from reticent.service.keys import MOST, Keys
 from reticent.service.problems import Problem
 from reticent.tables import Column, Encoder
+from reticent.tables.encoder import person_id
 
 FloatArray = NDArray[np.float64]
 _CELL = float | str | bool | None
@@ -91,8 +92,8 @@ class Reader:
         self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(kind)
         self._questions = msgspec.json.Decoder(list[self._features])  # type: ignore[name-defined]
 
-    def lines(self, body: bytes) -> Batch:
-        """JSON lines, each ``{"id", "x": {...}, "y", "person"}``."""
+    def lines(self, body: bytes, *, keyed: bool = True) -> Batch:
+        """JSON lines, each ``{"id", "x": {...}, "y", "person"}``; ids are ignored where the records are not keyed."""
         try:
             found: list[Any] = self._decoder.decode_lines(body)
         except msgspec.DecodeError as error:
@@ -104,6 +105,8 @@ class Reader:
         X = self._encode([msgspec.structs.astuple(line.x) for line in found])
         codes = self._labels([line.y for line in found]) if self.labelled else np.zeros(len(found))
         persons = self._persons(found)
+        if not keyed:
+            return Batch(X, codes, persons, [], [])
         pack, digest = self.keys.pack, self.keys.digest
         table = np.ascontiguousarray(np.column_stack([X, codes]))
         keys = []
@@ -130,7 +133,7 @@ class Reader:
         """An Arrow stream, with one key for all of it or the number of a producer's batch."""
         table = arrow.read(body)
         names = [*self._names, *([self.encoder.target.name] if self.labelled else [])]
-        arrow.check_columns(table.column_names, names)
+        arrow.check_columns(table.column_names, names, self.encoder.person)
         if not table.num_rows:
             raise Problem(
                 422, "no-records", "the Arrow stream holds no rows; send one for each record"
@@ -145,7 +148,7 @@ class Reader:
         if self.labelled:
             cells = arrow.cells(table, [self.encoder.target])
             codes = self._labels(cells[self.encoder.target.name])
-        persons = arrow.persons(table, names)
+        persons = arrow.persons(table, names, self.encoder.person)
         parts: list[Any] = [np.ascontiguousarray(X), np.ascontiguousarray(codes)]
         parts += [person.encode() + b"\0" for person in persons or ()]
         digest = self.keys.digest(*parts)
@@ -203,7 +206,12 @@ class Reader:
             raise Problem(
                 422, "bad-records", "either every record of a request says whom it is about, or none does"
             )  # fmt: skip
-        return [str(person) for person in persons]
+        ids = [person_id(person) for person in persons]
+        if not all(ids):
+            raise Problem(
+                422, "bad-records", "a record says whom it is about by text that is not empty"
+            )
+        return ids
 
 
 def _features_type(encoder: Encoder) -> Any:

@@ -22,6 +22,7 @@ from reticent.service.specification import Specification
 from reticent.service.store import OutputRow
 from reticent.service.tokens import Caller
 from reticent.service.web import ARROW, LINES, Service, answer, guarantee_view, guaranteed
+from reticent.tables.encoder import person_id
 
 _THREAD = (
     65536  # a body above this is decoded in a thread, so that other requests are answered meanwhile
@@ -259,26 +260,29 @@ async def tell(service: Service, request: Request) -> Response:
     if (away := await service.lead(request, name)) is not None:
         return away
     told = await service.json(request)
-    ticket, value = told.get("ticket"), told.get("value")
+    ticket, value, person = told.get("ticket"), told.get("value"), told.get("person")
     right = (
         type(ticket) is int
         and 0 < ticket < 2**62
         and "value" in told
         and (value is None or (type(value) in (int, float) and math.isfinite(value)))
-        and not set(told) - {"ticket", "value"}
+        and (person is None or (type(person) in (str, int) and person_id(person) != ""))
+        and not set(told) - {"ticket", "value", "person"}
     )
     if not right:
         raise Problem(
             422,
             "bad-value",
             'send {"ticket": 17, "value": 0.25}, with the ticket that ask gave and a finite loss, or null if '
-            "there will be none",
+            'there will be none; and "person": "id" where persons are protected',
         )
     assert isinstance(ticket, int)
     loss = None if value is None else float(value)
     key = service.keys.pack(f"ticket {ticket}")
-    digest = service.keys.digest(repr(loss).encode())
-    return answer(await service.do(streams.Tell(name, ticket, loss, key, digest)))
+    whose = None if person is None else person_id(person)
+    words = repr(loss) if whose is None else f"{loss!r} {whose}"
+    digest = service.keys.digest(words.encode("utf-8", "surrogatepass"))
+    return answer(await service.do(streams.Tell(name, ticket, loss, key, digest, whose)))
 
 
 async def diagnose(service: Service, request: Request) -> Response:

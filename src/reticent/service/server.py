@@ -22,6 +22,7 @@ from reticent.service.engine import Engine
 from reticent.service.folder import Home, Options
 from reticent.service.jobs import Jobs
 from reticent.service.leases import JOBS, Claim, Leases, Release, Renew
+from reticent.service.sources import Puller, read_sources
 from reticent.service.specification import Specification
 from reticent.service.streams import Forget, deleted
 from reticent.service.web import Service
@@ -97,6 +98,7 @@ def _run(options: Options, folder: Home, engine: Engine, say: Callable[[str], No
         engine, folder.keys, jobs, limit=options.limit, rate=options.rate, folder=options.data,
         log_requests=options.log_requests,
     )  # fmt: skip
+    sources = [] if options.sources is None else read_sources(options.sources)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Any) -> AsyncIterator[None]:
@@ -105,7 +107,9 @@ def _run(options: Options, folder: Home, engine: Engine, say: Callable[[str], No
         tasks = [asyncio.create_task(_forget(service))]
         if engine.leases is not None:
             tasks.append(asyncio.create_task(_renew(service, engine.leases)))
+        puller = Puller(engine, lambda name: service.reader(engine.live(name)), sources)
         yield
+        await asyncio.to_thread(puller.stop)
         for task in tasks:
             task.cancel()
         jobs.stop()

@@ -90,6 +90,11 @@ CREATE TABLE leases (
 """,
 )
 FORMAT = str(len(MIGRATIONS))
+TABLES = (
+    "about", "streams", "states", "outputs", "keys", "producers", "ledgers", "entries", "tables", "jobs", "tokens",
+    "log", "sources",
+)  # fmt: skip
+"""Everything that a service is made of; leases are about its workers."""
 
 
 class Connection(Protocol):
@@ -357,6 +362,16 @@ class Rows:
 
     def remove_token(self, identity: str) -> bool:
         return self._count("DELETE FROM tokens WHERE id = ?", (identity,)) > 0
+
+    # Sources -----------------------------------------------------------------------------------------
+
+    def position(self, source: str) -> str:
+        row = self._one("SELECT position FROM sources WHERE name = ?", (source,))
+        return "" if row is None else str(row[0])
+
+    def set_position(self, source: str, stream: str, position: str) -> None:
+        values = {"name": source, "stream": stream, "description": "", "position": position}
+        self._replace("sources", ("name",), **values)
 
     # The log -----------------------------------------------------------------------------------------
 

@@ -73,6 +73,11 @@ class SqliteRows(Rows):
                 self._db.write("RELEASE remembering")
         return True
 
+    def whole(self, table: str) -> tuple[list[str], Iterator[Any]]:
+        """The names of the columns of a table, and its rows."""
+        found = self._db.plain.execute(f"SELECT * FROM {table}")
+        return [column[0] for column in found.description], iter(found)
+
     def alone(self) -> None:
         """There is one transaction at a time."""
 

@@ -179,6 +179,9 @@ class Reading(Protocol):
     def tokens(self) -> list[TokenRow]:
         """Every token that was not revoked."""
 
+    def position(self, source: str) -> str:
+        """Up to where a source was read; empty at its beginning."""
+
     def chains(self) -> list[int]:
         """The logs that there are: one of each stream, by its id, and 0 for administrative acts."""
 
@@ -265,6 +268,9 @@ class Transaction(Reading, Protocol):
 
     def remove_token(self, identity: str) -> bool:
         """Revoke a token; False if there is none."""
+
+    def set_position(self, source: str, stream: str, position: str) -> None:
+        """Note up to where a source was read, and which stream took it."""
 
     def add_log(self, chain: int, rows: Iterable[LogRow]) -> None:
         """Append to a log."""

@@ -168,6 +168,7 @@ class Tell:
     value: float | None
     key: bytes
     digest: bytes
+    person: str | None = None
 
     def apply(self, turn: Turn) -> dict[str, Any]:
         """Counted once; the same again is a repeat, another value is refused."""
@@ -181,7 +182,7 @@ class Tell:
             return _answer(head, 0, 1, 0, known.number, True, 1)
         check_open(live)
         turn.touch(live)
-        runner.tell(self.ticket, self.value)
+        runner.tell(self.ticket, self.value, self.person)
         turn.rows.remember_new(live.row.id, [self.key], [self.digest], head.number)
         return _answer(head, 1, 0, 0, head.number, True, 1)
 

@@ -11,6 +11,7 @@ import numpy as np
 from reticent import sums
 from reticent.online import totals
 from reticent.privacy import Guarantee
+from reticent.service.problems import Problem
 from reticent.service.records import Batch
 from reticent.service.specification import Specification
 from reticent.state.lease import Lease
@@ -121,7 +122,14 @@ class Total:
 def encoder_of(specification: Specification) -> Encoder:
     """What turns the records of a total into vectors."""
     assert specification.schema is not None
-    columns = specification.schema.columns
+    columns, person = specification.schema.columns, specification.schema.person
+    if person is not None:
+        raise Problem(
+            422,
+            "bad-specification",
+            f"kind 'total' protects single records, not persons; declare column {person!r} as 'ignore', or use "
+            "reticent.sums with participation=",
+        )
     return Encoder(
         Schema((*columns, Column(_NO_TARGET, "boolean", values=("false", "true"))), _NO_TARGET)
     )

@@ -3,6 +3,7 @@
 from reticent.sums.correlated import Correlated, CorrelatedMechanism
 from reticent.sums.independent import Independent, IndependentMechanism
 from reticent.sums.mechanism import Mechanism
+from reticent.sums.on_demand import OnDemand
 from reticent.sums.running import RunningTotal
 from reticent.sums.tree import Tree, TreeMechanism
 from reticent.sums.window_tree import WindowTree, WindowTreeMechanism
@@ -13,6 +14,7 @@ __all__ = [
     "Independent",
     "IndependentMechanism",
     "Mechanism",
+    "OnDemand",
     "RunningTotal",
     "Tree",
     "TreeMechanism",

@@ -315,8 +315,10 @@ class RunningTotal:
             moved = self._total + batch
             self._total = moved
             batch[...] = 0
-            out = self._base + self._noise.step * (moved + noise)
-        return np.asarray(out, np.float64)
+            out = np.asarray(self._base + self._noise.step * (moved + noise), np.float64)
+            if self._epoch_steps is None:
+                self._carry()  # a batch may be as large as a block of single contributions
+        return out
 
     def _lend(self, most: int) -> tuple[NDArray[Any], NDArray[Any], float, FloatArray]:
         """Exact total, noise of the next batches, lattice step and offset, for a compiled loop.

@@ -15,7 +15,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import resources
 from itertools import pairwise
@@ -26,7 +26,7 @@ import numpy as np
 
 from reticent._checks import FloatArray, choice, integer, number
 from reticent.privacy.ages import geometric, pairs
-from reticent.privacy.participation import Participation
+from reticent.privacy.participation import ONE_RECORD, Participation
 from reticent.sums.toeplitz import (
     LARGEST_SIZE,
     MOST_BUFFERS,
@@ -43,6 +43,8 @@ _TOLERANCE = 1e-3
 _WORST = 1.02  # no automatic choice is further than this from the square root
 _FOR_EVER = 700.0  # -log(1 - th) of a buffer that forgets nothing, as far as a double can tell
 _NARROWEST = 1e-9  # between neighbouring logarithms, so that no logarithm of zero is taken
+_SHORT = 2**20  # endless filters for streams up to here count from 2^3 steps on, others from 2^8
+_MOST_RECORDS = 256  # of a person; with more the search would take longer than it is worth
 
 
 @dataclass(frozen=True)
@@ -52,13 +54,15 @@ class _Problem:
     ``kind`` is "horizon" (each record protected in all of ``size`` steps), "window" (for ``size``
     steps of an endless stream), "fade" (at each age of ``profile``, relative to the mu allowed
     there, on an endless stream) or "endless" (for ever, without a horizon: the worst ratio to the
-    square root over 2^8 to ``size`` steps).
+    square root over 2^8 to ``size`` steps, or from 2^3 on up to 2^20). ``participation`` says what is
+    protected: a record, or a person with several.
     """
 
     kind: str
     size: int
     objective: str
     profile: tuple[tuple[int, float], ...] = ()
+    participation: Participation = ONE_RECORD
 
     @classmethod
     def of(
@@ -101,7 +105,7 @@ class _Problem:
     @property
     def reference(self) -> float:
         """What the square root reaches; infinite where it is no yardstick."""
-        if self.kind in ("fade", "endless"):
+        if self.kind in ("fade", "endless") or self.participation != ONE_RECORD:
             return math.inf
         return square_root_error(self.size, self.objective)
 
@@ -121,14 +125,15 @@ class _Problem:
     def _times(self) -> list[tuple[float, float]]:
         """Steps at which the error counts, and what it is compared with."""
         if self.kind == "endless":
-            top = math.log2(self.size)
-            grid = [round(2.0**e) for e in np.linspace(8.0, top, int(4 * (top - 8)) + 1)]
+            low, top = 3.0 if self.size <= _SHORT else 8.0, math.log2(self.size)
+            grid = [round(2.0**e) for e in np.linspace(low, top, int(4 * (top - low)) + 1)]
             return [(float(n), square_root_error(n)) for n in grid]
         return [(math.inf if self.kind in ("window", "fade") else float(self.size), 1.0)]
 
     def value(self, noise: Toeplitz) -> float:
+        squares = noise.sensitivity.sum_of_squares
         sensitivity = max(
-            math.sqrt(noise.squared_sensitivity(_whole(a))) / mu for a, mu in self._ages
+            math.sqrt(squares(_whole(a), self.participation)) / mu for a, mu in self._ages
         )
         if self.objective == "mean":
             return sensitivity * math.sqrt(noise.mean_squared_error(self.size))
@@ -237,6 +242,47 @@ class _Problem:
         found = [self.descend(start) for start in starts]
         return self._prune(min(found, key=lambda y: self.log_value(y)[0]))
 
+    def refine(self, start: Toeplitz) -> Toeplitz:
+        """A filter for persons with several records, found from one for single records.
+
+        The start is returned where nothing better is found.
+        """
+        from scipy.optimize import minimize
+
+        fixed = 1 if start.gap and start.gap[0] == 0.0 else 0  # a plain sum stays one
+        ages = [(_whole(a), mu) for a, mu in self._ages]
+        steps, against = np.array(self._times[:: 4 if fixed else 1]).T
+
+        def build(x: FloatArray) -> Toeplitz:
+            gap = np.append(np.zeros(fixed), np.exp(-np.cumsum(np.exp(x))[::-1]))
+            return Toeplitz(tuple(gap[0::2].tolist()), tuple(gap[1::2].tolist()))
+
+        def cost(x: FloatArray, sharpness: float) -> float:
+            try:
+                noise = build(x)
+            except ValueError:  # two nodes have met
+                return 1e3
+            squares = noise.sensitivity.sum_of_squares
+            mine = [0.5 * math.log(squares(a, self.participation)) - math.log(mu) for a, mu in ages]
+            if self.objective == "mean":
+                errors = [0.5 * math.log(noise.mean_squared_error(self.size))]
+            else:
+                errors = 0.5 * np.log(_squared_errors(noise, steps) / against**2)
+            return _soft_maximum(mine, sharpness)[0] + _soft_maximum(errors, sharpness)[0]
+
+        nodes = -np.log(np.array(_interleave(start.gap, start.inverse_gap))[fixed:])[::-1]
+        x = np.log(np.diff(nodes, prepend=0.0))
+        smooth = len(ages) == 1 and len(steps) == 1
+        with np.errstate(all="ignore"):
+            for sharpness in (math.inf,) if smooth else (30.0, 500.0):
+                options = {"gtol": 1e-6 if smooth else 1e-4, "maxiter": 200 if smooth else 50}
+                x = minimize(cost, x, (sharpness,), method="BFGS", options=options).x
+        try:
+            found = build(x)
+        except ValueError:
+            return start
+        return found if self.value(found) < (1.0 - 1e-4) * self.value(start) else start
+
     def _prune(self, y: FloatArray) -> Toeplitz:
         """Drop each pair of a pole and a zero that all but cancel."""
         allowed = self.log_value(y)[0] + 1e-7
@@ -259,7 +305,19 @@ def _whole(n: float) -> float:
     return n if n == math.inf else int(n)
 
 
-def _soft_maximum(values: Sequence[float], sharpness: float) -> tuple[float, FloatArray]:
+def _squared_errors(noise: Toeplitz, steps: FloatArray) -> FloatArray:
+    """`Toeplitz.squared_error` at many steps at once."""
+    om, (gap, log_ratio) = np.array(noise.weight), pairs(np.array(noise.gap))
+    terms = steps[:, None, None] - 1.0
+    sums = np.where(
+        gap == 0.0, terms, -np.expm1(terms * log_ratio) / np.where(gap == 0.0, 1.0, gap)
+    )
+    return np.asarray(1.0 + (sums @ om) @ om)
+
+
+def _soft_maximum(
+    values: Sequence[float] | FloatArray, sharpness: float
+) -> tuple[float, FloatArray]:
     """A smooth bound on the largest value from above, and its slope in each of them."""
     array = np.array(values)
     top = float(array.max())
@@ -291,8 +349,8 @@ def optimise(
         Pairs (age, mu): on an endless stream, at most so much at each of these ages.
     endless
         Each record is protected for ever, and the horizon is unknown: the filter's error is within
-        a factor of that of the square root for every horizon from 2^8 to this one, and the factor
-        is what is made small. Give one of the four.
+        a factor of that of the square root for every horizon from 2^8 to this one (from 2^3 where
+        this is at most 2^20), and the factor is what is made small. Give one of the four.
     objective
         For a horizon: the error of the last step ("max", the largest of all) or the root of the
         mean variance over the steps ("mean"). The error of a window is that of the endless stream.
@@ -333,8 +391,12 @@ def toeplitz(
     endless: int | None = None,
     objective: str = "max",
     buffers: int | None = None,
+    participation: Participation = ONE_RECORD,
 ) -> Toeplitz:
     """The filter of :func:`optimise`, looked up where it is known already.
+
+    With a ``participation`` it is one that suits persons with several records, up to 256 of them, found from
+    the filter for single records.
 
     First in the table shipped with the library, then in the user's cache (the folder named by the
     environment variable ``RETICENT_CACHE``, else ``~/.cache/reticent``); else it is optimised from the
@@ -352,6 +414,13 @@ def toeplitz(
         buffers = integer(buffers, "buffers", low=0, high=MOST_BUFFERS)
     if problem.size == 1 or buffers == 0:
         return Toeplitz()
+    lags = max(a for a, _ in problem._ages)
+    if 1 < participation.records_within(lags) <= _MOST_RECORDS:
+        return _for_persons(replace(problem, participation=participation), buffers)
+    return _for_records(problem, buffers)
+
+
+def _for_records(problem: _Problem, buffers: int | None) -> Toeplitz:
     known = _table().get((problem.kind, problem.objective), {})
     shipped = known.get(problem.size)
     if shipped is not None and buffers in (None, shipped.buffers):
@@ -364,53 +433,15 @@ def toeplitz(
     return found
 
 
-_MOST_PERSONS_RECORDS = 256  # with more the search would take longer than it is worth
-
-
 @lru_cache(maxsize=256)
-def for_persons(
-    start: Toeplitz, participation: Participation, lags: int, steps: float, objective: str
-) -> Toeplitz:
-    """A filter for persons with several records, found from one for single records.
-
-    Parameters
-    ----------
-    start : Toeplitz
-        Where the search begins; returned where nothing better is found.
-    participation : Participation
-        How many records a person may have, and how far apart.
-    lags : int
-        Outputs in which a person is protected.
-    steps : float
-        The step whose error is to be small; infinite for an endless stream.
-    objective : {"max", "mean"}
-        Its error, or the root mean square error of all steps up to it.
-    """
-    from scipy.optimize import minimize
-
-    records = participation.records_within(lags)
-    if not start.gap or start.gap[0] == 0.0 or not 1 < records <= _MOST_PERSONS_RECORDS:
-        return start
-
-    def build(x: FloatArray) -> Toeplitz:
-        gap = np.exp(-np.cumsum(np.exp(x))[::-1])
-        return Toeplitz(tuple(gap[0::2].tolist()), tuple(gap[1::2].tolist()))
-
-    def cost(x: FloatArray) -> float:
-        try:
-            noise = build(x)
-        except ValueError:  # two nodes have met
-            return 1e3
-        square = noise.sensitivity.sum_of_squares(lags, participation)
-        mean = objective == "mean" and steps != math.inf
-        error = noise.mean_squared_error(int(steps)) if mean else noise.squared_error(_whole(steps))
-        return 0.5 * math.log(square * error)
-
-    nodes = -np.log(np.array(_interleave(start.gap, start.inverse_gap)))[::-1]
-    x = np.log(np.diff(nodes, prepend=0.0))
-    with np.errstate(all="ignore"):
-        found = minimize(cost, x, method="BFGS", options={"gtol": 1e-6, "maxiter": 200})
-    return build(found.x) if found.fun < cost(x) - 1e-4 else start
+def _for_persons(problem: _Problem, buffers: int | None) -> Toeplitz:
+    path = _cache_path(problem, buffers)
+    found = _load(path, problem, buffers)
+    if found is None:
+        start = _for_records(replace(problem, participation=ONE_RECORD), buffers)
+        found = problem.refine(start) if start.gap else start
+        _store(path, problem, found)
+    return found
 
 
 def _from_nearest(
@@ -442,7 +473,9 @@ def _table() -> dict[tuple[str, str], dict[int, Toeplitz]]:
 def _cache_path(problem: _Problem, buffers: int | None) -> Path | None:
     ages = hashlib.sha256(repr(problem.profile).encode()).hexdigest()[:16]
     size = f"{problem.size}-{ages}" if problem.profile else str(problem.size)
-    name = f"{problem.kind}-{size}-{problem.objective}-{buffers or 'auto'}.json"
+    rule = problem.participation
+    persons = "" if rule == ONE_RECORD else f"-{rule.max_records}-{rule.min_gap}"
+    name = f"{problem.kind}-{size}-{problem.objective}{persons}-{buffers or 'auto'}.json"
     try:
         folder = Path(os.environ.get("RETICENT_CACHE") or Path.home() / ".cache" / "reticent")
     except RuntimeError:  # no home

@@ -25,7 +25,8 @@ from reticent.tables.sources import (
 )
 
 if TYPE_CHECKING:
-    from reticent.tables.stored import StoredLabels, StoredRows, open, open_encoded
+    from reticent.tables.formats import open, open_encoded
+    from reticent.tables.stored import StoredLabels, StoredRows
 
 __all__ = [
     "Column",
@@ -47,10 +48,15 @@ __all__ = [
     "read",
 ]
 
-_STORED = ("StoredLabels", "StoredRows", "open", "open_encoded")
+_STORED = {
+    "StoredLabels": "stored",
+    "StoredRows": "stored",
+    "open": "formats",
+    "open_encoded": "formats",
+}
 
 
 def __getattr__(name: str) -> Any:
     if name not in _STORED:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module("reticent.tables.stored"), name)
+    return getattr(importlib.import_module(f"reticent.tables.{_STORED[name]}"), name)

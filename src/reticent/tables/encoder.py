@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent._checks import FloatArray
-from reticent.tables.schema import Column, Schema, TableError, canonical
+from reticent.tables.schema import PERSON, Column, Schema, TableError, canonical
 
 Columns = Mapping[str, Sequence[Any]]
 
@@ -39,9 +39,11 @@ class Encoded:
     codes : array
         Labels as numbers: the index of a class, or the label itself.
     bad : dict of int to str
-        For each record whose target cannot be used, the reason.
+        For each record that cannot be used, which column says so and why.
     outside : int
         How many cells were missing, unreadable, beyond their bounds, or of no declared category.
+    persons : list of str or None
+        Whom each record is about, where the schema has a column of persons; empty where it is missing.
     """
 
     X: FloatArray
@@ -49,10 +51,11 @@ class Encoded:
     codes: FloatArray
     bad: dict[int, str]
     outside: int
+    persons: list[str] | None = None
 
     @property
     def good(self) -> NDArray[np.int64]:
-        """The rows whose target can be used."""
+        """The rows that can be used."""
         keep = np.ones(len(self.X), dtype=bool)
         keep[list(self.bad)] = False
         return np.flatnonzero(keep)
@@ -67,6 +70,8 @@ class Encoder:
         What is known about the columns.
     target : str, optional
         The column to be predicted; by default the schema's.
+    persons : bool
+        Whether the schema's column of persons is read, as it is to learn; False to predict.
 
     Attributes
     ----------
@@ -76,6 +81,8 @@ class Encoder:
         Names of the encoded features.
     target : Column
         The column to be predicted.
+    person : str or None
+        Name of the column that says whom a record is about.
 
     Examples
     --------
@@ -96,14 +103,17 @@ class Encoder:
     (['true', 'false'], 1)
     """
 
-    def __init__(self, schema: Schema, target: str | None = None) -> None:
+    def __init__(self, schema: Schema, target: str | None = None, *, persons: bool = True) -> None:
         target = schema.target if target is None else target
         if target is None:
             raise TableError("the schema names no target: say which column is to be predicted")
         self.schema = schema
         self.target = schema.column(target)
-        if self.target.type == "ignore":
-            raise TableError(f"the target {target!r} is declared as 'ignore'; declare what it is")
+        if self.target.type in ("ignore", PERSON):
+            raise TableError(
+                f"the target {target!r} is declared as {self.target.type!r}; declare what it is"
+            )
+        self.person = schema.person if persons else None
         self.columns = schema.features(target)
         self.names = [name for column in self.columns for name in _names(column)]
 
@@ -116,6 +126,17 @@ class Encoder:
     def classes(self) -> tuple[str, ...] | None:
         """The labels of a classification, None for a regression."""
         return self.target.values or None
+
+    def wanted(self, labels: bool = True) -> list[str]:
+        """Names of the columns to read.
+
+        Parameters
+        ----------
+        labels : bool
+            Whether records are learnt from, so that the target and the persons are wanted too.
+        """
+        more = [] if not labels else [self.target.name, *([self.person] if self.person else [])]
+        return [*(column.name for column in self.columns), *more]
 
     def check_header(self, there: Sequence[str], *, target: bool = True) -> list[str]:
         """Refuse a table that lacks a declared column.
@@ -132,12 +153,12 @@ class Encoder:
         list of str
             Columns of the table that the schema does not declare, and that are not used.
         """
-        wanted = [*self.columns, self.target] if target else list(self.columns)
-        absent = [column.name for column in wanted if column.name not in there]
+        names = self.wanted(target)
+        absent = [name for name in names if name not in there]
         if absent:
             found = ", ".join(there)
             raise TableError(f"the data have no column {absent[0]!r}; they have {found}")
-        used = {column.name for column in wanted} | {c.name for c in self.schema.columns}
+        used = {*names, *(column.name for column in self.schema.columns)}
         return [name for name in there if name not in used]
 
     def encode(self, records: Columns, count: int | None = None, *, labels: bool = True) -> Encoded:
@@ -164,18 +185,25 @@ class Encoder:
         X = np.ascontiguousarray(X)
         if not labels:
             return Encoded(X, None, np.zeros(0), {}, outside)
-        return Encoded(X, *self._labels(_cells(records, self.target.name, count)), outside)
+        found = Encoded(X, *self._labels(_cells(records, self.target.name, count)), outside)
+        if self.person is not None:
+            found.persons = [person_id(cell) for cell in _cells(records, self.person, count)]
+            missing = [row for row, name in enumerate(found.persons) if not name]
+            words = f"column {self.person!r} says of nobody that the record is about them"
+            found.bad = dict.fromkeys(missing, words) | found.bad
+        return found
 
     def _labels(self, cells: Sequence[Any]) -> tuple[Any, FloatArray, dict[int, str]]:
         if self.classes is None:
             numbers = _numbers(cells)
             bad = np.flatnonzero(~np.isfinite(numbers))
-            return numbers, numbers, dict.fromkeys(bad.tolist(), "not a number")
+            words = f"column {self.target.name!r} is not a number"
+            return numbers, numbers, dict.fromkeys(bad.tolist(), words)
         places = _places(self.target, cells)
         bad = np.flatnonzero(places < 0)
         labels = np.array(self.classes)[np.maximum(places, 0)]
-        words = dict.fromkeys(bad.tolist(), "not one of its declared values")
-        return labels, places.astype(np.float64), words
+        words = f"column {self.target.name!r} is not one of its declared values"
+        return labels, places.astype(np.float64), dict.fromkeys(bad.tolist(), words)
 
 
 def _cells(records: Columns, name: str, count: int) -> Sequence[Any]:
@@ -185,6 +213,26 @@ def _cells(records: Columns, name: str, count: int) -> Sequence[Any]:
     if len(cells) != count:
         raise TableError(f"column {name!r} has {len(cells)} cells for {count} records")
     return cells
+
+
+def person_id(cell: Any) -> str:
+    """An id as text, the same from every format; empty where it is missing or no id.
+
+    Text stays as it is: other than numbers, ``007`` and ``7`` may be two people.
+
+    Parameters
+    ----------
+    cell : object
+        What a table, a line of JSON or a column of Arrow has in that place.
+    """
+    if isinstance(cell, str):
+        return cell.strip()
+    if isinstance(cell, float | np.floating):  # whole numbers beside missing ones come as these
+        number = float(cell)
+        return str(int(number)) if abs(number) < 2**53 and number == int(number) else ""
+    if cell is None or isinstance(cell, bool | np.bool_) or not isinstance(cell, int | np.integer):
+        return ""
+    return str(int(cell))
 
 
 def _names(column: Column) -> list[str]:

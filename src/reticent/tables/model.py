@@ -181,7 +181,7 @@ class Model:
     @property
     def encoder(self) -> Encoder:
         """What turns records into the features of this model."""
-        return Encoder(self.schema, self.target)
+        return Encoder(self.schema, self.target, persons=False)
 
     def outputs(self, records: Columns | FloatArray) -> FloatArray:
         """The linear predictor of every output, one row per record.

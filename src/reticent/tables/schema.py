@@ -12,6 +12,11 @@ A small TOML or JSON file:
     type = "category"
     values = ["clerk", "cook", "other"]
 
+    [columns.customer]
+    type = "person"
+
+A column of the type ``person`` says whom a record is about; nothing is learnt from it.
+
 A schema is public and no guarantee covers it: bounds or categories that were read off private records tell
 about whoever stood at the edge.
 """
@@ -28,12 +33,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-TYPES = ("number", "category", "boolean", "ignore")
+PERSON = "person"
+TYPES = ("number", "category", "boolean", PERSON, "ignore")
 _TRUTH = ("false", "true")
 _KNOWN = {
     "number": {"type", "bounds"},
     "category": {"type", "values"},
     "boolean": {"type"},
+    PERSON: {"type"},
     "ignore": {"type"},
 }
 
@@ -54,8 +61,8 @@ class Column:
     ----------
     name : str
         Name of the column, as in the table's header.
-    type : {"number", "category", "boolean", "ignore"}
-        What its cells are.
+    type : {"number", "category", "boolean", "person", "ignore"}
+        What its cells are; ``"person"``: ids of the people that records are about.
     bounds : tuple of two floats, optional
         The least and the largest value of a number.
     values : tuple of str
@@ -134,9 +141,37 @@ class Schema:
         names = ", ".join(column.name for column in self.columns)
         raise TableError(f"the schema has no column {name!r}; it declares {names}")
 
+    @property
+    def person(self) -> str | None:
+        """Name of the column that says whom a record is about, if one is declared."""
+        return next((column.name for column in self.columns if column.type == PERSON), None)
+
+    def with_person(self, name: str) -> Schema:
+        """The same schema with this column as the one that says whom a record is about.
+
+        Parameters
+        ----------
+        name : str
+            A column that is declared as ``person`` or ``ignore``, or not at all.
+        """
+        if self.person not in (None, name):
+            raise TableError(
+                f"the schema declares {self.person!r} as the column of persons, not {name!r}; choose one"
+            )
+        kept = {column.name: column for column in self.columns}
+        if name in kept and kept[name].type not in (PERSON, "ignore"):
+            raise TableError(
+                f"column {name!r} is declared as {kept[name].type!r}, so it would be learnt from; declare it as "
+                "'person' to have it say whom a record is about"
+            )
+        kept[name] = Column(name, PERSON)
+        return Schema(tuple(kept.values()), self.target)
+
     def features(self, target: str) -> tuple[Column, ...]:
-        """The columns that ``target`` is learnt from: all others that are not ignored."""
-        found = tuple(c for c in self.columns if c.name != target and c.type != "ignore")
+        """The columns that ``target`` is learnt from: all others but those of persons or to be ignored."""
+        found = tuple(
+            c for c in self.columns if c.name != target and c.type not in (PERSON, "ignore")
+        )
         if not found:
             raise TableError(f"the schema declares no column to learn {target!r} from")
         return found
@@ -189,6 +224,12 @@ class Schema:
             if word not in ("columns", "target"):
                 raise TableError(f"{where}: {word!r} is not known; use target and columns")
         columns = tuple(_column(str(name), entry, where) for name, entry in data["columns"].items())
+        persons = [column.name for column in columns if column.type == PERSON]
+        if len(persons) > 1:
+            raise TableError(
+                f"{where} declares {' and '.join(map(repr, persons))} as 'person'; a record is about one person: "
+                "declare one column, made of both if need be"
+            )
         schema = cls(columns, data.get("target"))
         if schema.target is not None:
             schema.column(schema.target)

@@ -40,7 +40,7 @@ WARNING = (
 @functools.lru_cache(maxsize=1)
 def load(data: str, schema: str, target: str) -> tuple[Table, int]:
     """The whole table, and how many records were left out because their target cannot be used."""
-    encoder = Encoder(Schema.from_file(schema), target)
+    encoder = Encoder(Schema.from_file(schema), target, persons=False)
     records = read(data, encoder)
     rows = records.good
     if len(rows) < LEAST:

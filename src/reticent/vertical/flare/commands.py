@@ -19,6 +19,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from reticent import _html
 from reticent.privacy import Budget, Ledger
 from reticent.trace.progress import Progress
 from reticent.vertical.flare import processes
@@ -27,6 +28,31 @@ from reticent.vertical.flare.settings import FILE, KEY_FILE, STATE_FOLDER, Setti
 
 PathLike = str | os.PathLike[str]
 PARTIES_FILE = "federation.json"
+
+
+class Outcome(dict[str, Any]):
+    """What a run left: plain data, as in the model file, that prints as a person would read it."""
+
+    @property
+    def weights(self) -> dict[str, dict[int, float]]:
+        """By party, the weights that are not zero, by the number of the column."""
+        return {
+            party: {int(column): weight for column, weight in own.items()}
+            for party, own in self["weights"].items()
+        }
+
+    def __str__(self) -> str:
+        lines = [str(self["summary"]), "weights, by the number of a party's column"]
+        for party, own in self.weights.items():
+            words = ", ".join(f"{column}: {weight:+.4f}" for column, weight in own.items())
+            lines.append(f"  {party}: {words or 'none'}")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<Outcome of a run: {sum(map(len, self.weights.values()))} weights, {len(self.weights)} parties>"
+
+    def _repr_html_(self) -> str:
+        return _html.block(str(self))
 
 
 def provision(
@@ -146,7 +172,7 @@ def run(
     patience: float = 60.0,
     shown: bool = False,
     **terms: Any,
-) -> dict[str, Any]:
+) -> Outcome:
     """Submit a run, follow it to its end, and fetch the model.
 
     Parameters
@@ -177,7 +203,7 @@ def run(
 
     Returns
     -------
-    dict
+    Outcome
         The model: for each party the columns with a weight, and what the run cost.
 
     Raises
@@ -211,7 +237,7 @@ def run(
         outcome = jobs.fetch(opened, job, meta)
     if model is not None:
         jobs.keep(Path(model), outcome)
-    return outcome
+    return Outcome(outcome)
 
 
 def weights(kit: PathLike, model: PathLike) -> dict[str, float]:

@@ -12,9 +12,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+
+from reticent.vertical.flare import guard
+
+_lifelines: dict[int, int] = {}
+"""By process, the end of a pipe that the operating system closes when this process is gone."""
 
 
 def start(kit: Path, config: str, log: str | os.PathLike[str] | None) -> subprocess.Popen[bytes]:
@@ -31,32 +36,34 @@ def start(kit: Path, config: str, log: str | os.PathLike[str] | None) -> subproc
     environment.setdefault("PYTHONPATH", str((kit / "local" / "custom").absolute()))
     environment["PYTHONSAFEPATH"] = "1"
     output = None if log is None else os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    command = [sys.executable, guard.__file__]
+    lifeline, ours = os.pipe()
     try:
-        return subprocess.Popen(
-            ["bash", str(script.absolute()), "--once"],
+        process = subprocess.Popen(
+            [*command, "bash", str(script.absolute()), "--once"],
             cwd=kit,
             env=environment,
-            stdin=subprocess.DEVNULL,
+            stdin=lifeline,
             stdout=output,
             stderr=None if output is None else subprocess.STDOUT,
             start_new_session=True,
         )
+    except BaseException:
+        os.close(ours)
+        raise
     finally:
+        os.close(lifeline)
         if output is not None:
             os.close(output)
+    _lifelines[process.pid] = ours
+    return process
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
     """End a process at once and without a farewell, and all that it started."""
-    import psutil
-
-    with suppress(psutil.NoSuchProcess):
-        parent = psutil.Process(process.pid)
-        # The parent first: it would start again, or tell the server, what it sees dying.
-        for member in [parent, *parent.children(recursive=True)]:
-            with suppress(psutil.NoSuchProcess):
-                member.kill()
-    process.wait()
+    guard.end_tree(process)
+    if process.pid in _lifelines:
+        os.close(_lifelines.pop(process.pid))
 
 
 def stay_with(process: subprocess.Popen[bytes]) -> int:

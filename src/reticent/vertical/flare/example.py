@@ -1,7 +1,5 @@
 """Three hospitals' tables about the same patients, drawn at random: each holds other columns.
 
-    python examples/hospitals/make_tables.py tables
-
 North measured vital signs and knows the outcome, south has the laboratory, west the history. The
 outcome depends on one or two columns of each. All columns are scaled to [-1, 1].
 """
@@ -9,7 +7,6 @@ outcome depends on one or two columns of each. All columns are scaled to [-1, 1]
 from __future__ import annotations
 
 import csv
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -32,23 +29,29 @@ def draw(patients: int, seed: int = 0) -> tuple[dict[str, np.ndarray], np.ndarra
     return blocks, np.clip(outcome, -1.0, 1.0)
 
 
-def main(folder: str = "tables", patients: str = "20000") -> None:
-    target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
-    blocks, outcome = draw(int(patients))
+def write(folder: Path, patients: int) -> list[str]:
+    """Write the three tables as CSV files, and say what each holds.
+
+    Parameters
+    ----------
+    folder : Path
+        Where to; made if it does not exist.
+    patients : int
+        How many rows each table has.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    blocks, outcome = draw(patients)
     order = np.random.default_rng(1)
+    said = []
     for name, block in blocks.items():
         own = ("outcome",) if name == "north" else ()
-        path = target / f"{name}.csv"
+        path = folder / f"{name}.csv"
         with path.open("w", newline="") as file:
-            write = csv.writer(file)
-            write.writerow(["patient", *COLUMNS[name], *own])
+            table = csv.writer(file)
+            table.writerow(["patient", *COLUMNS[name], *own])
             # Every hospital exports in an order of its own.
             for row in order.permutation(len(block)):
                 label = [f"{outcome[row]:.6f}"] if own else []
-                write.writerow([f"{row:06d}", *(f"{x:.6f}" for x in block[row]), *label])
-        print(f"{path}: {len(block)} patients, {len(COLUMNS[name]) + len(own)} columns")
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+                table.writerow([f"{row:06d}", *(f"{x:.6f}" for x in block[row]), *label])
+        said.append(f"{path}: {len(block)} patients, {len(COLUMNS[name]) + len(own)} columns")
+    return said

@@ -1,0 +1,190 @@
+"""One private stream of sparse records under an estimator: its learner is the sparse leader.
+
+The same records as in :mod:`reticent.estimators.stream`, in time and memory proportional to what they hold
+(`reticent.online.SparseLeader`, docs/algorithms/on-demand.md). Weights exist where they are read: predicting draws
+noise, so it is for whoever may continue the stream, and a twin that predicts has continued it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from reticent.estimators.stream import FloatArray, Plan, Stream
+from reticent.losses import ClipCounts, Loss
+from reticent.online.sparse_leader import SparseLeader, checked_rows
+from reticent.privacy import Guarantee
+from reticent.state.lease import find
+from reticent.sums import on_demand_kernels as demand
+
+WIDE = 2**14
+"""Sparse records of more columns than this are learnt by the sparse leader, unless something else is asked for."""
+
+
+def chosen(learner: str, sparse: bool, columns: int) -> bool:
+    """Whether a stream is learnt by the sparse leader: decided by public facts alone."""
+    return learner == "sparse-leader" or (learner == "auto" and sparse and columns > WIDE)
+
+
+class SparseStream(Stream):
+    """A sparse leader, and how many records it has seen."""
+
+    _learner: SparseLeader  # type: ignore[assignment]
+
+    def __init__(self, plan: Plan) -> None:
+        if plan.first is not None:
+            raise ValueError(
+                "bounds are not found from the first of many sparse columns: state feature_norm and label_bounds, or "
+                "use learner='approximate-leader', which takes time in proportion to the columns"
+            )
+        self.plan = plan
+        self.seen = 0
+        self.beyond = 0
+        self._saved = None
+        self._learner = SparseLeader(
+            plan.columns,
+            plan.loss(),
+            budget=plan.budget,
+            radius=plan.coefficient_norm,
+            unit=plan.feature_norm,
+            constant=plan.scaling,
+            horizon=plan.horizon,
+            lipschitz=plan.norm,
+            participation=plan.participation,
+            seed=plan.seed,
+        )
+        self._guarantee = self._learner.guarantee
+
+    def _live(self) -> SparseLeader:
+        """The learner, which a twin takes up now or is refused."""
+        if self._saved is not None or self._torn is not None:
+            self._resume()
+        return self._learner
+
+    @property
+    def clipped(self) -> ClipCounts:
+        """How many records were beyond the stated bounds. Reads private data."""
+        counters = self._counters
+        return ClipCounts(int(counters[demand.CLIPPED]), self.beyond, self.seen)
+
+    @property
+    def gradients_clipped(self) -> int:
+        """How many stacked gradients were too long. Reads private data."""
+        return int(self._counters[demand.SHORTENED])
+
+    @property
+    def _counters(self) -> Any:
+        if self._saved is not None:
+            return self._saved[0]["total"]["counters"]
+        return self._learner.total._counters
+
+    # Learning -------------------------------------------------------------------------------------
+
+    def learn_one(self, v: Any, label: float, beyond: bool = False, person: Any = None) -> None:
+        """Learn from one record: columns and features, and a label as the kernel wants it."""
+        learner = self._live()
+        if person is None and self.plan.participation is None:
+            with learner._lock:
+                learner.total._check_room(1)
+                learner._one(learner._learn, v[0], v[1], label)
+        else:
+            learner.observe((v[0], v[1], label), person)
+        self.seen += 1
+        self.beyond += beyond
+
+    def learn(self, X: Any, labels: FloatArray, beyond: int = 0, person: Any = None) -> None:
+        """Learn from many records; all of them or none."""
+        learner = self._live()
+        rows = checked_rows(sp.csr_array(X), self.plan.columns)
+        count = rows.shape[0]
+        self._check_room(count)
+        with self.whole(count):
+            learner._learn_rows(rows, labels, person=person)
+            self.beyond += beyond
+            self.seen += count
+
+    def gap(self) -> None:
+        """Go on one step without a record."""
+        self._live().observe(None)
+        self.seen += 1
+
+    # Predicting -----------------------------------------------------------------------------------
+
+    def predictors(self, X: Any) -> FloatArray:
+        """The linear predictors of many records, one column for each output."""
+        return self._live().predict(sp.csr_array(X))
+
+    def predictors_one(self, v: tuple[NDArray[np.int64], FloatArray]) -> FloatArray:  # type: ignore[override]
+        """The linear predictor of every output for one record."""
+        learner = self._live()
+        with learner._lock:
+            return learner._one(learner._look, v[0], v[1], 0.0).copy()
+
+    def predictor_one(self, v: tuple[NDArray[np.int64], FloatArray]) -> float:  # type: ignore[override]
+        """The same where there is one output only."""
+        learner = self._live()
+        with learner._lock:
+            return float(learner._one(learner._look, v[0], v[1], 0.0)[0])
+
+    @property
+    def weights(self) -> FloatArray:
+        """Outputs by columns, the last of which is the constant feature's; every column is brought up to date."""
+        return self._live().decision.reshape(self.plan.outputs, self.plan.width)
+
+    # Twins ----------------------------------------------------------------------------------------
+
+    @property
+    def position(self) -> tuple[str, int]:
+        """Which stream, and how many moves of it were made."""
+        if self._saved is None:
+            return self._learner._position
+        return self.lease.id, int(self._saved[0]["moves"])
+
+    def state(self) -> dict[str, Any]:
+        """All that a stream needs to go on as if nothing had happened. A secret: it holds clean sums."""
+        if self._torn is not None:
+            self._resume()  # which refuses: records that were taken are missing in what is counted
+        self.lease.refuse_copies("stream")
+        return {
+            "plan": self.plan.to_dict(),
+            "learner": self._learner.state() if self._saved is None else self._saved[0],
+            "seen": self.seen,
+            "beyond": self.beyond,
+            "guarantee": self._guarantee.to_dict(),
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> SparseStream:
+        """A twin of the stream that gave this state; the learner itself is taken up when it is needed."""
+        twin = object.__new__(cls)
+        twin.plan = plan = Plan.from_dict(state["plan"])
+        twin.seen, twin.beyond = int(state["seen"]), int(state["beyond"])
+        twin._guarantee = Guarantee.from_dict(state["guarantee"])
+        twin._wait(state["learner"], plan.loss())
+        return twin
+
+    def _wait(self, learner: dict[str, Any], loss: Loss) -> None:
+        self._saved = (learner, {"loss": loss})
+        self._twin_of = find(learner["id"], int(learner["moves"]))
+        self._twin_of.hold(self)
+
+    def _take_up(self, state: dict[str, Any], given: dict[str, Any]) -> Any:
+        return SparseLeader.from_state(state, **given)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        learner, given = state["_saved"]
+        self._wait(learner, given["loss"])
+
+
+def begun(plan: Plan) -> Stream:
+    """A fresh stream as its plan says."""
+    return SparseStream(plan) if plan.sparse else Stream(plan)
+
+
+def restored(state: dict[str, Any]) -> Stream:
+    """A twin of the stream that gave this state."""
+    return (SparseStream if state["plan"].get("sparse") else Stream).from_state(state)

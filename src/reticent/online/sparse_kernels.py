@@ -1,0 +1,166 @@
+"""The compiled loop of the sparse leader: see a record's nonzeros, bring these coordinates up to date, learn.
+
+The frame is that of :mod:`reticent.online.kernels`, for a rule that needs no coordinate but those of the record.
+Nothing here costs time in proportion to the number of columns.
+
+Letters: u features of a record within their norm, w weights, z linear predictors, g gradient.
+"""
+
+from __future__ import annotations
+
+import math
+
+from reticent._compile import compiled, specialised
+from reticent.losses.kernels import STACKED_LOGISTIC, dphi, phi
+from reticent.noise import door
+from reticent.sums import on_demand_kernels as demand
+from reticent.sums.on_demand_kernels import find, noise_at
+
+# Places in ``knobs``.
+UNIT = 0  # features are divided by it
+FEATURES = 1  # and then cut to this norm
+CONSTANT = 2  # a constant feature beside them; 0 for none
+OFFSET = 3  # of every linear predictor
+LIMIT = 4  # that gradients are cut to
+SCALE = 5  # of the innovations
+RIDGE = 6
+ANCHOR = 7
+GROWTH = 8
+POWER = 9
+RADIUS = 10
+WIDTH = 11  # coordinates of one output
+KNOBS = 12
+
+
+@compiled
+def sigmoid(z):  # type: ignore[no-untyped-def]
+    e = math.exp(-abs(z))
+    return 1.0 / (1.0 + e) if z >= 0.0 else e / (1.0 + e)
+
+
+@compiled
+def share(knobs, t):  # type: ignore[no-untyped-def]
+    """One over the weight of all quadratic terms after t records."""
+    growth = knobs[GROWTH]
+    weight = knobs[ANCHOR] + (growth * t ** knobs[POWER] if growth != 0.0 else 0.0)
+    return 1.0 / (knobs[RIDGE] * t + weight)
+
+
+@compiled
+def weight_of(r, rows, knobs, part):  # type: ignore[no-untyped-def]
+    """The leader's coordinate in the cube, from its noisy total."""
+    w = -(rows[r, demand.TOTAL] + knobs[SCALE] * rows[r, demand.NOISE]) * part
+    return min(knobs[RADIUS], max(-knobs[RADIUS], w))
+
+
+@specialised
+def go(kind, learning, buffers):  # type: ignore[no-untyped-def]
+    """The loop over the rows of a CSR matrix from ``start`` on; where it stopped, for want of room or of normals.
+
+    Linear predictors are written to ``z``; when learning, the loss of each record to ``losses``. A negative answer is
+    one less than minus the row that was refused, and nothing of that row was used.
+    """
+
+    @compiled
+    def go_on(  # type: ignore[no-untyped-def]
+        start, indptr, indices, data, labels, gaps, loss_params, knobs, filters, lost, places, rows,
+        counters, normals, room, work, found, z, losses,
+    ):  # fmt: skip
+        outputs = z.shape[1]
+        width = int(knobs[WIDTH])
+        extra = 1 if knobs[CONSTANT] != 0.0 else 0
+        columns = width - extra
+        u, g, cut = work[0], work[1], work[2]
+        for r in range(start, z.shape[0]):
+            first, last = indptr[r], indptr[r + 1]
+            most = outputs * (last - first + extra)
+            if (
+                counters[demand.TOUCHED] + most > rows.shape[0]
+                or counters[demand.USED] + most * (buffers + 1) > normals.size
+                or most > found.size
+            ):
+                return r
+            if learning and gaps.size and gaps[r]:
+                counters[demand.STEPS] += 1
+                counters[demand.MOVES] += 1
+                losses[r] = 0.0
+                continue
+            counters[demand.RECORDS] += 1
+            mark = float(counters[demand.RECORDS])
+            # entries of the same column are one feature: they are added up before they are measured
+            n = 0
+            ahead = 0.0
+            for i in range(first, last):
+                column = indices[i]
+                if not 0 <= column < columns:
+                    return -1 - r
+                row = find(column, places, rows, counters)
+                ahead += rows[row, -1]  # so that it is on its way when it is needed
+                if rows[row, demand.MARK] != mark:
+                    rows[row, demand.MARK] = mark
+                    found[n] = row
+                    g[n] = data[i]
+                    n += 1
+                else:
+                    for j in range(n):
+                        if found[j] == row:
+                            g[j] += data[i]
+            code = door.bounded(g[:n], 1.0 / knobs[UNIT], knobs[FEATURES], u[:n])
+            if code == door.REFUSED or math.isnan(ahead):
+                return -1 - r
+            if extra:
+                u[n] = knobs[CONSTANT]
+                found[n] = find(columns, places, rows, counters)
+            all_of_it = n + extra
+            most = outputs * all_of_it
+            t = float(counters[demand.STEPS])
+            part = share(knobs, t)
+            used = counters[demand.USED]
+            loss = 0.0
+            for c in range(outputs):
+                predictor = knobs[OFFSET]
+                for i in range(all_of_it):
+                    at = c * all_of_it + i
+                    if c > 0:
+                        column = int(rows[found[i], demand.COORDINATE])
+                        found[at] = find(c * width + column, places, rows, counters)
+                    if t > 0.0:
+                        used = noise_at(buffers)(
+                            found[at], rows, t, filters, lost, normals, used, room
+                        )
+                        predictor += weight_of(found[at], rows, knobs, part) * u[i]
+                z[r, c] = predictor
+                if learning:
+                    if kind == STACKED_LOGISTIC:
+                        mine = 1.0 if labels[r] == c else 0.0
+                        slope = sigmoid(predictor) - mine
+                        margin = predictor if mine else -predictor
+                        loss += max(0.0, -margin) + math.log1p(math.exp(-abs(margin)))
+                    else:
+                        slope = dphi(kind)(loss_params, predictor, labels[r])
+                        loss += phi(kind)(loss_params, predictor, labels[r])
+                    for i in range(all_of_it):
+                        g[c * all_of_it + i] = slope * u[i]
+            if learning:
+                short = door.bounded(g[:most], 1.0, knobs[LIMIT], cut[:most])
+                if short != door.WHOLE:
+                    counters[demand.SHORTENED] += 1
+                for i in range(most):
+                    rows[found[i], demand.TOTAL] += cut[i]
+                counters[demand.CLIPPED] += code
+                counters[demand.STEPS] += 1
+                counters[demand.MOVES] += 1
+                losses[r] = loss
+            elif used != counters[demand.USED]:
+                counters[demand.MOVES] += 1
+            counters[demand.USED] = used
+        return z.shape[0]
+
+    return go_on
+
+
+@compiled
+def weights(t, knobs, rows, chosen, out):  # type: ignore[no-untyped-def]
+    """The weights of rows that have been brought up to step t."""
+    for i in range(chosen.size):
+        out[i] = weight_of(chosen[i], rows, knobs, share(knobs, t)) if t > 0.0 else 0.0

@@ -1,0 +1,80 @@
+"""From a folder to PostgreSQL: everything is copied in one transaction, and the folder is served no more.
+
+The folder is marked as moved before the copy is committed, so that at no moment both could be served. Whoever is
+interrupted between the two repeats the command: nothing is in the database yet, and the folder lets itself be moved
+again, to the same database. Streams go on with the same noise, for there is one of each, and repeats are known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from reticent.service.anchor import DATABASE
+from reticent.service.folder import Folder, Options, Shared
+from reticent.service.sql import TABLES
+from reticent.service.store import StoreError
+
+
+class _Leaving(Folder):
+    """A folder that may have been marked as moved."""
+
+    moved: str | None = None
+
+    def _refuse_moved(self, about: dict[str, str]) -> None:
+        self.moved = about.get("moved")
+
+
+class _Arriving(Shared):
+    """A database that holds no service yet; its workers' key is the folder's."""
+
+    def _open(self, adopting: bool) -> str | None:
+        with self.store.read() as rows:
+            self.holds = rows.fact("id")
+        return None
+
+
+def move(options: Options) -> int:
+    """Move a folder into a database, and return how many streams there are.
+
+    Parameters
+    ----------
+    options : Options
+        With both ``data`` and ``database``, and the folder's key.
+    """
+    assert options.data is not None
+    if not (options.data / DATABASE).exists():
+        raise StoreError(f"there is nothing to move: {options.data} holds no service")
+    leaving = _Leaving(replace(options, database=None))
+    try:
+        key_file = options.key_file or leaving.path / "service.key"
+        arriving = _Arriving(replace(options, data=None, key_file=key_file))
+        try:
+            return _move(leaving, arriving)
+        finally:
+            arriving.close()
+    finally:
+        leaving.close()
+
+
+def _move(leaving: _Leaving, arriving: _Arriving) -> int:
+    if arriving.ring.name != leaving.ring.name:
+        raise StoreError(
+            "the key of the database must be the folder's; name the folder's with --key-file"
+        )
+    if leaving.moved not in (None, arriving.store.place):
+        raise StoreError(f"{leaving.name} was moved to another database already")
+    if arriving.holds == leaving.id and leaving.moved is not None:
+        raise StoreError(
+            f"{leaving.name} was moved to this database already; serve it with --database"
+        )
+    if arriving.holds is not None:
+        raise StoreError("the database holds another service; name an empty one")
+    with leaving.store.transaction() as rows:
+        rows.set_about("moved", arriving.store.place)
+        mark, charges = rows.mark(), rows.charges()
+    assert leaving.anchor is not None
+    leaving.anchor.commit(mark, charges)
+    with leaving.store.read() as rows:
+        count = len(rows.streams())
+        arriving.store.fill((table, *rows.whole(table)) for table in TABLES)
+    return count

@@ -1,0 +1,200 @@
+"""Estimators and River twins of sparse records in very many columns."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.utils import murmurhash3_32
+
+import reticent
+from reticent.estimators import OnlineLinearRegression, OnlineLogisticRegression
+from reticent.estimators.reading import Hashed, SparselyHashed, murmur
+from reticent.estimators.sparse_stream import WIDE, SparseStream
+from reticent.privacy import ForkError
+
+COLUMNS = 2**18
+
+
+def table(count=3000, columns=COLUMNS, seed=0):
+    """Two columns of thirty, both of the half that is the label."""
+    rng = np.random.default_rng(seed)
+    half = rng.integers(0, 2, count)
+    places = (rng.integers(0, 15, (count, 2)) + 15 * half[:, None]) * 8009 % columns
+    ends = np.arange(0, 2 * count + 1, 2)
+    X = sp.csr_array((np.full(2 * count, 0.5), places.ravel(), ends), shape=(count, columns))
+    return X, np.where(half == 1, "yes", "no")
+
+
+def logistic(**more):
+    return OnlineLogisticRegression(
+        **{"epsilon": 30.0, "classes": ["no", "yes"], "random_state": 0} | more
+    )
+
+
+def test_partial_fit_of_csr_in_memory_of_what_is_touched():
+    X, y = table()
+    model = logistic().partial_fit(X[:100], y[:100])
+    model.predict(X[:10])  # compiled
+    tracemalloc.start()
+    model.partial_fit(X[100:], y[100:])
+    found = model.predict(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert isinstance(model._stream, SparseStream)
+    assert model._stream._learner.total.touched == 31
+    assert peak < 2**22, "a dense vector alone would be 2 MiB, a dense row of noise as well"
+    assert np.mean(found == y) > 0.85
+    assert model.n_samples_seen_ == 3000
+    assert "floating-point" in str(model.guarantee_)
+
+
+def test_coefficients_as_a_whole_are_what_predictions_use():
+    X, y = table(500)
+    model = logistic().partial_fit(X, y)
+    assert model.coef_.shape == (1, COLUMNS)
+    np.testing.assert_allclose(
+        X @ model.coef_[0] + model.intercept_[0], model.decision_function(X), atol=1e-10
+    )
+    public = model.release()
+    np.testing.assert_allclose(public.decision_function(X), model.decision_function(X), atol=1e-10)
+    with pytest.raises(ValueError, match="sparse records"):
+        public.partial_fit(X, y)
+
+
+def test_fit_takes_the_rows_as_horizon():
+    X, y = table(500)
+    model = logistic().fit(X, y)
+    assert np.mean(model.predict(X) == y) > 0.6
+    with pytest.raises(ValueError, match="do not fit"):
+        model.partial_fit(X, y)
+
+
+def test_several_classes_and_regression():
+    X, y = table(1000)
+    three = logistic(classes=["no", "yes", "maybe"]).partial_fit(X, y)
+    assert three.predict_proba(X[:5]).shape == (5, 3)
+    assert set(three.predict(X)) <= {"no", "yes", "maybe"}
+    line = OnlineLinearRegression(4.0, label_bounds=(0, 10), random_state=0)
+    line.partial_fit(X, np.where(y == "yes", 9.0, 1.0))
+    found = line.predict(X)
+    assert found.min() >= 0
+    assert found.max() <= 10
+    np.testing.assert_allclose(
+        np.clip(X @ line.coef_ + line.intercept_, 0, 10), line.predict(X), atol=1e-9
+    )
+
+
+def test_narrow_tables_stay_on_the_lattice_unless_asked():
+    X, y = table(5, WIDE)
+    assert not isinstance(logistic().partial_fit(X, y)._stream, SparseStream)
+    asked = logistic(learner="sparse-leader").partial_fit(X.toarray(), y)
+    assert isinstance(asked._stream, SparseStream)
+    assert asked.predict(X.toarray()[:3]).shape == (3,)
+    with pytest.raises(ValueError, match="regression"):
+        logistic(learner="quadratic-leader").partial_fit(X, y)
+
+
+def test_states_twins_and_pickles():
+    X, y = table(400)
+    whole, half = logistic(), logistic()
+    whole.partial_fit(X[:200], y[:200]).partial_fit(X[200:], y[200:])
+    half.partial_fit(X[:200], y[:200])
+    state = half.state()
+    assert state["steps"] == 200
+    twin = OnlineLogisticRegression.from_state(state)
+    twin.partial_fit(X[200:], y[200:])
+    np.testing.assert_array_equal(twin.decision_function(X), whole.decision_function(X))
+    with pytest.raises(ForkError):
+        half.predict(X)  # it draws noise, and the twin has gone on
+    again = pickle.loads(pickle.dumps(twin))
+    late = copy.deepcopy(twin)
+    np.testing.assert_array_equal(again.decision_function(X), whole.decision_function(X))
+    again.partial_fit(X[:1], y[:1])
+    with pytest.raises(ForkError):
+        late.partial_fit(X[:1], y[:1])
+
+
+def test_bad_csr_is_refused_with_nothing_spent():
+    X, y = table(10)
+    bad = X.copy()
+    bad.data[3] = np.nan
+    model = logistic()
+    with reticent.Ledger(reticent.Budget(9.0, 1e-5)) as ledger:
+        with pytest.raises(ValueError, match="NaN"):
+            model.partial_fit(bad, y)
+        assert ledger.spent is None or ledger.spent.epsilon(1e-5) == 0.0
+
+
+def test_unsorted_and_repeated_indices_are_one_record():
+    model, other = logistic(), logistic()
+    y = np.array(["yes"])
+    sorted_row = sp.csr_array(([0.5, 0.5], ([0, 0], [3, 9])), shape=(1, COLUMNS))
+    wild = sp.csr_array((1, COLUMNS))
+    wild.indptr, wild.indices = np.array([0, 3]), np.array([9, 3, 3])
+    wild.data = np.array([0.5, 0.25, 0.25])
+    model.partial_fit(sorted_row, y)
+    other.partial_fit(wild, y)
+    totals = [sorted(m._stream._learner.total._rows[:3, 0].tolist()) for m in (model, other)]
+    np.testing.assert_allclose(*totals)
+
+
+# River ----------------------------------------------------------------------------------------------
+
+
+def test_names_are_hashed_as_scikit_learn_does():
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        name = "".join(map(chr, rng.integers(1, 3000, rng.integers(0, 12))))
+        text = np.frombuffer(name.encode(), np.uint8)
+        assert murmur(text, 0, len(text)) == murmurhash3_32(name, 0, True)
+
+
+def test_sparse_and_dense_readers_agree():
+    record = {"a": 1, "b": 2.5, "c": "red", 7: True, "with \0 in it": 3.0, "": np.float32(2.0)}
+    places, values = SparselyHashed(1000).one(record)
+    dense = np.zeros(1000)
+    np.add.at(dense, places, values)
+    np.testing.assert_array_equal(dense, Hashed(1000).one(record))
+    assert SparselyHashed(1000).one({})[0].size == 0
+    with pytest.raises(TypeError, match="must be a number"):
+        SparselyHashed(1000).one({"a": None})
+
+
+def test_river_twin_of_hashed_names():
+    river = pytest.importorskip("reticent.estimators.river")
+    X, y = table(1500)
+    records = [
+        {f"w{place}": 0.5 for place in X.indices[a:b]}
+        for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True)
+    ]
+    model = river.OnlineLogisticRegression(30.0, dimension=2**22, seed=0)
+    assert model.predict_one(records[0]) is False
+    for record, label in zip(records, y == "yes", strict=True):
+        model.learn_one(record, bool(label))
+    found = [model.predict_one(record) for record in records]
+    assert np.mean(np.array(found) == (y == "yes")) > 0.8
+    assert model._stream._learner.total.touched <= 31
+    twin = river.OnlineLogisticRegression.from_state(model.state())
+    assert twin.predict_proba_one(records[0]) == model.predict_proba_one(records[0])
+    twin.learn_one(records[0], True)
+    with pytest.raises(ForkError):
+        model.predict_one({"new": 1.0})
+    with pytest.raises(ValueError, match="finite"):
+        twin.learn_one({"a": float("nan")}, True)
+    with pytest.raises(ValueError, match="dimension"):
+        river.OnlineLogisticRegression(features=["a"], learner="sparse-leader")
+
+
+def test_river_frames():
+    pandas = pytest.importorskip("pandas")
+    river = pytest.importorskip("reticent.estimators.river")
+    model = river.OnlineLinearRegression(4.0, dimension=2**20, seed=0, label_bounds=(0, 1))
+    frame = pandas.DataFrame({"a": [0.5, 0.1], "kind": ["x", "y"]})
+    model.learn_many(frame, pandas.Series([0.2, 0.9]))
+    assert model.predict_many(frame).shape == (2,)
+    assert model.predict_one({"a": 0.5, "kind": "x"}) == pytest.approx(model.predict_many(frame)[0])

@@ -10,10 +10,10 @@ import numpy as np
 
 RESULTS = Path(__file__).parent / "results" / "accuracy.json"
 WORDS = """Excess of log loss, or of 1 - R2, on held-out records, relative to the same model without privacy and cut
-at 1 on each split; mean over tables ± its standard error over splits and noise. Ours at defaults with delta = 1e-6 and with
-delta = 0; AdaSSP with exact noise, delta = 1e-6; diffprivlib, delta = 0, the better of with and without an intercept on
-each split. Features are scaled from declared ranges to rows of norm 1 for every entrant alike. Below 0 a private model
-is better than the one without privacy, whose rows are not clipped.
+at 1 on each split; mean over tables ± its standard error over splits and noise. Ours at defaults with delta = 1e-6 and
+with delta = 0; AdaSSP with exact noise, delta = 1e-6; diffprivlib, delta = 0, the better of with and without an
+intercept on each split. Features are scaled from declared ranges to rows of norm 1 for every entrant alike. Below 0 a
+private model is better than the one without privacy, whose rows are not clipped.
 """
 
 SHOWN = ("ours", "ours, not scaled", "ours, delta = 0", "AdaSSP", "diffprivlib", "base rate")

@@ -1,6 +1,6 @@
 """Sparse streams beside River: time and memory of a record against the columns, and the regret beside the ball's.
 
-    python benchmarks/sparse.py            # time and memory: hashed records of 50 features, and declared ones of 10
+    python benchmarks/sparse.py [RECORDS]  # time and memory: hashed records of 50 features, and declared ones of 10
     python benchmarks/sparse.py regret     # the cube of the sparse leader beside the ball of the approximate leader
 
 Times are processor time of this process: the median over batches of records after a start. Records are
@@ -208,4 +208,4 @@ def regret(count: int = 50_000, repeats: int = 3) -> None:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    regret() if "regret" in sys.argv[1:] else speed()
+    regret() if "regret" in sys.argv[1:] else speed(*map(int, sys.argv[1:]))

@@ -71,6 +71,10 @@ def main() -> None:
     console.print(table)
     console.print("mean revenue: of the second half of the visits; epsilon: at delta = 1e-6")
     console.print("revenues are computed from the simulation, not from any visitor's data")
+    console.print(
+        "one run each: chance, and a clip that each learner learns from its own plays, may put the private "
+        "learner ahead of its twin; over many runs privacy costs (docs/algorithms/bandit.md)"
+    )
     for height, label in ((expected_revenue(even), "even discounts"),
                           (expected_revenue(best), "hindsight")):  # fmt: skip
         ax.axhline(height, color="#999999", linewidth=0.8)

@@ -84,6 +84,10 @@ def main() -> None:
         steps, regret = play.regret_curve()
         ax.plot(steps, LONGEST * regret / steps, linewidth=1.2, label=name)
     console.print(table)
+    console.print(
+        "one run each: chance, and a clip that each learner learns from its own plays, may put the private "
+        "learner ahead of its twin; over many runs privacy costs (docs/algorithms/bandit.md)"
+    )
     console.print("minutes and regret are diagnostics: they read private data")
     ax.set_xscale("log")
     ax.set_xlim(left=1000)

@@ -505,6 +505,22 @@ def test_a_large_table_stays_in_its_files(
     np.testing.assert_allclose(weights[0], weights[1], rtol=1e-5)
 
 
+def test_a_large_text_stays_in_its_file(
+    reticent: Reticent, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from reticent.cli import learn
+
+    found = []
+    for limit in (2**29, 0):
+        monkeypatch.setattr(learn, "_LARGE", limit)
+        words = ["-s", "visits.toml", "-e", 1, "--seed", 1, "-o", f"text-{limit}", "--no-report"]
+        done = reticent("learn", "visits.csv", *words, "--offline")
+        assert done.status == 0, done.err
+        assert ("from files in every pass" in done.err) == (limit == 0)
+        found.append(json.loads((folder / f"text-{limit}" / "model.json").read_text()))
+    assert found[0]["records"] == found[1]["records"]
+
+
 def test_a_promise_that_fades(reticent: Reticent, folder: Path) -> None:
     words = ["learn", "visits.csv", "-s", "visits.toml", "-e", 1, "--no-diagnostics", "-q"]
     done = reticent(*words, "-o", "fading", "--fade", "100:1,10000:2")

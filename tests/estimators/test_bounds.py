@@ -313,3 +313,22 @@ def test_a_person_counts_once() -> None:
     classifier = PrivateLogisticRegression(feature_norm="private", class_weight="balanced",
                                            classes=[False, True], random_state=0)  # fmt: skip
     assert classifier.fit(X, y > 40, groups=ids).guarantee_.meets(budget)
+
+
+@pytest.mark.parametrize("labels", ["noise", "a few far away", "linear"])
+def test_never_much_worse_than_the_private_mean(labels: str) -> None:
+    """With everything private, R squared is at most .02 below that of a private mean; at fixed seeds."""
+    rng = np.random.default_rng(0)
+    n = 4000
+    X = rng.normal(1e3, 10.0, (n, 8)) * np.geomspace(1e-3, 1e3, 8)
+    y = rng.normal(5.0, 1.0, n)
+    if labels == "a few far away":
+        y[:20] = 1e4
+    if labels == "linear":
+        y = y + 0.3 * (X[:, 0] - 1.0)
+    private = PrivateLinearRegression(
+        feature_norm="private", label_bounds="private", random_state=0
+    ).fit(X, y)
+    nothing = np.zeros((n, 1))
+    mean = PrivateLinearRegression(feature_norm=1.0, label_bounds="private", random_state=1)
+    assert private.score(X, y) >= mean.fit(nothing, y).score(nothing, y) - 0.02

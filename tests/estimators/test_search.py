@@ -220,3 +220,24 @@ def test_below_is_uniform() -> None:
     source = Source(0)
     counts = np.bincount([module.below(source, 7) for _ in range(7000)], minlength=7)
     assert ((counts - 1000.0) ** 2 / 1000.0).sum() < chi2.isf(1e-7, 6)
+
+
+def test_persons() -> None:
+    """Every person's records share one score, and the promise is about persons."""
+    X, _ = table()
+    y = X @ [0.5, -0.4, 0.1]
+    groups = np.random.default_rng(1).integers(0, 1000, len(X))
+    model = PrivateLinearRegression(feature_norm=1.0, label_bounds=(-1, 1))
+    search = PrivateSearchCV(model, {"solver": ["sufficient-statistics"]}, 4.0, fits=2, verbose=0,
+                             random_state=0)  # fmt: skip
+    search.fit(X, y, groups=groups)
+    assert search.guarantee_.unit == "person"
+    assert search.guarantee_.epsilon(1e-6) <= 4.0
+    assert 0.0 < search.best_score_ < 1.2
+    persons = module.Groups.of(groups, len(X), None)
+    whole = search._sum_of_scores(search.best_estimator_, X, y, persons)
+    assert whole <= persons.count
+    for person in range(20):
+        wrong = np.where(groups == person, -y, y)
+        other = search._sum_of_scores(search.best_estimator_, X, wrong, persons)
+        assert abs(whole - other) <= 1.0

@@ -88,7 +88,7 @@ def test_logs_are_json_lines_without_records_and_say_the_heads_at_the_end(tmp_pa
     lines = [json.loads(line) for line in text.splitlines()]
     assert all({"at", "level", "event"} <= set(line) for line in lines)
     events = [line["event"] for line in lines]
-    assert events[0] == "listening"
+    assert "listening" in events
     assert events[-2:] == ["stopping", "stopped"]
     requests = [line for line in lines if line["event"] == "request" and line.get("stream")]
     assert [line["status"] for line in requests] == [200, 422]
@@ -103,15 +103,16 @@ def test_an_error_is_logged_without_its_message(capsys: pytest.CaptureFixture[st
 
     from reticent.service import logs
 
-    service, server = logging.getLogger("reticent.service"), logging.getLogger("uvicorn")
-    before = [(one, one.handlers[:], one.propagate, one.level) for one in (service, server)]
+    every = [logging.getLogger(name) for name in logs.NAMES]
+    before = [(one, one.handlers[:], one.propagate, one.level) for one in every]
     try:
         logs.begin("info")
         try:
             raise ValueError(f"could not convert {PERSON}")
         except ValueError as error:
-            service.error("a command failed", exc_info=error)
+            logs.log.error("a command failed", exc_info=error)
     finally:
+        logging.captureWarnings(False)
         for one, handlers, propagate, level in before:
             one.handlers[:], one.propagate = handlers, propagate
             one.setLevel(level)

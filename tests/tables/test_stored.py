@@ -10,7 +10,7 @@ import pytest
 
 import reticent
 from reticent import tables
-from reticent.tables import TableError, stored
+from reticent.tables import TableError, formats, stored
 
 pa = pytest.importorskip("pyarrow", reason="Parquet and Arrow files need pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -273,3 +273,31 @@ def test_records_of_a_schema_are_encoded_in_every_pass(tmp_path):
     pq.write_table(whole.set_column(2, "spent", pa.array(spent)), tmp_path / "bad.parquet")
     X, y = tables.open_encoded(tmp_path / "bad.parquet", encoder)
     refused("record 4322: column 'spent' is not one of its declared values", X, y)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_text_is_read_in_stretches(kind, tmp_path, monkeypatch):
+    monkeypatch.setattr(formats, "_RECORDS", 100)
+    rng = np.random.default_rng(0)
+    age, spent = rng.integers(0, 100, 1030), rng.choice(["yes", "no"], 1030)
+    path = tmp_path / f"t.{kind}"
+    if kind == "csv":
+        note = ['"two\nlines, and a ""quote"""', "plain", "é"]
+        rows = [f"{a},{note[k % 3]},{s}" for k, (a, s) in enumerate(zip(age, spent, strict=True))]
+        path.write_bytes(("\ufeffage,note,spent\r\n" + "\r\n".join(rows)).encode())
+    else:
+        rows = [f'{{"age": {a}, "spent": "{s}"}}' for a, s in zip(age, spent, strict=True)]
+        path.write_text("\n\n".join(rows) + "\n")
+    columns = {
+        "age": {"type": "number", "bounds": [0, 100]},
+        "spent": {"type": "category", "values": ["no", "yes"]},
+    }
+    encoder = tables.Encoder(tables.Schema.from_dict({"columns": columns}), "spent")
+    X, y = tables.open_encoded(path, encoder)
+    here = tables.read(path, encoder)
+    assert len(X.table.stretches) == 11
+    assert (np.concatenate(list(X.blocks())) == here.X).all()
+    assert (np.concatenate(list(y.blocks())) == here.y).all()
+    path.write_bytes(path.read_bytes() + b" ")
+    with pytest.raises(tables.TableError, match="was changed"):
+        list(X.blocks())

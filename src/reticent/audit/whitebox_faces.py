@@ -10,10 +10,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.special import log_ndtr, ndtr
 
 from reticent import vertical
-from reticent.audit import minimisers
-from reticent.audit.whitebox import Outcome, Pair, pushed, silent
+from reticent.audit import densities, minimisers
+from reticent.audit.whitebox import Exact, Outcome, Pair, least_fault, pushed, silent
 from reticent.audit.whitebox_records import (
     BOTH,
     HUGE,
@@ -35,12 +36,18 @@ from reticent.estimators import (
     PrivateLinearSVC,
     PrivateLogisticRegression,
     PrivateScaler,
+    PrivateSearchCV,
 )
 from reticent.estimators.bounds import Search, counted
 from reticent.estimators.class_counts import ClassCounts
+from reticent.estimators.curvature import Curvature
+from reticent.estimators.finding import First
 from reticent.estimators.scaling import Scaling
+from reticent.estimators.summary import SquaredLabels
+from reticent.losses import CappedLogistic, Logistic
 from reticent.noise import Source
 from reticent.privacy import Budget, Entry, Guarantee, Ledger
+from reticent.solve.blocks import Form, InMemory
 from reticent.vertical import messages
 from reticent.vertical.plan import Terms, promise
 
@@ -275,16 +282,153 @@ def estimators() -> Iterator[Case]:
                 f"balanced classes, {neighbours}, {'gaussian' if delta else 'laplace'}",
                 _by_class(Budget(1.0, delta, neighbours)), partial(_classes, neighbours),
             )  # fmt: skip
+            yield case(
+                f"norms behind private bounds, {neighbours}, {'gaussian' if delta else 'laplace'}",
+                _norms(Budget(1.0, delta, neighbours)), partial(_norm_pairs, neighbours),
+            )  # fmt: skip
+            yield case(
+                f"squared labels, {neighbours}, {'gaussian' if delta else 'laplace'}",
+                _squares(Budget(1.0, delta, neighbours)), partial(_labels, neighbours),
+            )  # fmt: skip
+            for cap in (0.5, 1.0):
+                yield case(
+                    f"curvature and scores, cap {cap:g}, {neighbours}, {'gaussian' if delta else 'gamma'}",
+                    _curved(Budget(1.0, delta, neighbours), cap), partial(_margins, neighbours),
+                )  # fmt: skip
+            yield case(
+                f"bounds from the first records of a stream, {neighbours}, "
+                f"{'gaussian' if delta else 'laplace'}",
+                _counted(Budget(1.0, delta, neighbours), of_stream=True), partial(_places, neighbours),
+            )  # fmt: skip
+        yield Case(f"PrivateSearchCV, {neighbours}", partial(_best_of, neighbours))
         yield from _online(neighbours)
 
 
-def _counted(budget: Budget) -> Run:
+def _best_of(neighbours: str) -> Exact:
+    """The exact law of the best of a geometric number of runs, from the scales and the stopping that it runs with.
+
+    A run releases a fit and a score, Gaussian both; a record moves the statistics of the fit as far as it can, and the
+    sum of scores by 1. With F the law of a score, the best has the density ``f(s) g / (1 - (1-g) F(s))^2``, and the fit
+    beside it that of a single one.
+    """
+    budget = Budget(1.0, 1e-6, neighbours)
+    model = PrivateLinearRegression(
+        solver="sufficient-statistics", feature_norm=1.0, label_bounds=(-1.0, 1.0)
+    )
+    tuned = PrivateSearchCV(
+        model, {"regularizer": [1.0, 10.0]}, 1.0, 1e-6, neighbours=neighbours, verbose=0
+    )
+    asked, candidates, mean = tuned._asked()
+    made = tuned._price(asked, candidates, mean, np.zeros((4, 2)), np.zeros(4))
+    assert made.costs[0] is not None
+    cost = made.costs[0].gdp
+    assert cost is not None
+    g, claim, s = 1.0 / mean, made.guarantee.curve, np.linspace(-12.0, 12.0, 4001)
+
+    def law(x: FloatArray) -> FloatArray:
+        """The logarithm of the density of the best score, in standard deviations of its noise."""
+        more = 1.0 - (1.0 - g) * ndtr(x)
+        return densities.normal_log_density(x) + math.log(g) - 2.0 * np.log(more)
+
+    def delta(epsilon: float, divided_by: float) -> float:
+        moved, mu = divided_by / made.scale, divided_by * float(cost or 0.0)
+        found = []
+        for sign in (1.0, -1.0):
+            p, q = law(s), law(s - sign * moved)
+            rest = epsilon - (p - q)  # what is left for the fit
+            both = ndtr(-rest / mu + 0.5 * mu) - np.exp(rest + log_ndtr(-rest / mu - 0.5 * mu))
+            found.append(float(np.sum(np.exp(p) * both) * (s[1] - s[0])))
+        return max(found)
+
+    def epsilon(divided_by: float = 1.0) -> float:
+        return densities.epsilon_at(lambda e: delta(e, divided_by), budget.delta)
+
+    claimed, value = claim.epsilon(budget.delta), epsilon()
+    share = value / claimed
+    fault = least_fault(lambda r: epsilon(r) > claimed * (1.0 + 1e-7))
+    return Exact("PrivateSearchCV", claimed, value, budget.delta, share, share <= 1.0 + 1e-7,
+                 "a record that moves fit and score as far as it can", fault=fault)  # fmt: skip
+
+
+def _norms(budget: Budget) -> Run:
+    """The last counts behind the norm of rows: 16 pieces."""
+    search = Search.of(budget, 10**6, 0, rows=True)
+
+    def run(data: Any, source: Source) -> Outcome:
+        sizes, weights = data
+        last, scale = search.releases[-1], float(search._scales(True)[-1])
+        seen = search.norms_by_pieces(sizes, counted(weights, None), source, 4.0, scale)
+        return Outcome(seen, Guarantee.of(budget, [replace(last, count=1)]))
+
+    return run
+
+
+def _norm_pairs(neighbours: str) -> Iterator[Pair]:
+    for size in (1.0, HUGE, 3.0):
+        sizes, weights = np.full(4, 0.7), np.ones(4)
+        sizes[0] = size
+        other, null = sizes.copy(), weights.copy()
+        if neighbours == "zero-out":
+            null[0] = 0.0
+        else:
+            other[0] = 1e-9
+        yield Pair((sizes, weights), (other, null), f"a row of norm {size:g}")
+
+
+def _squares(budget: Budget) -> Run:
+    sums = SquaredLabels.of(budget, "lattice")
+
+    def run(data: Any, source: Source) -> Outcome:
+        return Outcome(sums.draw(data, source), Guarantee.of(budget, [sums.release]))
+
+    return run
+
+
+def _labels(neighbours: str) -> Iterator[Pair]:
+    """Labels lie within [-1, 1] here; a blanked record's is 0."""
+    for label in (1.0, -1.0, 0.3):
+        y = np.array([label, 0.5, 0.0])
+        other = y.copy()
+        other[0] = 0.0
+        yield Pair(y, other, f"a label {label:g} becomes 0")
+
+
+def _curved(budget: Budget, cap: float) -> Run:
+    """Both matrices at coefficients that were released before, in two dimensions."""
+    loss = Logistic() if cap == 1.0 else CappedLogistic(cap)
+    both = Curvature.of(budget, loss, 2, 4, "lattice")
+
+    def run(data: Any, source: Source) -> Outcome:
+        X, numbers, x = data
+        seen = both.draw(InMemory(X, form=Form(length=1.0)), numbers, x, source)
+        return Outcome([seen["curvature"], seen["scores"]], Guarantee.of(budget, [both.release]))
+
+    return run
+
+
+def _margins(neighbours: str) -> Iterator[Pair]:
+    """A record at every margin, too long or not, blanked or replaced by one at a right angle."""
+    for margin in (0.0, 0.05, -0.1, -0.3, -0.5, -1.0, -40.0):
+        for size in (1.0, 3.0, HUGE):
+            X, numbers = np.zeros((4, 2)), np.array([1, 0, 1, 0])
+            X[0] = size, 0.0
+            other = X.copy()
+            other[0] = (0.0, 0.0) if neighbours == "zero-out" else (0.0, size)
+            x = np.full(2, margin)
+            yield Pair(
+                (X, numbers, x), (other, numbers, x), f"a row of {size:g} at margin {margin:g}"
+            )
+
+
+def _counted(budget: Budget, of_stream: bool = False) -> Run:
     """The last counts behind private bounds: two columns, 16 pieces each."""
     search = Search.of(budget, 10**6, 2)
+    if of_stream:
+        search = First.of(budget, 2, True, False, None).searches[0]
 
     def run(data: Any, source: Source) -> Outcome:
         X, weights = data
-        last = search.releases[-1]
+        last = next(item for item in search.releases if "2 columns by finer" in item.mechanism)
         ends = np.full(2, -4.0), np.full(2, 4.0)
         scale = float(search._scales(False)[-1])
         seen = search.by_pieces(X, counted(weights, None), source, *ends, scale)

@@ -27,12 +27,12 @@ from reticent.tables import (
     open_encoded,
     open_records,
 )
-from reticent.tables.sources import STDIN, join
+from reticent.tables.sources import STDIN, join, stored_size
 
 MODEL, REPORT = "model.json", "report.html"
 _EVERY = 1000
 _LARGE = 2**29
-"""Bytes from which on a Parquet table stays in its files."""
+"""Bytes from which on a table stays in its files."""
 
 
 def learn(options: LearnOptions) -> int:
@@ -217,7 +217,7 @@ def _offline(
     if unused:
         console.note(f"not in the schema, so not used: {', '.join(unused)}")
     started = time.perf_counter()
-    if getattr(source, "size", 0) > _LARGE and settings.task != "lasso" and not encoder.person:
+    if stored_size(source) > _LARGE and settings.task != "lasso" and not encoder.person:
         return _from_files(options, console, settings, encoder, started)
     parts: list[Encoded] = []
     with Rate("reading", None, shown=console.watched) as rate:
@@ -248,9 +248,9 @@ def _from_files(
     encoder: Encoder,
     started: float,
 ) -> int:
-    """Learn from a Parquet table that is too large to be read at once; every pass reads it anew."""
+    """Learn from a table that is too large to be read at once; every pass reads it anew."""
     assert options.data is not None
-    X, y = open_encoded(options.data, encoder)
+    X, y = open_encoded(options.data, encoder, word(options.format))
     console.note(f"reading {X.table.size / 2**20:,.0f} MiB from files in every pass")
     with Rate("bytes read", None, shown=console.watched) as rate:
         watched = X.watched(lambda size: rate.at(rate.done + size))

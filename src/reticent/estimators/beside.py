@@ -25,11 +25,11 @@ class Rehearsed(Exception):
         self.guarantee = guarantee
 
 
-def price(estimator: Any, X: Any, y: Any) -> Guarantee:
-    """What ``estimator.fit(X, y)`` would promise; nothing is charged and nothing is drawn."""
+def price(estimator: Any, X: Any, y: Any, groups: Any = None) -> Guarantee:
+    """What ``estimator.fit(X, y, groups=groups)`` would promise; nothing is charged and nothing is drawn."""
     try:
         with rehearsing():
-            estimator.fit(X, y)
+            estimator.fit(X, y, **({} if groups is None else {"groups": groups}))
     except Rehearsed as end:
         return end.guarantee
     raise TypeError(f"{type(estimator).__name__} cannot say beforehand what a fit costs")

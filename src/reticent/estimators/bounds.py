@@ -288,14 +288,20 @@ class Search:
         found = _ends(seen, first, far, self.noise, 0.0)
         high = 0.0 if found is None else _edges(found[1] + _POWERS)[1]
         for scale in finer:
-            counts = np.zeros((1, PIECES))
-            if high > 0.0:
-                counts[0] = np.bincount(_piece(sizes, 0.0, high), weights, PIECES)
-            seen = self._noisy(counts, scale, source)[0]
+            seen = self.norms_by_pieces(sizes, weights, source, high, scale)
             found = _ends(seen, scale, near, self.noise, _FEW * max(float(seen.sum()), 0.0))
             if found is not None:
                 high = high * (found[1] + 1) / PIECES
         return high if high > 0.0 else None
+
+    def norms_by_pieces(
+        self, sizes: FloatArray, weights: Any, source: Source, high: float, scale: float
+    ) -> FloatArray:
+        """The counts of sizes by pieces of [0, high], with noise of a scale."""
+        counts = np.zeros((1, PIECES))
+        if high > 0.0:
+            counts[0] = np.bincount(_piece(sizes, 0.0, high), weights, PIECES)
+        return self._noisy(counts, scale, source)[0]
 
     def _noisy(self, counts: FloatArray, scale: float, source: Source) -> FloatArray:
         seen = release.noisy(

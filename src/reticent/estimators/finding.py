@@ -90,7 +90,7 @@ class First:
                 "would be as old as the stream; state feature_norm and label_bounds, or use window="
             )
         need = [
-            max(search.needed for search in cls(budget, 1, some, features, labels)._searches)
+            max(search.needed for search in cls(budget, 1, some, features, labels).searches)
             for some in ((columns, 0) if features else (0,))
         ]
         most = _LONGEST if horizon is None else horizon // 4
@@ -115,7 +115,7 @@ class First:
         return Search(columns, rows, level, noise, self.budget.neighbours, "lattice")
 
     @property
-    def _searches(self) -> list[Search]:
+    def searches(self) -> list[Search]:
         """Of the features, then of the labels, as far as these are asked for."""
         both, made = self.features and self.labels, []
         if self.features:
@@ -127,7 +127,7 @@ class First:
     @property
     def releases(self) -> tuple[Release, ...]:
         """What is released of these records, with its cost."""
-        return tuple(item for search in self._searches for item in search.releases)
+        return tuple(item for search in self.searches for item in search.releases)
 
     def guarantee(self, seeded: bool) -> Guarantee:
         """The promise to these records."""
@@ -135,7 +135,7 @@ class First:
 
     def found(self, rows: FloatArray, labels: FloatArray, source: Source) -> Found:
         """The bounds. What :attr:`releases` says must have been charged, and the source be used for nothing else."""
-        searches, units, bounds = self._searches, None, None
+        searches, units, bounds = self.searches, None, None
         if self.features:
             search, units = searches.pop(0), Units(1.0)
             if search.columns:

@@ -22,8 +22,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from reticent import _checks
+from reticent.erm._groups import Groups
 from reticent.estimators import parameters
 from reticent.estimators.beside import price
+from reticent.estimators.bounds import counted
 from reticent.estimators.charged import Charged
 from reticent.estimators.private import PrivateEstimator
 from reticent.noise import Source, release
@@ -145,7 +147,7 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
         self.verbose = verbose
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Search. Each call spends the whole budget; it is charged before anything is drawn.
 
         Parameters
@@ -154,15 +156,23 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
             Records.
         y : array of shape (n,)
             Their labels.
+        groups : array, optional
+            An id of its person for each record (whole numbers, text or bytes). All records of one person
+            are then protected together, in the fits and in their scores, and the number of persons is public.
         """
         with self._all_or_nothing():
             budget, candidates, mean = self._asked()
-            made = self._price(budget, candidates, mean, X, y)
+            made = self._price(budget, candidates, mean, X, y, groups)
+            persons = None
+            if groups is not None:
+                persons = Groups.of(groups, len(np.asarray(y)), self.estimator.max_records)
             source = Source(parameters.CHECKS["seed"](self.random_state, "random_state"))
             if self.verbose:
                 print(self._words(made, len(candidates), mean), file=sys.stderr)
             charge(made.guarantee, "private search")
-            best = uncharged(lambda: self._run(made, candidates, mean, X, y, source))
+            best = uncharged(
+                lambda: self._run(made, candidates, mean, X, y, source, groups, persons)
+            )
             if best is None:
                 raise RuntimeError(
                     "every fit of the search failed; try the estimator on a table that is not private. "
@@ -176,7 +186,7 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
             self.n_features_in_ = self.best_estimator_.n_features_in_
             return self
 
-    def describe(self, X: Any, y: Any) -> str:
+    def describe(self, X: Any, y: Any, groups: Any = None) -> str:
         """What a search on such a table would cost, in words; nothing is spent, and only its shape matters.
 
         Parameters
@@ -185,9 +195,12 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
             Records.
         y : array of shape (n,)
             Their labels.
+        groups : array, optional
+            An id of its person for each record, where persons are protected.
         """
         budget, candidates, mean = self._asked()
-        return self._words(self._price(budget, candidates, mean, X, y), len(candidates), mean)
+        made = self._price(budget, candidates, mean, X, y, groups)
+        return self._words(made, len(candidates), mean)
 
     # What it costs --------------------------------------------------------------------------------
 
@@ -228,14 +241,20 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
         return type(model)(**model.get_params(deep=False))  # a clone would remember a ledger
 
     def _price(
-        self, budget: Budget, candidates: list[dict[str, Any]], mean: float, X: Any, y: Any
+        self,
+        budget: Budget,
+        candidates: list[dict[str, Any]],
+        mean: float,
+        X: Any,
+        y: Any,
+        groups: Any = None,
     ) -> _Price:
         """The largest budget of a run with which the whole search stays within its own."""
         pure = budget.delta == 0.0
         epsilon = budget.epsilon / 2.0
         best = None
         for _ in range(_TRIES):
-            made = self._at(budget.with_(epsilon=epsilon), budget, candidates, mean, X, y)
+            made = self._at(budget.with_(epsilon=epsilon), budget, candidates, mean, X, y, groups)
             total = made.guarantee.epsilon(budget.delta)
             if total <= budget.epsilon and (best is None or epsilon > best.run.epsilon):
                 best = made
@@ -248,11 +267,13 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
         return best
 
     def _at(
-        self, run: Budget, budget: Budget, candidates: list[dict[str, Any]], mean: float, X: Any, y: Any
+        self, run: Budget, budget: Budget, candidates: list[dict[str, Any]], mean: float, X: Any, y: Any,
+        groups: Any,
     ) -> _Price:  # fmt: skip
         pure = run.delta == 0.0
         noise = "laplace" if pure else "gaussian"
-        # a record is right or wrong, or its clipped error lies between 0 and 1: either way it moves a sum by 1
+        # a record is right or wrong, or its clipped error lies between 0 and 1: either way it moves a sum by 1;
+        # and so does a person, whose records have shares that add up to 1 at most
         level = SCORE_SHARE * run.epsilon if pure else math.sqrt(SCORE_SHARE) * run.mu
         scale = release.scale_for(1.0, level, 1, noise)
         cost = release.widened(1.0, scale, 1, noise) / scale
@@ -264,12 +285,12 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
         costs: list[Curve | None] = []
         refusal: ValueError | None = None
         caveats: list[str] = []
-        lattice = True
+        lattice, unit = True, "record" if groups is None else "person"
         for candidate in candidates:
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    one = price(self._candidate(candidate, rest, 0), X, y)
+                    one = price(self._candidate(candidate, rest, 0), X, y, groups)
             except ValueError as error:  # such as a regularizer that is too small for this budget
                 refusal = error
                 costs.append(None)
@@ -293,7 +314,7 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
         )  # fmt: skip
         guarantee = Guarantee.of(
             budget, [item], seeded=self.random_state is not None, lattice=lattice,
-            caveats=tuple(dict.fromkeys(caveats)),
+            caveats=tuple(dict.fromkeys(caveats)), unit=unit,
         )  # fmt: skip
         return _Price(run, rest, scale, tuple(costs), guarantee)
 
@@ -308,7 +329,8 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
     # Running --------------------------------------------------------------------------------------
 
     def _run(
-        self, made: _Price, candidates: list[dict[str, Any]], mean: float, X: Any, y: Any, source: Source
+        self, made: _Price, candidates: list[dict[str, Any]], mean: float, X: Any, y: Any, source: Source,
+        groups: Any = None, persons: Groups | None = None,
     ) -> tuple[float, int, Any] | None:  # fmt: skip
         """The best run: its score, its candidate's number, and its model. None if all failed."""
         stop = round(2.0**64 / mean)
@@ -319,8 +341,9 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    model = self._candidate(candidates[number], made.fit, seed).fit(X, y)
-                    total = self._sum_of_scores(model, X, y)
+                    model = self._candidate(candidates[number], made.fit, seed)
+                    model.fit(X, y, groups=groups)
+                    total = self._sum_of_scores(model, X, y, persons)
             except Exception:  # a failed run counts as the worst there is, whatever it failed of
                 model = None
             else:
@@ -337,21 +360,22 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
                 break
         if best is None:
             return None
-        return best[0] / len(np.asarray(y)), best[1], best[2].release()
+        count = len(np.asarray(y)) if persons is None else persons.count
+        return best[0] / count, best[1], best[2].release()
 
-    def _sum_of_scores(self, model: Any, X: Any, y: Any) -> float:
+    def _sum_of_scores(self, model: Any, X: Any, y: Any, persons: Groups | None = None) -> float:
         """A sum over records of numbers in [0, 1] that are multiples of 2^-20: exact in doubles."""
         predicted = model.predict(X)
         truth = column_or_1d(y)
         if is_classifier(model):
-            return float(np.count_nonzero(predicted == truth))
+            return _weighed((predicted == truth).astype(np.float64), persons)
         low, high = model._bounds
         stated = self.estimator.get_params(deep=False)["label_bounds"]
         if not isinstance(stated, str):
             low, high = stated
         error = (np.clip(truth, low, high) - np.clip(predicted, low, high)) / (high - low)
         kept = np.floor((1.0 - np.minimum(error * error, 1.0)) / _STEPS) * _STEPS
-        return float(np.nan_to_num(kept, nan=0.0).sum())
+        return _weighed(np.nan_to_num(kept, nan=0.0), persons)
 
     # The winner -----------------------------------------------------------------------------------
 
@@ -389,6 +413,13 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
         tags.target_tags.required = True
         tags.non_deterministic = self.random_state is None
         return tags
+
+
+def _weighed(scores: Any, persons: Groups | None) -> float:
+    """The sum of scores in [0, 1], each person's records sharing one; of multiples of 2^-20, and so exact."""
+    if persons is None:
+        return float(scores.sum())
+    return float((np.floor(scores * counted(None, persons) / _STEPS) * _STEPS).sum())
 
 
 def below(source: Source, limit: int) -> int:

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 log = logging.getLogger("reticent.service")
+NAMES = ("reticent", "uvicorn", "py.warnings")
 
 
 class Lines(logging.Formatter):
@@ -38,12 +39,13 @@ def event(words: str, **about: Any) -> None:
 
 
 def begin(level: str) -> None:
-    """Send what the service and its server log to standard error, as JSON lines."""
+    """Send what the package and its server log, and warnings, to standard error, as JSON lines."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Lines())
-    for name in ("reticent.service", "uvicorn"):
+    logging.captureWarnings(True)
+    for name in NAMES:
         logger = logging.getLogger(name)
         logger.handlers[:] = [handler]
         logger.propagate = False
-    log.setLevel(level.upper())
+    logging.getLogger("reticent").setLevel(level.upper())
     logging.getLogger("uvicorn").setLevel(logging.WARNING)

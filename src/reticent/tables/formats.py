@@ -21,9 +21,18 @@ from reticent import _checks
 from reticent.solve.blocks import ends, rows_per_block
 from reticent.tables.encoder import Encoder
 from reticent.tables.schema import TableError
-from reticent.tables.sources import cells
+from reticent.tables.sources import (
+    _Text,
+    cells,
+    open_records,
+    open_source,
+    read_span,
+    spans,
+)
 from reticent.tables.stored import Piece, Stamp, Stored, StoredLabels, StoredRows
 
+_RECORDS = 2**14
+"""Records of a text file that are read together."""
 _ENDINGS = {
     ".parquet": "parquet",
     ".pq": "parquet",
@@ -326,23 +335,74 @@ class _Encoded:
         for batch in self.group._batches(rows):
             table = pyarrow.Table.from_batches([batch])
             columns = {name: cells(table.column(name)) for name in table.column_names}
-            found = self.encoder.encode(columns, batch.num_rows)
-            if found.bad:
-                row = min(found.bad)
-                raise TableError(f"record {at + row + 1}: {found.bad[row]}; nothing was learnt")
-            yield found.X, found.y
+            yield _encoded(self.encoder, columns, batch.num_rows, at)
             at += batch.num_rows
 
 
-def open_encoded(data: str | os.PathLike[str], encoder: Encoder) -> tuple[StoredRows, StoredLabels]:
-    """Open a Parquet table of any size that a schema describes; records are encoded in every pass.
+@dataclass(frozen=True)
+class _Lines:
+    """Some records of a CSV or JSON lines file, parsed and encoded by a schema as they are read."""
+
+    stamp: Stamp
+    kind: str
+    start: int
+    stop: int
+    count: int
+    encoder: Encoder
+    first: int
+
+    @property
+    def size(self) -> int:
+        return self.stop - self.start
+
+    def pieces(self, rows: int) -> Iterator[Piece]:
+        source = read_span(Path(self.stamp.path), self.kind, self.start, self.stop)
+        at = self.first
+        while not source.ended:
+            columns, got = source.read(rows)
+            if got:
+                yield _encoded(self.encoder, columns, got, at)
+                at += got
+
+
+def _encoded(encoder: Encoder, columns: Any, count: int, first: int) -> Piece:
+    """Records by column as numbers; a bad label ends the run."""
+    found = encoder.encode(columns, count)
+    if found.bad:
+        row = min(found.bad)
+        raise TableError(f"record {first + row + 1}: {found.bad[row]}; nothing was learnt")
+    return found.X, found.y
+
+
+def _text(files: Sequence[Path], kind: str, encoder: Encoder) -> list[_Lines]:
+    """Stretches of text files, found by reading them once."""
+    stretches: list[_Lines] = []
+    first = 0
+    header = open_source(files[0], kind).header
+    for path in files:
+        stamp = Stamp.of(path)
+        if path.stat().st_size and open_source(path, kind).header != header:
+            raise TableError(f"{path} differs from {files[0]} in its header")
+        for start, stop, count in spans(path, kind, _RECORDS):
+            stretches.append(_Lines(stamp, kind, start, stop, count, encoder, first))
+            first += count
+    return stretches
+
+
+def open_encoded(
+    data: str | os.PathLike[str], encoder: Encoder, kind: str | None = None
+) -> tuple[StoredRows, StoredLabels]:
+    """Open a table of any size that a schema describes; records are encoded in every pass.
 
     Parameters
     ----------
     data : path
-        A Parquet file, or a folder of them.
+        A Parquet, CSV or JSON lines file, or a folder of such files. Text must not be compressed, and is read
+        once to find where records begin.
     encoder : Encoder
         How records become numbers.
+    kind : {"csv", "jsonl", "parquet"}, optional
+        The format; by default told from the name.
 
     Returns
     -------
@@ -356,13 +416,22 @@ def open_encoded(data: str | os.PathLike[str], encoder: Encoder) -> tuple[Stored
             f"a table that stays in its files protects single records, and column {encoder.person!r} says whom a "
             "record is about; read the table into memory (tables.read), or declare the column as 'ignore'"
         )
-    wanted = tuple(column.name for column in (*encoder.columns, encoder.target))
-    groups = _groups(_files(data), "parquet", lambda schema, path: (wanted, np.dtype(np.float64)))
-    starts = np.cumsum([0, *(group.count for group in groups)])
-    stretches = [
-        _Encoded(group, encoder, int(start))
-        for group, start in zip(groups, starts[:-1], strict=True)
-    ]
+    source, _ = open_records(data, encoder, kind)
+    stretches: list[Any]
+    if isinstance(source, _Text):
+        stretches = list(_text(source.files, source.kind, encoder))
+    else:
+        wanted = tuple(column.name for column in (*encoder.columns, encoder.target))
+        groups = _groups(
+            _files(data), "parquet", lambda schema, path: (wanted, np.dtype(np.float64))
+        )
+        starts = np.cumsum([0, *(group.count for group in groups)])
+        stretches = [
+            _Encoded(group, encoder, int(start))
+            for group, start in zip(groups, starts[:-1], strict=True)
+        ]
+    if not stretches:
+        raise TableError(f"{data} holds no records")
     names = tuple(encoder.names)
     table = Stored(stretches, names, encoder.target.name, np.dtype(np.float64))
     return StoredRows(table), StoredLabels(table)

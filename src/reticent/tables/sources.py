@@ -331,8 +331,14 @@ class _Text:
     live = False
 
     def __init__(
-        self, lines: Callable[[], Iterator[str]], kind: str, files: Sequence[Path] = ()
+        self,
+        lines: Callable[[], Iterator[str]],
+        kind: str,
+        files: Sequence[Path] = (),
+        ahead: bool = True,
     ) -> None:
+        self.files = files
+        self.kind = kind
         self.ended = False
         self.header: list[str] | None = None
         self._width = 0
@@ -343,7 +349,8 @@ class _Text:
             self._first()
         else:
             self._rows = self._table(lines())
-            self._first()
+            if ahead:
+                self._first()
 
     def _first(self) -> None:
         """Read one record ahead, which reads the header."""
@@ -394,6 +401,57 @@ def _object(line: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         return {}
     return {name: None if isinstance(v, list | dict) else v for name, v in found.items()}
+
+
+def spans(path: Path, kind: str, every: int) -> list[tuple[int, int, int]]:
+    """Where in a text file every so many records begin and end, in bytes, and how many records there are between.
+
+    Parameters
+    ----------
+    path : path
+        A CSV or JSON lines file that is not compressed.
+    kind : {"csv", "jsonl"}
+        Which of them.
+    every : int
+        How many records belong together.
+    """
+    found: list[tuple[int, int, int]] = []
+    with open(path, "rb") as file:
+        at = [0]
+
+        def lines() -> Iterator[str]:
+            for line in file:
+                at[0] += len(line)
+                yield line.decode("utf-8-sig" if at[0] == len(line) else "utf-8", "replace")
+
+        source = _Text(lines, kind, ahead=False)
+        start = len(file.readline()) if kind == "csv" else 0
+        file.seek(0)
+        while not source.ended:
+            _, got = source.read(every)
+            if got:
+                found.append((start, at[0], got))
+            start = at[0]
+    return found
+
+
+def stored_size(source: Source) -> int:
+    """Bytes of a table that could stay in its files; 0 for a stream, and for text that is compressed."""
+    if isinstance(source, _Parquet):
+        return source.size
+    if not isinstance(source, _Text) or any(path.suffix not in _ENDINGS for path in source.files):
+        return 0
+    return sum(path.stat().st_size for path in source.files)
+
+
+def read_span(path: Path, kind: str, start: int, stop: int) -> Source:
+    """The records of a text file between two places that :func:`spans` found."""
+    with open(path, "rb") as file:
+        top = file.readline() if kind == "csv" else b""
+        file.seek(start)
+        text = file.read(stop - start).decode("utf-8", "replace")
+    lines = io.StringIO(text, newline="\n")
+    return _Text(lambda: itertools.chain([top.decode("utf-8-sig", "replace")], lines), kind)
 
 
 class _Live(_Text):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import earlier
+from excess import section
 from questions import TITLES
 from table import FULL, RESULTS, Table, load, render
 from timing import FLOOR, MOST_PROCESSES, PROCESSES, SPREAD
@@ -51,7 +52,7 @@ horizons. Each is followed by the command that made it.
 
 
 def text(tables: list[Table], full: list[Table] | None = None) -> str:
-    parts = [HEAD]
+    parts = [HEAD, section()]
     for question, title in TITLES.items():
         mine = [table for table in tables if table.question == question]
         if mine:

@@ -30,6 +30,14 @@ BUGS = (
         ("white-box-estimators: PrivateScaler, zero-out, gamma",),
     ),
     Bug(
+        "scaling-forgets-the-squares",
+        "estimators/scaling.py",
+        '    if budget.neighbours == "zero-out":\n        return math.hypot(1.0, weight)\n',
+        '    if budget.neighbours == "zero-out":\n        return 1.0\n',
+        "sums and squares leave, the sensitivity of the sums is accounted",
+        ("white-box-estimators: scaling, zero-out, gaussian",),
+    ),
+    Bug(
         "feature-norm-read-off-the-data",
         "estimators/private_classifiers.py",
         "        loss = self._loss(table.norm, plain=True)",

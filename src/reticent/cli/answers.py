@@ -142,25 +142,27 @@ def _ftrl(question: Question) -> Answer:
     from reticent import losses, online, papers, sets
 
     q = question
-    known = {"budget": q.budget, "horizon": q.horizon}
     ball, loss = sets.L2Ball(q.dim, radius=q.radius), losses.Logistic(feature_norm=q.norm)
-    learner = online.FollowTheRegularizedLeader(ball, loss, **known)
+    learner = online.FollowTheRegularizedLeader(ball, loss, budget=q.budget, horizon=q.horizon)
     steps, errors = _errors(learner.total, q.length)
     out = Answer(learner.guarantee, _total_noise(errors), [], steps, {"reticent": errors})
-    if q.horizon is not None:
-        weight, T, L = learner.rule.anchor, q.horizon, learner.lipschitz
-        bound = weight * q.radius**2 / 2 + T * L / weight * (
-            L / 2 + math.sqrt(q.dim) * float(errors.max())
-        )
-        out.expect = _regret("at most", bound, T, "the worst case, a theorem")
+    if q.horizon is None:
         out.expect.append(_about(learner, errors, steps, q))
-        if q.delta > 0 and q.window is None:
-            formula = papers.ftrl(q.epsilon, q.delta, horizon=T, norm=learner.lipschitz)
-            twin = online.FollowTheRegularizedLeader(ball, loss, calibration="published", **known)
-            return _with_published(out, formula, _errors(twin.total, T)[1])
-    else:
-        out.expect.append(_about(learner, errors, steps, q))
-    return out
+        return out
+    rule, T, L = learner.rule, q.horizon, learner.lipschitz
+    held = rule.anchor + rule.growth * np.sqrt(np.arange(1.0, T + 1.0))
+    late = L * (1.0 / rule.fresh - 1.0)  # how far an average is behind the totals, at most
+    apart = L / 2 + late + math.sqrt(q.dim) * float(errors.max())
+    bound = held[-1] * q.radius**2 / 2 + L * apart * float(np.sum(1.0 / held))
+    out.expect = _regret("at most", bound, T, "the worst case, a theorem")
+    out.expect.append(_about(learner, errors, steps, q))
+    if q.delta == 0 or q.window is not None:
+        return out
+    formula = papers.ftrl(q.epsilon, q.delta, horizon=T, norm=L)
+    twin = online.FollowTheRegularizedLeader(
+        learner.set, learner.loss, budget=q.budget, horizon=T, lipschitz=L, calibration="published"
+    )
+    return _with_published(out, formula, _errors(twin.total, T)[1])
 
 
 def _approximate(question: Question) -> Answer:
@@ -375,6 +377,8 @@ def _about(learner: Any, errors: Any, steps: Any, q: Question) -> str:
     pull = 0.5 * float(held[-1] - m * t[-1]) * reach**2
     movement = float(np.sum(L**2 / (2 * held)))
     noise = float(np.sum((problem.bend + m * q.dim) * s**2 / (2 * held**2)))
+    if rule.anchor > 0.0:  # what all decisions together can suffer in so many coordinates
+        noise = min(noise, q.dim * float(s[-1]) ** 2 / (2 * rule.anchor))
     return _regret(
         "about",
         pull + movement + noise,

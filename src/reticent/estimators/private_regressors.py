@@ -265,7 +265,7 @@ class PrivateLinearRegression(PrivateRegressor):
     >>> X = rng.uniform(-1, 1, size=(20_000, 2)) / np.sqrt(2)
     >>> y = 10 + X @ [3.0, -2.0] + 0.1 * rng.standard_normal(20_000)
     >>> model = PrivateLinearRegression(label_bounds=(5, 15), random_state=0).fit(X, y)
-    >>> model.score(X, y) > 0.99, model.solver_
+    >>> model.score(X, y) > 0.98, model.solver_
     (True, 'boosted-statistics')
     """
 

@@ -95,7 +95,7 @@ class Model:
     >>> model = tables.Model.load(path)
     >>> model.predict({"age": [10, 90]}).tolist()
     ['false', 'true']
-    >>> round(model.guarantee.epsilon(1e-6), 3)
+    >>> round(model.guarantee.epsilon(1e-6), 2)
     2.0
     """
 

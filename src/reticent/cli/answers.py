@@ -375,6 +375,8 @@ def _about(learner: Any, errors: Any, steps: Any, q: Question) -> str:
     pull = 0.5 * float(held[-1] - m * t[-1]) * reach**2
     movement = float(np.sum(L**2 / (2 * held)))
     noise = float(np.sum((problem.bend + m * q.dim) * s**2 / (2 * held**2)))
+    if rule.anchor > 0.0:  # what all decisions together can suffer in so many coordinates
+        noise = min(noise, q.dim * float(s[-1]) ** 2 / (2 * rule.anchor))
     return _regret(
         "about",
         pull + movement + noise,

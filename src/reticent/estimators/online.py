@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from reticent import _checks
 from reticent.estimators import parameters
 from reticent.estimators.face import Face, FloatArray
-from reticent.estimators.stream import Plan, Stream
+from reticent.estimators.stream import Plan, Stream, sizes
 from reticent.estimators.units import Units
 from reticent.losses import ClipCounts
 from reticent.privacy import Guarantee
@@ -28,7 +28,7 @@ from reticent.state.lease import Lease
 from reticent.state.persons import Persons, as_array
 from reticent.sums.running import refuse_ids
 
-_VERSION = 1
+_VERSION = 2
 _DIAGNOSTICS = ("clipped_",)
 _KEPT = ("_weights", "_norm", "_past", "_bounds", "_leaky")
 
@@ -151,8 +151,7 @@ class OnlineEstimator(Face):
             "budget": parameters.budget(values),
             "feature_norm": values["feature_norm"],
             "scaling": values["intercept_scaling"] if values["fit_intercept"] else 0.0,
-            "ridge": values["ridge"],
-            "coefficient_norm": values["coefficient_norm"],
+            **sizes(values),
             "horizon": horizon,
             "seed": self._seed(),
             "participation": parameters.participation(values),

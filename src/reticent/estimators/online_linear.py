@@ -1,7 +1,7 @@
 """Private linear regression that learns as records come, with scikit-learn's interface.
 
-The approximate leader of [window], Algorithm 1, on Huber's loss; or the quadratic leader of [online],
-Algorithm 4, whose last decision is a private ridge regression.
+The regularised leader of [chapter], Algorithm 4, on Huber's loss, with a regulariser that is set by public
+numbers; or the quadratic leader of [online], Algorithm 4, whose last decision is a private ridge regression.
 
 Labels are moved and scaled from ``label_bounds`` to [-1, 1] before anything is learnt, and features
 to norm 1; the ridge and the norm of the coefficients are in those units.
@@ -44,14 +44,17 @@ class OnlineLinearRegression(Bounded, RegressorMixin, OnlineEstimator):
     intercept_scaling : float, optional
         The constant feature that the intercept is learnt from, as a share of ``feature_norm``;
         noise is calibrated to both together.
+    influence : float
+        The regularised leader clips gradients to this share of the longest that they can be, and noise is
+        calibrated to it; less bounds what a record far from its prediction can do.
     ridge : float, optional
-        The weight of half the squared coefficients in every record's loss; by default chosen by
-        theory.
+        The weight of half the squared coefficients in every record's loss; by default none beside the
+        regulariser that the learner chooses, and 0.01 for the quadratic leader.
     coefficient_norm : float, optional
         Coefficients, with features in units of ``feature_norm``, stay within a ball of this radius;
-        by default chosen by theory.
-    learner : {"approximate-leader", "quadratic-leader"}
-        The approximate leader sees gradients and is quick. The quadratic leader sums up products of
+        by default 16, and 3 for the quadratic leader.
+    learner : {"regularized-leader", "quadratic-leader"}
+        The regularised leader sees gradients and is quick. The quadratic leader sums up products of
         features, and solves a linear system for every record; its regret grows with the logarithm
         of the horizon. What was measured: docs/estimators.md.
     horizon : int, optional
@@ -100,9 +103,10 @@ class OnlineLinearRegression(Bounded, RegressorMixin, OnlineEstimator):
         label_bounds: tuple[float, float] = (-1, 1),
         fit_intercept: bool = True,
         intercept_scaling: float = 0.3,
-        ridge: float = 1e-2,
-        coefficient_norm: float = 3.0,
-        learner: str = "approximate-leader",
+        influence: float = 0.5,
+        ridge: float | None = None,
+        coefficient_norm: float | None = None,
+        learner: str = "regularized-leader",
         horizon: int | None = None,
         window: int | None = None,
         fade: Any = None,
@@ -118,6 +122,7 @@ class OnlineLinearRegression(Bounded, RegressorMixin, OnlineEstimator):
         self.label_bounds = label_bounds
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
+        self.influence = influence
         self.ridge = ridge
         self.coefficient_norm = coefficient_norm
         self.learner = learner
@@ -161,6 +166,7 @@ class OnlineLinearRegression(Bounded, RegressorMixin, OnlineEstimator):
         return Plan(
             kind=HUBER,
             outputs=1,
+            influence=values["influence"],
             quadratic=values["learner"] == "quadratic-leader",
             **self._common(values, horizon),
         )

@@ -1,7 +1,7 @@
 """Private logistic regression that learns as records come, with scikit-learn's interface.
 
-The approximate leader of [window], Algorithm 1, on the logistic loss with a ridge; several classes are
-one-versus-rest in one stacked release (:mod:`reticent.estimators.stream`).
+The regularised leader of [chapter], Algorithm 4, on the logistic loss, or the softmax loss for several classes, with a
+regulariser that is set by public numbers (:mod:`reticent.estimators.stream`).
 
 The list of classes is part of what is released. Read off the labels it is a release that nothing
 protects, so say it: ``classes=``.
@@ -13,14 +13,14 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
 
 from reticent.estimators import parameters
 from reticent.estimators.face import LEAK, Classes, FloatArray, shares, with_caveat
 from reticent.estimators.online import OnlineEstimator
 from reticent.estimators.stream import Plan, Stream
-from reticent.losses.kernels import LOGISTIC, STACKED_LOGISTIC
+from reticent.losses.kernels import LOGISTIC, SOFTMAX
 from reticent.privacy import Guarantee, PrivacyLeakWarning, remarked
 
 
@@ -46,9 +46,12 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
     intercept_scaling : float
         The constant feature, as a share of ``feature_norm``. Noise is calibrated to the norm of
         both, sqrt(1 + intercept_scaling^2) feature_norm; the smaller, the slower the intercept.
+    influence : float
+        Gradients are clipped to this share of the longest that they can be, and noise is calibrated to
+        it: 1 clips nothing and learns the logistic loss, less bounds what a record far on the wrong side can do.
     ridge : float
         Weight of half the squared coefficients in every record's loss, with features in units of
-        ``feature_norm``.
+        ``feature_norm``, beside the regulariser that the learner chooses.
     coefficient_norm : float
         The largest Euclidean norm of all coefficients together, in the same units.
     horizon : int, optional
@@ -85,9 +88,12 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
 
     Notes
     -----
-    *Several classes* are one classifier each against the rest. The gradients of one record are stacked
-    and clipped together to the norm that a single one would have, so that all classifiers are one release
-    at the whole budget: nothing is split, and ten classes have the noise of two.
+    *The regulariser* follows from epsilon, delta, the horizon if there is one, the number of records so far, the dimension
+    and the norms above: docs/algorithms/ftrl.md.
+
+    *Several classes* are one softmax. The gradients of one record by all classes are clipped together to
+    the norm that a single one would have, so that they are one release at the whole budget: nothing is split,
+    and ten classes have the noise of two in each coefficient.
 
     ``score`` reads private data and is a diagnostic. A pickle of an estimator that can learn on is as
     secret as the data; :meth:`release` gives a copy that is not.
@@ -118,8 +124,9 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
         classes: Any = None,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.3,
-        ridge: float = 1e-3,
-        coefficient_norm: float = 10.0,
+        influence: float = 0.5,
+        ridge: float = 0.0,
+        coefficient_norm: float = 50.0,
         horizon: int | None = None,
         window: int | None = None,
         fade: Any = None,
@@ -135,6 +142,7 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
         self.classes = classes
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
+        self.influence = influence
         self.ridge = ridge
         self.coefficient_norm = coefficient_norm
         self.horizon = horizon
@@ -196,8 +204,9 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
     def _plan(self, values: dict[str, Any], horizon: int | None) -> Plan:
         count = len(self.classes_)
         return Plan(
-            kind=LOGISTIC if count == 2 else STACKED_LOGISTIC,
+            kind=LOGISTIC if count == 2 else SOFTMAX,
             outputs=1 if count == 2 else count,
+            influence=values["influence"],
             **self._common(values, horizon),
         )
 
@@ -214,5 +223,6 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
         return with_caveat(guarantee, LEAK) if self._leaky else guarantee
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Probabilities of the classes; those of several classifiers are divided by their sum."""
-        return shares(expit(self._predictors(X)))
+        """Probabilities of the classes, by the logistic function or the softmax."""
+        z = self._predictors(X)
+        return shares(expit(z)) if z.shape[1] == 1 else np.asarray(softmax(z, axis=1))

@@ -56,6 +56,10 @@ def _positive(value: Any, name: str) -> float:
     return _checks.number(value, name, low=0.0, open_low=True)
 
 
+def _or_none(check: Check) -> Check:
+    return lambda value, name: None if value is None else check(value, name)
+
+
 def _whole_or_none(value: Any, name: str) -> int | None:
     return None if value is None else _checks.integer(value, name, low=1)
 
@@ -132,11 +136,12 @@ CHECKS: Mapping[str, Check] = {
     "classes": _labels,
     "fit_intercept": _truth,
     "intercept_scaling": _positive,
-    "ridge": _positive,
+    "influence": partial(_checks.number, low=0.0, high=1.0, open_low=True),
+    "ridge": _or_none(partial(_checks.number, low=0.0)),
     "radius": _positive,
     "norm": _positive,
-    "coefficient_norm": _positive,
-    "learner": partial(_checks.choice, allowed=("approximate-leader", "quadratic-leader")),
+    "coefficient_norm": _or_none(_positive),
+    "learner": partial(_checks.choice, allowed=("regularized-leader", "quadratic-leader")),
     "horizon": _whole_or_none,
     "window": _whole_or_none,
     "fade": _anything,

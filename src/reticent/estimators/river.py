@@ -28,15 +28,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, softmax
 
 from reticent.estimators import kernels as k
 from reticent.estimators import parameters
-from reticent.estimators.face import to_unit
+from reticent.estimators.face import shares, to_unit
 from reticent.estimators.reading import Declared, FloatArray, Hashed, Record
-from reticent.estimators.stream import Plan, Stream
+from reticent.estimators.stream import Plan, Stream, sizes
 from reticent.losses import ClipCounts
-from reticent.losses.kernels import HUBER, LOGISTIC, STACKED_LOGISTIC
+from reticent.losses.kernels import HUBER, LOGISTIC, SOFTMAX
 from reticent.losses.records import clip_labels
 from reticent.privacy import Guarantee
 from reticent.state.files import check_kind
@@ -54,7 +54,7 @@ from reticent.estimators import pipelines
 
 __all__ = ["OnlineLinearRegression", "OnlineLogisticRegression"]
 
-_VERSION = 1
+_VERSION = 2
 _NO_PREDICTORS = np.zeros(1)
 
 
@@ -117,8 +117,7 @@ class _Online:
                 budget=parameters.budget(values),
                 feature_norm=values["feature_norm"],
                 scaling=values["intercept_scaling"] if values["fit_intercept"] else 0.0,
-                ridge=values["ridge"],
-                coefficient_norm=values["coefficient_norm"],
+                **sizes(values),
                 horizon=values["horizon"],
                 seed=values["seed"],
                 participation=parameters.participation(values),
@@ -250,8 +249,11 @@ class OnlineLogisticRegression(_Online, base.MiniBatchClassifier):
         Whether to learn an intercept, by a constant feature.
     intercept_scaling
         The constant feature, as a share of ``feature_norm``.
+    influence
+        Gradients are clipped to this share of the longest that they can be; noise is calibrated to it.
     ridge
-        Weight of half the squared coefficients in every record's loss, in units of ``feature_norm``.
+        Weight of half the squared coefficients in every record's loss, in units of ``feature_norm``, beside the
+        regulariser that the learner chooses.
     coefficient_norm
         The largest Euclidean norm of all coefficients together, in units of ``feature_norm``.
     horizon
@@ -273,7 +275,7 @@ class OnlineLogisticRegression(_Online, base.MiniBatchClassifier):
 
     Notes
     -----
-    More than two classes are one-versus-rest in one release at the whole budget; see
+    More than two classes are one softmax in one release at the whole budget; see
     `reticent.estimators.OnlineLogisticRegression`.
 
     Examples
@@ -297,8 +299,9 @@ class OnlineLogisticRegression(_Online, base.MiniBatchClassifier):
         feature_norm: float = 1.0,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.3,
-        ridge: float = 1e-3,
-        coefficient_norm: float = 10.0,
+        influence: float = 0.5,
+        ridge: float = 0.0,
+        coefficient_norm: float = 50.0,
         horizon: int | None = None,
         window: int | None = None,
         fade: Any = None,
@@ -317,6 +320,7 @@ class OnlineLogisticRegression(_Online, base.MiniBatchClassifier):
         self.feature_norm = feature_norm
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
+        self.influence = influence
         self.ridge = ridge
         self.coefficient_norm = coefficient_norm
         self.horizon = horizon
@@ -340,9 +344,8 @@ class OnlineLogisticRegression(_Online, base.MiniBatchClassifier):
 
     def _kind(self, values: dict[str, Any]) -> dict[str, Any]:
         count = len(self._order)
-        if count == 2:
-            return {"kind": LOGISTIC, "outputs": 1}
-        return {"kind": STACKED_LOGISTIC, "outputs": count}
+        kind, outputs = (LOGISTIC, 1) if count == 2 else (SOFTMAX, count)
+        return {"kind": kind, "outputs": outputs, "influence": values["influence"]}
 
     def _code(self, y: Any) -> float:
         code = self._codes.get(y)
@@ -371,11 +374,9 @@ class OnlineLogisticRegression(_Online, base.MiniBatchClassifier):
         count = len(self._order)
         if self._stream is None:
             return np.full((len(z), count), 1.0 / count)
-        p = expit(z)
         if count == 2:
-            return np.hstack([1.0 - p, p])
-        p = np.maximum(p, np.finfo(float).tiny)
-        return np.asarray(p / p.sum(axis=1, keepdims=True))
+            return shares(expit(z))
+        return np.asarray(softmax(z, axis=1))
 
     def predict_proba_one(self, x: Record, **kwargs: Any) -> dict[Any, float]:
         values, stream = self._values(x), self._stream
@@ -419,8 +420,10 @@ class OnlineLinearRegression(_Online, base.MiniBatchRegressor):
         As are all that are not listed here, as in :class:`OnlineLogisticRegression`.
     label_bounds
         Labels beyond these are clipped, and predictions stay within.
+    influence
+        The regularised leader clips gradients to this share of the longest that they can be.
     ridge
-        With ``coefficient_norm``, for labels scaled to [-1, 1].
+        With ``coefficient_norm``, for labels scaled to [-1, 1]; None leaves it to the learner.
     learner
         Or ``"quadratic-leader"``; see `reticent.estimators.OnlineLinearRegression`.
 
@@ -444,9 +447,10 @@ class OnlineLinearRegression(_Online, base.MiniBatchRegressor):
         feature_norm: float = 1.0,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.3,
-        ridge: float = 1e-2,
-        coefficient_norm: float = 3.0,
-        learner: str = "approximate-leader",
+        influence: float = 0.5,
+        ridge: float | None = None,
+        coefficient_norm: float | None = None,
+        learner: str = "regularized-leader",
         horizon: int | None = None,
         window: int | None = None,
         fade: Any = None,
@@ -465,6 +469,7 @@ class OnlineLinearRegression(_Online, base.MiniBatchRegressor):
         self.feature_norm = feature_norm
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
+        self.influence = influence
         self.ridge = ridge
         self.coefficient_norm = coefficient_norm
         self.learner = learner
@@ -481,7 +486,9 @@ class OnlineLinearRegression(_Online, base.MiniBatchRegressor):
 
     def _kind(self, values: dict[str, Any]) -> dict[str, Any]:
         quadratic = values["learner"] == "quadratic-leader"
-        return {"kind": HUBER, "outputs": 1, "quadratic": quadratic}
+        return {
+            "kind": HUBER, "outputs": 1, "quadratic": quadratic, "influence": values["influence"]
+        }  # fmt: skip
 
     def learn_one(self, x: Record, y: Any) -> None:
         label = y if type(y) is float and self._low <= y <= self._high else parameters.label(y)

@@ -209,7 +209,7 @@ class _Balanced(Leader):
             # the derivative in x of (alpha/sqrt(t)) ||x - center||^2, added up over t
             self.growth = 4.0 * self._added
         elif self._added == "auto":
-            weight, self.growth, self.power = ftrl.balanced(problem, endless=True)
+            weight, self.growth = ftrl.balanced(problem)
             self.anchor = max(self.anchor, weight)
 
 
@@ -224,25 +224,21 @@ class _LocalLinear(_Balanced, LocalLinearLeader):
 def balanced(problem: Problem, m: float) -> float:
     """The anchor A that balances its own pull with the movement and the noise of early decisions.
 
-    In the terms of `reticent.online.ftrl.balanced`: A R^2/2 + sum over t of L^2/(2 (m t + A)) and of
-    (b + m d) s^2/(2 (m t + A)^2), d being the dimension in which the parabolas themselves bend. What
-    is best without any strong convexity is always enough.
+    A R^2/2 + sum over t of L^2/(2 (m t + A)) + d s^2/(2 A): the last is the noise of all decisions
+    together, in d coordinates whose curvature is whatever it is (docs/algorithms/ftrl.md). Where
+    the set is bounded, what is best without any strong convexity is always enough.
     """
     L, s = problem.lipschitz, problem.noise
-    if problem.horizon is None and problem.error(2**10) < 0.9 * s:
-        # Protected for ever without a horizon: the noise grows for ever and is large from the first
-        # decision on, relative to what it becomes. The factor is that of doubling epochs, with
-        # which the balance was found to be right; with less, a stream that starts from an earlier
-        # release loses much of it in its first steps.
-        s *= 2.4
     # The best decision of losses with a ridge m around the center is no farther from it than L/m.
     R = min(problem.reach, L / m)
-    bend = min(problem.smoothness, L / R) + m * problem.dim
     movement = L**2 / m
-    best = (movement + math.sqrt(movement**2 + 4.0 * bend * (R * s) ** 2 / m)) / (2.0 * R**2)
-    if problem.horizon is None or not math.isfinite(problem.reach):
+    best = (movement + math.sqrt(movement**2 + 4.0 * problem.dim * (R * s) ** 2)) / (2.0 * R**2)
+    if not math.isfinite(problem.reach):
         return best
-    return min(best, ftrl.balanced(problem)[0])
+    enough, growth = ftrl.balanced(problem)
+    if problem.horizon is not None:
+        enough += growth * math.sqrt(problem.horizon)
+    return min(best, enough)
 
 
 def _added(value: Any) -> str | float | None:

@@ -32,7 +32,7 @@ from reticent.state.persons import Digests, Persons
 from reticent.sums.running import refuse_ids
 from reticent.trace import Diary, Play, Progress
 
-STATE_VERSION = 3
+STATE_VERSION = 4
 _ROWS = 16384  # records that are written down at a time
 _KEPT_NUMBERS = 2**20
 _NUMBERS = (float, int, np.float64, np.int64)

@@ -4,8 +4,8 @@
 (regularizer/2) ||x - center||^2, plus the loss's own ridge, exactly. Derivation, the default
 regulariser and the proof of privacy: docs/algorithms/ftrl.md.
 
-The regulariser is chosen for the horizon, not for the data. It grows like the square root of the
-horizon, or like its cube root where noise rules.
+The regulariser is chosen from public numbers, not from the data: the noise, the dimension and how the
+loss bends, and the same way whether the horizon is known or not.
 """
 
 from __future__ import annotations
@@ -42,8 +42,12 @@ class FollowTheRegularizedLeader(Learner):
         loss's own constant on the set, which they never exceed.
     regularizer : float, optional
         Weight of (1/2) ||x - center||^2, the center being the set's. By default one that balances
-        the Lipschitz constant, the size of the set, the noise and the horizon; without a horizon it
-        grows with the stream.
+        the noise, the size of the set, the dimension and the movement of decisions, and grows with
+        the stream.
+    averaging : bool
+        Whether decisions are made of recent totals averaged (exponential weights), over as many as
+        noise makes the learner slower; it needs the default regulariser. Less noise on streams that change
+        slowly; a delay on those that change within so many records.
     participation : Participation, optional
         How many records of one person count, and how far apart; given, the promise is about
         persons. By default one record is protected.
@@ -91,6 +95,7 @@ class FollowTheRegularizedLeader(Learner):
         horizon: int | None = None,
         lipschitz: float | None = None,
         regularizer: float | None = None,
+        averaging: bool = False,
         participation: Participation | None = None,
         total: Any = "auto",
         seed: int | None = None,
@@ -104,10 +109,16 @@ class FollowTheRegularizedLeader(Learner):
             if regularizer is None
             else _checks.number(regularizer, "regularizer", low=0.0, open_low=True)
         )
+        self.averaging = bool(averaging)
+        if self.averaging and self.regularizer is not None:
+            raise ValueError(
+                "averaging=True goes with the default regulariser, from which it takes how many totals "
+                f"to average; leave regularizer out, got {regularizer!r}"
+            )
         ridge = 0.0 if loss is None else getattr(loss, "ridge", 0.0)
         super().__init__(
             set,
-            _Regularized(ridge, self.regularizer),
+            _Regularized(ridge, self.regularizer, self.averaging),
             loss,
             budget=budget,
             horizon=horizon,
@@ -129,6 +140,7 @@ class FollowTheRegularizedLeader(Learner):
     def _arguments(self) -> dict[str, Any]:
         return super()._arguments() | {
             "regularizer": self.regularizer,
+            "averaging": self.averaging,
             "calibration": self.calibration,
         }
 
@@ -138,9 +150,10 @@ class FollowTheRegularizedLeader(Learner):
 
 
 class _Regularized(ProjectedLeader):
-    def __init__(self, ridge: float, regularizer: float | None) -> None:
+    def __init__(self, ridge: float, regularizer: float | None, averaging: bool) -> None:
         super().__init__(curvature=ridge, anchor=0.0 if regularizer is None else regularizer)
         self._given = regularizer
+        self._averaging = averaging
 
     def prepare(self, problem: Problem) -> None:
         super().prepare(problem)
@@ -151,28 +164,32 @@ class _Regularized(ProjectedLeader):
                 f"{problem.set!r} is unbounded, so there is no default regulariser; "
                 "give regularizer=, or a bounded set"
             )
-        self.anchor, self.growth, self.power = balanced(problem)
+        self.anchor, self.growth = balanced(problem)
+        if self._averaging and self.anchor > 0.0:
+            self.fresh = quiet(problem) / self.anchor
 
 
-def balanced(problem: Problem, endless: bool = False) -> tuple[float, float, float]:
-    """Weight, growth and power of the anchor that balances pull, movement and noise.
+def balanced(problem: Problem) -> tuple[float, float]:
+    """Weight of the anchor, and what it grows by with the root of the number of records."""
+    return quiet(problem) + against_noise(problem), 0.5 * problem.lipschitz / problem.reach
 
-    With weight w, reach R, Lipschitz constant L, curvature b along a record and noise of standard
-    deviation s in each coordinate, the regret over T records is about
 
-        w R^2/2 (pull)  +  T L^2/(2 w) (movement)  +  T b s^2/(2 w^2) (noise),
+def quiet(problem: Problem) -> float:
+    """Weight with which no step corrects more than a quarter of what its own record is off by."""
+    return 4.0 * problem.bend
 
-    since to first order the noise averages out. The noise part has its best weight at
-    (2 T b s^2/R^2)^(1/3). Movement is the worst case of gradients that never agree; half its best
-    weight, L sqrt(T)/(2 R), costs a quarter more in that case and is better in any other.
+
+def against_noise(problem: Problem) -> float:
+    """Weight that balances pull and noise: sqrt(2) s/u, with noise s and a coordinate u of the best decision.
+
+    No coordinate needs to be larger than R/sqrt(d), which makes the norm of all of them the reach,
+    nor than half of (bound on the slope)/(curvature), where the slope along a record has reached its bound. The derivation is in
+    docs/algorithms/ftrl.md. Losses that hardly bend hardly feel noise: for them the weight is what b s^2
+    asks for at the worst number of records.
     """
-    L, R, b, s = problem.lipschitz, problem.reach, problem.bend, problem.noise
-    if problem.horizon is not None and not endless:
-        T = float(problem.horizon)
-        return max(0.5 * L * math.sqrt(T) / R, (2.0 * T * b * (s / R) ** 2) ** (1 / 3)), 0.0, 0.5
-    # L sqrt(t)/(2 R) overtakes the noise's t^(1/3) in the end; the constant is the most that it
-    # is ever short of it.
-    return 32.0 / 27.0 * b * (s / L) ** 2, 0.5 * L / R, 0.5
+    s, b = problem.noise, problem.bend
+    size = max(math.sqrt(problem.dim) / problem.reach, 2.0 * b / problem.steepness)
+    return min(math.sqrt(2.0) * s * size, 32.0 / 27.0 * b * (s / problem.lipschitz) ** 2)
 
 
 def needs_projection(set: Any) -> None:

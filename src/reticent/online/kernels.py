@@ -36,8 +36,9 @@ CENTER = 2
 BASE = 3  # what the running total has already let go of
 NOISY = 4  # the last noisy total
 PREVIOUS = 5  # the one before it
-WORK = 6  # and the row after it; they hold a record and are not part of a saved state
-MEMORY_ROWS = 8
+MEAN = 6  # the noisy totals averaged, where they are
+WORK = 7  # and the row after it; they hold a record and are not part of a saved state
+MEMORY_ROWS = 9
 
 # Places in ``knobs``: first what the loop changes, then what it only reads.
 T = 0
@@ -55,8 +56,9 @@ RHO = 11
 RADIUS = 12  # the last two of the published constants; for experts, when the temperature begins
 SHARE = 13
 FEATURE_NORM = 14
-ONE = 15
-KNOBS = 16  # the parameters of the set come after them
+FRESH = 15  # weight of the newest total in the average; 1 for no average
+ONE = 16
+KNOBS = 17  # the parameters of the set come after them
 
 NO_GAPS = np.zeros(0, np.uint8)
 
@@ -93,8 +95,11 @@ def dot(a, x):  # type: ignore[no-untyped-def]
 @compiled
 def anchor_weight(knobs, t):  # type: ignore[no-untyped-def]
     """Weight of (1/2) ||x - center||^2 after t records."""
-    growth = knobs[ANCHOR_GROWTH]
-    return knobs[ANCHOR] + (growth * t ** knobs[ANCHOR_POWER] if growth != 0.0 else 0.0)
+    growth, power = knobs[ANCHOR_GROWTH], knobs[ANCHOR_POWER]
+    if growth == 0.0:
+        return knobs[ANCHOR]
+    # a root is much quicker than a power
+    return knobs[ANCHOR] + growth * (math.sqrt(t) if power == 0.5 else t**power)
 
 
 @specialised
@@ -242,6 +247,7 @@ def play(rule, set_kind, loss_kind):  # type: ignore[no-untyped-def]
         most = door.largest_square(limit) * (1.0 - 4.0 * door.margin(x.size))
         ridge, curvature = knobs[RIDGE], knobs[CURVATURE]
         spread = curvature - ridge
+        mean, fresh = memory[MEAN], knobs[FRESH]
         written = 0
         for r in range(A.shape[0]):
             if wait == 0:
@@ -291,7 +297,13 @@ def play(rule, set_kind, loss_kind):  # type: ignore[no-untyped-def]
                 continue
             weight = anchor_weight(knobs, knobs[T])
             share = 1.0 / (curvature * knobs[T] + weight)
-            if spread == 0.0:
+            if fresh != 1.0:
+                for i in range(x.size):
+                    mean[i] += fresh * (base[i] + step * (total[i] + noise[r, i]) - mean[i])
+                for i in range(x.size):
+                    played[i] += x[i]
+                    x[i] = (weight * center[i] + spread * played[i] - mean[i]) * share
+            elif spread == 0.0:
                 for i in range(x.size):
                     x[i] = (
                         weight * center[i] - (base[i] + step * (total[i] + noise[r, i]))

@@ -251,6 +251,7 @@ class Learner(TotalLearner):
             _smoothness(self.loss),
             self.horizon,
             self.mechanism.error,
+            _steepness(self.loss, self.set, self.lipschitz),
         )
         self.rule.prepare(problem)
         self._memory = np.zeros((k.MEMORY_ROWS, self.dim))
@@ -564,8 +565,15 @@ def _lipschitz(given: float | None, loss: Loss | None, set: ConvexSet) -> float:
     return bound
 
 
+def _steepness(loss: Loss | None, set: ConvexSet, lipschitz: float) -> float:
+    bound = math.inf if loss is None else loss.data_lipschitz(set)
+    return bound if bound < math.inf else lipschitz
+
+
 def _smoothness(loss: Loss | None) -> float:
     """Of the part that depends on the record."""
     if loss is None:
         return math.inf
-    return loss.data_smoothness if isinstance(loss, GeneralizedLinear) else loss.smoothness
+    if isinstance(loss, GeneralizedLinear):
+        return loss.data_smoothness
+    return max(0.0, loss.smoothness - loss.ridge)

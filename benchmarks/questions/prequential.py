@@ -22,7 +22,17 @@ CHUNK = 25
 QUIET = 1e4  # an epsilon at which there is next to no noise
 ORDERED = ("phishing", "segments", "breast cancer", "digits", "electricity")
 SHUFFLED = ("cover types", "adult", "bank", "credit", "covertype", "intrusion", "a9a", "w8a")
-NUMBERS = ("california", "wine", "protein", "bike", "beijing", "sgemm", "blog", "indoor", "diabetes")
+NUMBERS = (
+    "california",
+    "wine",
+    "protein",
+    "bike",
+    "beijing",
+    "sgemm",
+    "blog",
+    "indoor",
+    "diabetes",
+)
 
 Stream = tuple[np.ndarray, np.ndarray]
 
@@ -159,7 +169,8 @@ def unknown_horizon(run: Run) -> Table:
         ["stream", "records", "ε", "loss, endless", "loss, known", "excess, endless / known"],
         "Loss of predictions before their records are learnt: log loss of `OnlineLogisticRegression`, squared error of "
         "`OnlineLinearRegression` for labels within [-1, 1]; δ = 10⁻⁶, defaults. The excess is over the same estimator "
-        f"at ε = {QUIET:g}, with the same horizon. The noise of an endless total is up to 1.25 times that of one built for the horizon.",
+        f"at ε = {QUIET:g}, with the same horizon. The noise of an endless total is up to 1.25 times "
+        "that of one built for the horizon.",
     )  # fmt: skip
     names = ORDERED + SHUFFLED[: run.choose(5, None)] + NUMBERS[: run.choose(5, None)]
     excess: dict[float, list[list[float]]] = {}

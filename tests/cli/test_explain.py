@@ -43,7 +43,7 @@ def test_pure_privacy_is_explained_too(name: str) -> None:
 
 
 def test_the_worst_case_of_ftrl() -> None:
-    """lambda R^2/2 + (T L/lambda)(L/2 + sqrt(d) s), with the learner's own lambda, L and s."""
+    """lambda_T R^2/2 + sum of (L/lambda_t)(L/2 + sqrt(d) s), with the learner's own lambda_t, L and s."""
     T, d = 1000, 5
     found = answer(Question("ftrl", 1.0, horizon=T, dim=d))
     learner = library.online.FollowTheRegularizedLeader(
@@ -52,9 +52,10 @@ def test_the_worst_case_of_ftrl() -> None:
         budget=library.Budget(1.0, 1e-6),
         horizon=T,
     )
-    L, weight = 1 / (1 + math.exp(-1)), learner.rule.anchor
+    L, weight = 1 / (1 + math.exp(-1)), learner.rule.anchor_weight
     s = max(learner.total.error(t) for t in range(1, T + 1))
-    bound = weight / 2 + T * L / weight * (L / 2 + math.sqrt(d) * s)
+    steps = sum(1 / weight(t) for t in range(1, T + 1))
+    bound = weight(T) / 2 + L * steps * (L / 2 + math.sqrt(d) * s)
     said = float(found.expect[0].split("at most ")[1].split()[0])
     assert said == pytest.approx(bound, rel=0.01)
 

@@ -80,9 +80,9 @@ def l1_ball(radius):
 # ------------------------------------------------------------------------------- leaders
 
 
-def leader(A, y, slope, project, noise, *, m, ridge, anchor, center, gaps=(), step=None):
+def leader(A, y, slope, project, noise, *, m, ridge, anchor, center, gaps=(), step=None, fresh=1.0):
     """The minimiser of the sum of parabolas, found from its own definition by a weighted mean."""
-    x, total = center.copy(), np.zeros_like(center)
+    x, total, average = center.copy(), np.zeros_like(center), np.zeros_like(center)
     played = []
     decisions = [x.copy()]
     for t in range(1, len(A) + 1):
@@ -90,7 +90,8 @@ def leader(A, y, slope, project, noise, *, m, ridge, anchor, center, gaps=(), st
             z = float(np.sum(A[t - 1] * x))
             total = total + truncate(slope(z, y[t - 1]) * A[t - 1], step)
         played.append(x.copy())
-        seen = total + noise[t - 1] + ridge * np.sum(played, axis=0)
+        average = (1.0 - fresh) * average + fresh * (total + noise[t - 1])
+        seen = average + ridge * np.sum(played, axis=0)
         weight = anchor(t)
         # <seen, x> + (m/2) sum ||x - x_tau||^2 + (weight/2) ||x - center||^2
         mean = (m * np.sum(played, axis=0) + weight * center) / (m * t + weight)

@@ -76,6 +76,77 @@ def test_ftrl_equals_its_reference(where, what):
     np.testing.assert_allclose(learner.decision, wanted[-1], rtol=0, atol=1e-10)
 
 
+class _Slow(sets.L2Ball):
+    """A ball without a kernel, so that the rule runs in Python."""
+
+    @property
+    def kernel(self):
+        return None
+
+
+@pytest.mark.parametrize(
+    "convex", [sets.L2Ball(DIM, 2.0), _Slow(DIM, 2.0)], ids=["compiled", "python"]
+)
+@pytest.mark.parametrize("what", ["logistic", "ridge"])
+def test_averaged_totals_equal_their_reference(convex, what):
+    loss, slope = LOSSES[what]
+    learner = online.FollowTheRegularizedLeader(
+        convex, loss, budget=BUDGET, horizon=STEPS, seed=7, noise_precision="float", averaging=True
+    )
+    A, y = records()
+    noise = reference.noise_of(bare(learner), STEPS)
+    quiet, deviation = 4.0 * 0.25, bare(learner).error(STEPS)
+    weight = math.sqrt(2.0) * deviation * math.sqrt(DIM) / 2.0  # sqrt(d)/R exceeds 2b/L here
+    assert learner.rule.fresh == pytest.approx(quiet / (quiet + weight), rel=1e-12)
+    play = learner.run(A[:1000], y[:1000], keep=1000)
+    twin = type(learner).from_state(learner.state(), set=convex)
+    later = twin.run(A[1000:], y[1000:], keep=1000)
+    wanted = reference_of(
+        learner, A, y, slope, reference.l2_ball(2.0), noise, fresh=quiet / (quiet + weight)
+    )
+    np.testing.assert_allclose(play.decisions, wanted[:1000], rtol=0, atol=1e-10)
+    np.testing.assert_allclose(later.decisions, wanted[1000:-1], rtol=0, atol=1e-10)
+
+
+def test_averaging_goes_with_the_default_regulariser():
+    with pytest.raises(ValueError, match="leave regularizer out, got 3"):
+        online.FollowTheRegularizedLeader(
+            sets.L2Ball(2),
+            losses.Logistic(),
+            budget=BUDGET,
+            horizon=9,
+            regularizer=3.0,
+            averaging=True,
+        )
+
+
+@pytest.mark.parametrize("horizon", [None, 5000])
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+@pytest.mark.parametrize(
+    ("convex", "loss", "steep", "bend"),
+    [
+        (sets.L2Ball(4, 50.0), losses.Logistic(), 1.0, 0.25),  # the size of a coordinate rules
+        (sets.L2Ball(900, 5.0), losses.Logistic(), 1.0 / (1.0 + math.exp(-5.0)), 0.25),  # the set's
+        (sets.L2Ball(4, 50.0), losses.Huber(1.0), 1.0, 1.0),
+        (sets.L2Ball(4, 2.0), losses.Hinge(), 1.0, 0.5),  # a kink, spread over the set
+        (sets.L2Ball(4, 2.0), losses.Linear(), 1.0, 0.0),  # which feels no noise
+    ],
+)
+def test_the_default_regulariser_is_the_rule_of_the_page(convex, loss, steep, bend, delta, horizon):
+    budget = reticent.Budget(1.0, delta)
+    learner = online.FollowTheRegularizedLeader(convex, loss, budget=budget, horizon=horizon)
+    d, R = convex.dim, convex.radius
+    last = 4096 if horizon is None else horizon
+    s = max(learner.mechanism.error(last), learner.mechanism.error(4095))
+    noise = min(
+        math.sqrt(2.0) * s * max(math.sqrt(d) / R, 2.0 * bend / steep),
+        32.0 / 27.0 * bend * (s / steep) ** 2,
+    )
+    for t in (1, 100, 5000):
+        wanted = 4.0 * bend + noise + steep * math.sqrt(t) / (2.0 * R)
+        assert learner.rule.anchor_weight(t) == pytest.approx(wanted, rel=1e-6)
+
+
 def clipped(slope, bound, A):
     sizes = iter(np.linalg.norm(A, axis=1))
 

@@ -139,45 +139,47 @@ def _total(question: Question, word: str) -> Answer:
 
 
 def _ftrl(question: Question) -> Answer:
-    from reticent import losses, online, papers, sets
+    from reticent import losses, online, sets
 
     q = question
-    known = {"budget": q.budget, "horizon": q.horizon}
     ball, loss = sets.L2Ball(q.dim, radius=q.radius), losses.Logistic(feature_norm=q.norm)
-    learner = online.FollowTheRegularizedLeader(ball, loss, **known)
+    learner = online.FollowTheRegularizedLeader(ball, loss, budget=q.budget, horizon=q.horizon)
+    return of_regularized(learner, q)
+
+
+def of_regularized(learner: Any, question: Question) -> Answer:
+    """The answer for a regularised leader that is built already."""
+    from reticent import online, papers
+
+    q = question
     steps, errors = _errors(learner.total, q.length)
     out = Answer(learner.guarantee, _total_noise(errors), [], steps, {"reticent": errors})
-    if q.horizon is not None:
-        weight, T, L = learner.rule.anchor, q.horizon, learner.lipschitz
-        bound = weight * q.radius**2 / 2 + T * L / weight * (
-            L / 2 + math.sqrt(q.dim) * float(errors.max())
-        )
-        out.expect = _regret("at most", bound, T, "the worst case, a theorem")
+    if q.horizon is None:
         out.expect.append(_about(learner, errors, steps, q))
-        if q.delta > 0 and q.window is None:
-            formula = papers.ftrl(q.epsilon, q.delta, horizon=T, norm=learner.lipschitz)
-            twin = online.FollowTheRegularizedLeader(ball, loss, calibration="published", **known)
-            return _with_published(out, formula, _errors(twin.total, T)[1])
-    else:
-        out.expect.append(_about(learner, errors, steps, q))
-    return out
+        return out
+    rule, T, L = learner.rule, q.horizon, learner.lipschitz
+    held = rule.anchor + rule.growth * np.sqrt(np.arange(1.0, T + 1.0))
+    late = L * (1.0 / rule.fresh - 1.0)  # how far an average is behind the totals, at most
+    apart = L / 2 + late + math.sqrt(q.dim) * float(errors.max())
+    bound = held[-1] * q.radius**2 / 2 + L * apart * float(np.sum(1.0 / held))
+    out.expect = _regret("at most", bound, T, "the worst case, a theorem")
+    out.expect.append(_about(learner, errors, steps, q))
+    if q.delta == 0 or q.window is not None:
+        return out
+    formula = papers.ftrl(q.epsilon, q.delta, horizon=T, norm=L)
+    twin = online.FollowTheRegularizedLeader(
+        learner.set, learner.loss, budget=q.budget, horizon=T, lipschitz=L, calibration="published"
+    )
+    return _with_published(out, formula, _errors(twin.total, T)[1])
 
 
 def _approximate(question: Question) -> Answer:
-    from reticent import losses, online, sets
+    from reticent import losses, online, papers, sets
 
     q = question
     ball = sets.L2Ball(q.dim, radius=q.radius)
     loss = losses.Logistic(feature_norm=q.norm, ridge=q.ridge)
     learner = online.FollowTheApproximateLeader(ball, loss, budget=q.budget, horizon=q.horizon)
-    return of_leader(learner, q)
-
-
-def of_leader(learner: Any, question: Question) -> Answer:
-    """The answer for an approximate leader that is built already."""
-    from reticent import online, papers
-
-    q = question
     steps, errors = _errors(learner.total, q.length)
     out = Answer(learner.guarantee, _total_noise(errors), [], steps, {"reticent": errors})
     out.expect.append(_about(learner, errors, steps, q))
@@ -370,6 +372,8 @@ def _about(learner: Any, errors: Any, steps: Any, q: Question) -> str:
     s = np.interp(t, steps, errors)
     m, L = rule.curvature, learner.lipschitz
     reach = problem.reach if m == 0 else min(problem.reach, L / m)
+    if problem.bend > 0.0:  # as far as the rule of the regulariser expects the best decision to be
+        reach = min(reach, math.sqrt(q.dim) * problem.steepness / (2.0 * problem.bend))
     # without a horizon the regulariser grows; what it is at the end is what it was meant for
     held = m * t + rule.anchor + rule.growth * t**rule.power
     pull = 0.5 * float(held[-1] - m * t[-1]) * reach**2

@@ -110,12 +110,10 @@ def see(kind):  # type: ignore[no-untyped-def]
             start = k * columns
             if kind == SOFTMAX:
                 slope = p[k] - (1.0 if k == label else 0.0)
+            elif kind == LOGISTIC:
+                slope = -label * sigmoid(-label * predictor(u, w, settings))
             else:
-                z = predictor(u, w, settings)
-                if kind == LOGISTIC:
-                    slope = -label * sigmoid(-label * z)
-                else:
-                    slope = min(1.0, max(-1.0, z - label))
+                slope = min(1.0, max(-1.0, predictor(u, w, settings) - label))
             for i in range(u.size):
                 g[start + i] = slope * u[i]
             if columns > u.size:

@@ -88,8 +88,8 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
 
     Notes
     -----
-    *The regulariser* follows from epsilon, delta, the horizon if there is one, the number of records so far, the dimension
-    and the norms above: docs/algorithms/ftrl.md.
+    *The regulariser* follows from epsilon, delta, the horizon if there is one, the number of records so far, the
+    dimension and the norms above: docs/algorithms/ftrl.md.
 
     *Several classes* are one softmax. The gradients of one record by all classes are clipped together to
     the norm that a single one would have, so that they are one release at the whole budget: nothing is split,

@@ -182,10 +182,10 @@ def quiet(problem: Problem) -> float:
 def against_noise(problem: Problem) -> float:
     """Weight that balances pull and noise: sqrt(2) s/u, with noise s and a coordinate u of the best decision.
 
-    No coordinate needs to be larger than R/sqrt(d), which makes the norm of all of them the reach,
-    nor than half of (bound on the slope)/(curvature), where the slope along a record has reached its bound. The derivation is in
-    docs/algorithms/ftrl.md. Losses that hardly bend hardly feel noise: for them the weight is what b s^2
-    asks for at the worst number of records.
+    No coordinate needs to be larger than R/sqrt(d), which makes the norm of all of them the reach, nor than
+    half of (bound on the slope)/(curvature), where the slope along a record has reached its bound. Losses that
+    hardly bend hardly feel noise: for them the weight is what b s^2 asks for at the worst number of records.
+    The derivation is in docs/algorithms/ftrl.md.
     """
     s, b = problem.noise, problem.bend
     size = max(math.sqrt(problem.dim) / problem.reach, 2.0 * b / problem.steepness)

@@ -1,13 +1,13 @@
-"""How good the rule of the online regulariser is, on streams that it was not fitted to.
+"""How flat the optimum is around the rule of the online regulariser: its factors changed one at a time.
 
     python benchmarks/regulariser.py [--seeds 2] [--records 6000] [--epsilons 0.1,1,8]
 
-The noise term of the rule (docs/algorithms/ftrl.md), the averaging and the influence of the online estimators are
-changed one at a time, on every stream of two classes and of numbers of questions/prequential.py. A loss is relative:
-less that of the same learner with next to no noise, divided by that of the best constant prediction less the same; so 0 is
-not private, and 1 as bad as a constant. Streams on which learning gains less than 2 % without noise are left out. "Left out"
-is the mean over streams of what a stream loses with the factor that is best, on average, for all other streams.
-Diagnostics that read the data: not private.
+The noise term of the rule (docs/algorithms/ftrl.md), the averaging and the influence of the online estimators
+are changed one at a time, on every stream of two classes and of numbers of questions/prequential.py. A loss
+is relative: less that of the same learner with next to no noise, divided by that of the best constant
+prediction less the same; so 0 is not private, and 1 as bad as a constant. Streams on which learning gains
+less than 2 % without noise are left out. "Left out" is the mean over streams of what a stream loses with the
+factor that is best, on average, for all other streams. Diagnostics that read the data: not private.
 """
 
 from __future__ import annotations

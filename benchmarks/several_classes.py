@@ -2,9 +2,10 @@
 
     python benchmarks/several_classes.py [--seeds 3] [--records 3000]
 
-Share predicted right and log loss of predictions before their records are learnt, with a known horizon and delta =
-1e-6. Every entrant has the estimators' learner (docs/algorithms/ftrl.md). "One against the rest" stacks K logistic losses
-that start from probability 1/K; its probabilities are divided by their sum. The clip is a share of the norm of a row.
+Share predicted right and log loss of predictions before their records are learnt, with a known horizon and
+delta = 1e-6. Every entrant has the estimators' learner (docs/algorithms/ftrl.md). "One against the rest"
+stacks K logistic losses that start from probability 1/K; its probabilities are divided by their sum. The clip
+is a share of the norm of a row.
 """
 
 from __future__ import annotations

@@ -224,15 +224,16 @@ class _LocalLinear(_Balanced, LocalLinearLeader):
 def balanced(problem: Problem, m: float) -> float:
     """The anchor A that balances its own pull with the movement and the noise of early decisions.
 
-    A R^2/2 + sum over t of L^2/(2 (m t + A)) + d s^2/(2 A): the last is the noise of all decisions
-    together, in d coordinates whose curvature is whatever it is (docs/algorithms/ftrl.md). Where
-    the set is bounded, what is best without any strong convexity is always enough.
+    A R^2/2 + sum over t of L^2/(2 (m t + A)) and of (b + m d) s^2/(2 (m t + A)^2), d being the dimension
+    in which the parabolas themselves bend. Where the set is bounded, what is best without any strong
+    convexity (`reticent.online.ftrl.balanced`) is always enough.
     """
     L, s = problem.lipschitz, problem.noise
     # The best decision of losses with a ridge m around the center is no farther from it than L/m.
     R = min(problem.reach, L / m)
     movement = L**2 / m
-    best = (movement + math.sqrt(movement**2 + 4.0 * problem.dim * (R * s) ** 2)) / (2.0 * R**2)
+    bend = problem.bend + m * problem.dim
+    best = (movement + math.sqrt(movement**2 + 4.0 * bend * (R * s) ** 2 / m)) / (2.0 * R**2)
     if not math.isfinite(problem.reach):
         return best
     enough, growth = ftrl.balanced(problem)

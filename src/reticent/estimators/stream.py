@@ -126,17 +126,17 @@ class Plan:
 
     def learner(self) -> TotalLearner:
         ball = L2Ball(self.outputs * self.width, radius=self.coefficient_norm)
-        known = {
+        known: dict[str, Any] = {
             "budget": self.budget,
             "horizon": self.horizon,
             "seed": self.seed,
             "participation": self.participation,
         }
         if self.quadratic:
-            return QuadraticLeader(ball, self.loss(), **known)  # type: ignore[arg-type]
+            return QuadraticLeader(ball, self.loss(), **known)
         return FollowTheRegularizedLeader(
             ball, self.loss(), lipschitz=self.influence * self.norm, averaging=True, **known
-        )  # type: ignore[arg-type]
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a state."""
@@ -178,7 +178,7 @@ class Plan:
         return tuple(lines)
 
 
-def sizes(values: dict[str, Any]) -> dict[str, float]:
+def sizes(values: dict[str, Any]) -> dict[str, Any]:
     """The ridge and the norm of the coefficients, where an estimator leaves them to its learner."""
     ridge, norm = (1e-2, 3.0) if values.get("learner") == "quadratic-leader" else (0.0, 16.0)
     given = values["ridge"], values["coefficient_norm"]

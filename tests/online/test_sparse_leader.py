@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 import reticent
 from reticent import losses, online
+from reticent.online import sparse_kernels as k
 from reticent.privacy import ForkError, Participation
 from reticent.sums import on_demand_kernels as demand
 
@@ -53,7 +54,7 @@ def test_decisions_are_those_of_the_dense_leader_with_the_same_noise():
             noise = noise_of(learner)
             assert all(step == t for step, _ in noise.values())
             noisy = total + np.array([noise[j][1] for j in range(40)])
-            x = np.clip(-noisy / (LOSS.ridge * t + knobs[7]), -3.0, 3.0)
+            x = np.clip(-noisy / (LOSS.ridge * t + knobs[k.ANCHOR]), -3.0, 3.0)
             np.testing.assert_allclose(learner.decision, x, atol=1e-12)
         a = X[[t]].toarray()[0]
         a /= max(1.0, np.linalg.norm(a))

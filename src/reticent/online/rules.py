@@ -197,7 +197,7 @@ class ProjectedLeader(Leader):
         weights = self.fresh * (1.0 - self.fresh) ** np.arange(kept)
         if kept < t:
             weights[-1] += (1.0 - self.fresh) ** kept
-        return one * weights
+        return np.asarray(one * weights, dtype=np.float64)
 
     def step(self, moment: Moment) -> FloatArray:
         weight = self.anchor_weight(moment.t)

@@ -469,7 +469,7 @@ class OnlineLinearRegression(_Online, base.MiniBatchRegressor):
 
     Examples
     --------
-    >>> model = OnlineLinearRegression(features=["a"], label_bounds=(0, 10), seed=0)
+    >>> model = OnlineLinearRegression(features=["a"], label_bounds=(0, 10), ridge=0.01, seed=0)
     >>> for step in range(6000):
     ...     model.learn_one({"a": step % 2}, 4.0 + 2.0 * (step % 2))
     >>> abs(model.predict_one({"a": 1.0}) - 6.0) < 0.5

@@ -137,14 +137,14 @@ class LearnOptions:
     max_records: Annotated[
         int | None,
         typer.Option(
-            help="With --person: so many records of a person count. Offline the default is all, with weights 1/m.",
+            help="How many records of a person count, with --person. Offline the default is all, with weights 1/m.",
             callback=positive,
         ),
     ] = None
     min_gap: Annotated[
         int | None,
         typer.Option(
-            help="With --person: steps between two records of a person that count, at least.",
+            help="The least number of steps between two records of a person that count, with --person.",
             callback=positive,
         ),
     ] = None

@@ -1,7 +1,7 @@
 """Sparse streams beside River: time and memory of a record against the columns, and the regret beside the ball's.
 
-    python benchmarks/sparse.py [RECORDS]  # time and memory: hashed records of 50 features, and declared ones of 10
-    python benchmarks/sparse.py regret     # the cube of the sparse leader beside the ball of the approximate leader
+    python benchmarks/sparse_streams.py [RECORDS]  # time and memory: hashed records of 50, declared ones of 10
+    python benchmarks/sparse_streams.py regret     # the sparse leader's cube beside the approximate leader's ball
 
 Times are processor time of this process: the median over batches of records after a start. Records are
 dictionaries of 50 features whose names are spread log-uniformly (a few are in every record, most are rare). River's

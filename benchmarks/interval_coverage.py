@@ -1,7 +1,7 @@
 """Coverage of the 95 % intervals of ``summary()``, at epsilon = 1 and delta = 1e-6.
 
-python benchmarks/coverage.py [--simulations 2000] [--seconds 600] [--only TEXT]: for n in {1e3, 1e4, 1e5} and p in
-{2, 10, 50}, of linear regression and of logistic regression with and without a capped loss, well-specified: the share
+python benchmarks/interval_coverage.py [--simulations 2000] [--seconds 600] [--only TEXT]: for n in {1e3, 1e4, 1e5} and
+p in {2, 10, 50}, of linear regression and of logistic regression with and without a capped loss, well-specified: the share
 of intervals that hold the true coefficient (a mean over coefficients, the intercept included), the least over
 coefficients, how much of the variance is privacy's, and how many runs were refused an interval. Then clipped and
 misspecified records at n = 1e4, p = 2: the same about what the interval says that it is about, and about the

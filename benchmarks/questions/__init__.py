@@ -37,6 +37,7 @@ TABLES = {
     "online_regret": (2, "regret"),
     "bandit_plays": (2, "regret"),
     "prequential": (2, "prequential"),
+    "unknown_horizon": (2, "prequential"),
     "streams": (3, "online_speed"),
     "one_at_a_time": (3, "online_speed"),
     "floor_of_totals": (3, "totals_speed"),

@@ -33,7 +33,7 @@ def test_scikit_learn(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize("learner", ["approximate-leader", "quadratic-leader"])
+@pytest.mark.parametrize("learner", ["regularized-leader", "quadratic-leader"])
 def test_linear_regression_learns(regression, learner):
     X, y = regression
     model = OnlineLinearRegression(
@@ -221,7 +221,8 @@ def test_bad_labels_of_a_regression_change_nothing(regression):
     [
         ("epsilon", 0.0), ("epsilon", "1"), ("delta", 1.0), ("neighbours", "add"),
         ("feature_norm", 0.0), ("fit_intercept", "yes"), ("intercept_scaling", 0.0),
-        ("ridge", 0.0), ("coefficient_norm", np.inf), ("horizon", 0), ("window", 1.5),
+        ("ridge", -1.0), ("influence", 0.0), ("influence", 1.5), ("coefficient_norm", np.inf),
+        ("horizon", 0), ("window", 1.5),
         ("random_state", -1), ("random_state", "seed"),
     ],
 )  # fmt: skip

@@ -60,6 +60,27 @@ def test_decision_given_its_gradients() -> None:
     assert abs(spread / found[0].privacy_error[0] ** 2 - 1) < 7 * math.sqrt(2 / 400)
 
 
+def test_decision_of_averaged_totals() -> None:
+    """The same gradients under 200 draws of noise: the error is an upper bound, and not an idle one.
+
+    The variance has a standard deviation of 0.07 of itself; the bar is 7 of these above the bound (false alarm 1e-11).
+    """
+    gradients = np.random.default_rng(0).uniform(-0.5, 0.5, (60, 2))
+    found = []
+    for seed in range(200):
+        learner = online.FollowTheRegularizedLeader(
+            sets.L2Ball(2, 1e3), losses.Logistic(), budget=BUDGET, horizon=60, seed=seed,
+            averaging=True,
+        )  # fmt: skip
+        for g in gradients:
+            learner.update(g)
+        found.append(learner.summary())
+    assert learner.rule.fresh < 1.0
+    spread = np.var(np.array([f.estimate for f in found]), axis=0).mean()
+    share = spread / found[0].privacy_error[0] ** 2
+    assert 0.1 < share < 1 + 7 * math.sqrt(2 / 400)
+
+
 def test_rules_that_are_not_linear_are_refused() -> None:
     learner = online.FollowTheApproximateLeader(
         sets.Simplex(3), losses.Quadratic(), step="local-linear", budget=BUDGET, horizon=9, seed=0

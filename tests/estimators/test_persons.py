@@ -48,7 +48,7 @@ def test_other_peoples_ids_change_nothing_but_the_surplus(classes):
 
 
 def test_tables_and_linear_models():
-    for learner in ("approximate-leader", "quadratic-leader"):
+    for learner in ("regularized-leader", "quadratic-leader"):
         fit = OnlineLinearRegression(learner=learner, **RULE).fit(X, Y, person=IDS.astype(str))
         assert fit.guarantee_.unit == "person"
         assert fit.guarantee_.meets(reticent.Budget(1.0, 1e-6))

@@ -12,6 +12,8 @@ import scipy.sparse as sp
 
 import reticent
 from reticent import losses, online
+from reticent.estimators.stream import Softmax
+from reticent.online import sparse_kernels as k
 from reticent.privacy import ForkError, Participation
 from reticent.sums import on_demand_kernels as demand
 
@@ -53,7 +55,7 @@ def test_decisions_are_those_of_the_dense_leader_with_the_same_noise():
             noise = noise_of(learner)
             assert all(step == t for step, _ in noise.values())
             noisy = total + np.array([noise[j][1] for j in range(40)])
-            x = np.clip(-noisy / (LOSS.ridge * t + knobs[7]), -3.0, 3.0)
+            x = np.clip(-noisy / (LOSS.ridge * t + knobs[k.ANCHOR]), -3.0, 3.0)
             np.testing.assert_allclose(learner.decision, x, atol=1e-12)
         a = X[[t]].toarray()[0]
         a /= max(1.0, np.linalg.norm(a))
@@ -213,3 +215,33 @@ def test_bad_records_change_nothing():
     with pytest.raises(ValueError, match="do not fit"):
         made(horizon=2).run(X, y)
     assert learner.steps == 0
+
+
+def test_several_classes_are_the_softmax_with_one_joint_clip():
+    """The dense leader with the same noise, written out; gradients of all classes are cut together."""
+    X, _ = rows(60)
+    y = np.random.default_rng(1).integers(0, 3, 60).astype(float)
+    loss, limit = Softmax(3, 1.0, 1e-2), 0.5
+    learner = made(loss=loss, lipschitz=limit)
+    total = np.zeros(120)
+    for t in range(60):
+        x = np.zeros(120)
+        if t:
+            learner.decision  # noqa: B018 - brings every coordinate up to date
+            noise = noise_of(learner)
+            noisy = total + np.array([noise[j][1] for j in range(120)])
+            x = np.clip(-noisy / (loss.ridge * t + learner._knobs[k.ANCHOR]), -3.0, 3.0)
+            np.testing.assert_allclose(learner.decision, x, atol=1e-12)
+        a = X[[t]].toarray()[0]
+        a /= max(1.0, np.linalg.norm(a))
+        play = learner.run(X[[t]], y[t : t + 1])
+        z = x.reshape(3, 40) @ a
+        p = np.exp(z) / np.exp(z).sum()
+        assert play.losses[0] == pytest.approx(-math.log(p[int(y[t])]), rel=1e-10)
+        g = np.outer(p - (np.arange(3) == y[t]), a).ravel()
+        total += g * limit / max(limit, np.linalg.norm(g))
+    held = {int(row[demand.COORDINATE]): row[demand.TOTAL] for row in learner.total._rows[:120]}
+    np.testing.assert_allclose([held[j] for j in range(120)], total, atol=1e-8)
+    assert learner.clipped > 0
+    for release in learner.guarantee.releases:
+        assert release.sensitivity == pytest.approx(limit, rel=1e-6)

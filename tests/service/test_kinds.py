@@ -407,11 +407,11 @@ def test_a_schema_with_persons_needs_a_rule(service: Service) -> None:
         "y": {"type": "boolean"},
     }
     asked = {
-        "name": "named", "kind": "logistic", "budget": {"epsilon": 1.0, "delta": 1e-6},
+        "name": "ruled", "kind": "logistic", "budget": {"epsilon": 1.0, "delta": 1e-6},
         "schema": {"target": "y", "columns": columns},
     }  # fmt: skip
     with pytest.raises(Problem, match="max_records or min_gap"):
         client.create(asked)
     assert client.create(asked | {"max_records": 2})["guarantee"]["unit"] == "person"
     with pytest.raises(Problem, match="single records"):
-        client.create(asked | {"name": "sums", "kind": "total"})
+        client.create(asked | {"name": "ruled-sums", "kind": "total"})

@@ -139,11 +139,19 @@ def _total(question: Question, word: str) -> Answer:
 
 
 def _ftrl(question: Question) -> Answer:
-    from reticent import losses, online, papers, sets
+    from reticent import losses, online, sets
 
     q = question
     ball, loss = sets.L2Ball(q.dim, radius=q.radius), losses.Logistic(feature_norm=q.norm)
     learner = online.FollowTheRegularizedLeader(ball, loss, budget=q.budget, horizon=q.horizon)
+    return of_regularized(learner, q)
+
+
+def of_regularized(learner: Any, question: Question) -> Answer:
+    """The answer for a regularised leader that is built already."""
+    from reticent import online, papers
+
+    q = question
     steps, errors = _errors(learner.total, q.length)
     out = Answer(learner.guarantee, _total_noise(errors), [], steps, {"reticent": errors})
     if q.horizon is None:
@@ -166,20 +174,12 @@ def _ftrl(question: Question) -> Answer:
 
 
 def _approximate(question: Question) -> Answer:
-    from reticent import losses, online, sets
+    from reticent import losses, online, papers, sets
 
     q = question
     ball = sets.L2Ball(q.dim, radius=q.radius)
     loss = losses.Logistic(feature_norm=q.norm, ridge=q.ridge)
     learner = online.FollowTheApproximateLeader(ball, loss, budget=q.budget, horizon=q.horizon)
-    return of_leader(learner, q)
-
-
-def of_leader(learner: Any, question: Question) -> Answer:
-    """The answer for an approximate leader that is built already."""
-    from reticent import online, papers
-
-    q = question
     steps, errors = _errors(learner.total, q.length)
     out = Answer(learner.guarantee, _total_noise(errors), [], steps, {"reticent": errors})
     out.expect.append(_about(learner, errors, steps, q))
@@ -372,6 +372,8 @@ def _about(learner: Any, errors: Any, steps: Any, q: Question) -> str:
     s = np.interp(t, steps, errors)
     m, L = rule.curvature, learner.lipschitz
     reach = problem.reach if m == 0 else min(problem.reach, L / m)
+    if problem.bend > 0.0:  # as far as the rule of the regulariser expects the best decision to be
+        reach = min(reach, math.sqrt(q.dim) * problem.steepness / (2.0 * problem.bend))
     # without a horizon the regulariser grows; what it is at the end is what it was meant for
     held = m * t + rule.anchor + rule.growth * t**rule.power
     pull = 0.5 * float(held[-1] - m * t[-1]) * reach**2

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from reticent.cli import tasks, textplot
-from reticent.cli.answers import Answer, Question, answer, of_leader
+from reticent.cli.answers import Answer, Question, answer, of_regularized
 from reticent.cli.console import Console
 from reticent.tables import Model
 
@@ -40,7 +40,7 @@ def explain_model(path: Path, *, plot: Path | None, console: Console) -> int:
 def _of_model(model: Model) -> tuple[Question, Answer | None]:
     how = model.how
     question = Question(
-        "approximate-leader",
+        "ftrl",
         how["epsilon"],
         how["delta"],
         how["neighbours"],
@@ -59,7 +59,7 @@ def _of_model(model: Model) -> tuple[Question, Answer | None]:
     )
     learner = estimator._plan_for(len(model.features)).learner()
     question = dataclasses.replace(question, dim=learner.dim, radius=learner.set.radius)  # type: ignore[attr-defined]
-    return question, of_leader(learner, question)
+    return question, of_regularized(learner, question)
 
 
 def explain_settings(question: Question, *, plot: Path | None, console: Console) -> int:

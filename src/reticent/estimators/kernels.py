@@ -1,7 +1,7 @@
 """What an estimator sees of one record: the gradient of its loss, with features clipped on the way.
 
-The losses are those of `reticent.losses` (logistic; Huber with threshold 1), and the stack of logistic
-losses that :mod:`reticent.estimators.stream` describes. Clipping and gradient are one pass, so that a
+The losses are those of `reticent.losses` (logistic; Huber with threshold 1), and the softmax loss that
+:mod:`reticent.estimators.stream` describes. Clipping and gradient are one pass, so that a
 record costs one call.
 
 Features are divided by the norm that they are clipped to, and the intercept is a constant feature
@@ -18,16 +18,15 @@ import math
 import numpy as np
 
 from reticent._compile import compiled, specialised
-from reticent.losses.kernels import LOGISTIC, STACKED_LOGISTIC
+from reticent.losses.kernels import LOGISTIC, SOFTMAX
 from reticent.noise.door import REFUSED, bounded
 from reticent.online.kernels import DECISION, update
 
 # Places in ``settings``.
 NORM = 0
 SCALING = 1
-OFFSET = 2
-OUTPUTS = 3
-SETTINGS = 4
+OUTPUTS = 2
+SETTINGS = 3
 
 
 @compiled
@@ -50,7 +49,6 @@ def predictor(u, w, settings):  # type: ignore[no-untyped-def]
     z = 0.0
     for i in range(u.size):
         z += w[i] * u[i]
-    z += settings[OFFSET]
     return z + w[u.size] * settings[SCALING] if w.size > u.size else z
 
 
@@ -75,6 +73,18 @@ def predict_one(v, w, settings):  # type: ignore[no-untyped-def]
     return predictor(u, w, settings)
 
 
+@compiled
+def softmax(z):  # type: ignore[no-untyped-def]
+    """Predictors become probabilities, in place."""
+    largest = z.max()
+    mass = 0.0
+    for k in range(z.size):
+        z[k] = math.exp(z[k] - largest)
+        mass += z[k]
+    for k in range(z.size):
+        z[k] /= mass
+
+
 @specialised
 def see(kind):  # type: ignore[no-untyped-def]
     """``(v, label, w, settings, g)``: write one record's gradient into g.
@@ -91,15 +101,19 @@ def see(kind):  # type: ignore[no-untyped-def]
             return REFUSED
         outputs = int(settings[OUTPUTS])
         columns = w.size // outputs
+        if kind == SOFTMAX:
+            p = np.empty(outputs)
+            for k in range(outputs):
+                p[k] = predictor(u, w[k * columns : (k + 1) * columns], settings)
+            softmax(p)
         for k in range(outputs - 1, -1, -1):
             start = k * columns
-            z = predictor(u, w[start : start + columns], settings)
-            if kind == LOGISTIC:
-                slope = -label * sigmoid(-label * z)
-            elif kind == STACKED_LOGISTIC:
-                slope = sigmoid(z) - (1.0 if k == label else 0.0)
+            if kind == SOFTMAX:
+                slope = p[k] - (1.0 if k == label else 0.0)
+            elif kind == LOGISTIC:
+                slope = -label * sigmoid(-label * predictor(u, w, settings))
             else:
-                slope = min(1.0, max(-1.0, z - label))
+                slope = min(1.0, max(-1.0, predictor(u, w, settings) - label))
             for i in range(u.size):
                 g[start + i] = slope * u[i]
             if columns > u.size:

@@ -22,7 +22,7 @@ from reticent.estimators import parameters
 from reticent.estimators.face import Face, FloatArray
 from reticent.estimators.finding import Found, found_first
 from reticent.estimators.sparse_stream import SparseStream, begun, chosen, restored
-from reticent.estimators.stream import Plan, Stream
+from reticent.estimators.stream import Plan, Stream, sizes
 from reticent.estimators.units import Units
 from reticent.losses import ClipCounts
 from reticent.online.learner import DECISION, Learner
@@ -33,7 +33,7 @@ from reticent.state.persons import Persons, as_array
 from reticent.sums.running import refuse_ids
 from reticent.trace.summary import NoIntervals, Summary, of_noise
 
-_VERSION = 1
+_VERSION = 2
 _DIAGNOSTICS = ("clipped_",)
 _LINE = ("coef_", "intercept_")
 _KEPT = ("_weights", "_norm", "_past", "_bounds", "_leaky", "_found", "_shape")
@@ -204,19 +204,23 @@ class OnlineEstimator(Face):
     def _begun(self) -> bool:
         return hasattr(self, "_stream")
 
-    def _common(self, values: dict[str, Any], horizon: int | None, sparse: bool) -> dict[str, Any]:
+    def _common(
+        self, values: dict[str, Any], horizon: int | None, kind: int, sparse: bool
+    ) -> dict[str, Any]:
         known = self._found is not None
+        sparse = chosen(values["learner"], sparse, self.n_features_in_)
         return {
+            "kind": kind,
             "columns": self.n_features_in_,
             "budget": parameters.budget(values),
             **found_first(values, self.n_features_in_, horizon, known=known),
             "scaling": values["intercept_scaling"] if values["fit_intercept"] else 0.0,
-            "ridge": values["ridge"],
-            "coefficient_norm": values["coefficient_norm"],
+            **sizes(values, kind, sparse),
+            "influence": values["influence"],
             "horizon": horizon,
             "seed": self._seed(),
             "participation": parameters.participation(values),
-            "sparse": chosen(values["learner"], sparse, self.n_features_in_),
+            "sparse": sparse,
         }
 
     def summary(self, level: float = 0.95) -> Summary:
@@ -241,13 +245,13 @@ class OnlineEstimator(Face):
             )
         if plan.sparse:
             raise NoIntervals(
-                "weights of sparse records are drawn where they are read; use learner='approximate-leader'"
+                "weights of sparse records are drawn where they are read; use learner='regularized-leader'"
             )
         learner = uncharged(plan.learner)
         if not isinstance(learner, Learner):
             raise NoIntervals(
                 "the quadratic leader's decision is no linear function of what it released, so the error of "
-                "its noise is not known; use learner='approximate-leader', or PrivateLinearRegression"
+                "its noise is not known; use learner='regularized-leader', or PrivateLinearRegression"
             )
         error = learner.decision_error(steps)
         names, values, carry = self._table_of(plan)

@@ -1,7 +1,7 @@
 """Private linear regression that learns as records come, with scikit-learn's interface.
 
-The approximate leader of [window], Algorithm 1, on Huber's loss; or the quadratic leader of [online],
-Algorithm 4, whose last decision is a private ridge regression.
+The regularised leader of [chapter], Algorithm 4, on Huber's loss, with a regulariser that is set by public
+numbers; or the quadratic leader of [online], Algorithm 4, whose last decision is a private ridge regression.
 
 Labels are moved and scaled from ``label_bounds`` to [-1, 1] before anything is learnt, and features
 to norm 1; the ridge and the norm of the coefficients are in those units.
@@ -48,19 +48,22 @@ class OnlineLinearRegression(Bounded, RegressorMixin, OnlineEstimator):
     intercept_scaling : float, optional
         The constant feature that the intercept is learnt from, as a share of ``feature_norm``;
         noise is calibrated to both together.
+    influence : float
+        Gradients are clipped to this share of the longest that they can be, and noise is calibrated to it;
+        less bounds what a record far from its prediction can do. The quadratic leader does not use it.
     ridge : float, optional
-        The weight of half the squared coefficients in every record's loss; by default chosen by
-        theory.
+        The weight of half the squared coefficients in every record's loss; by default none beside the
+        regulariser that the learner chooses, and 0.01 for the quadratic and the sparse leader.
     coefficient_norm : float, optional
         Coefficients, with features in units of ``feature_norm``, stay within a ball of this radius;
-        by default chosen by theory.
-    learner : {"auto", "approximate-leader", "quadratic-leader", "sparse-leader"}
-        The approximate leader sees gradients and is quick. The quadratic leader sums up products of
+        by default 16, and 3 for the quadratic and the sparse leader.
+    learner : {"auto", "regularized-leader", "quadratic-leader", "sparse-leader"}
+        The regularised leader sees gradients and is quick. The quadratic leader sums up products of
         features, and solves a linear system for every record; its regret grows with the logarithm
         of the horizon. What was measured: docs/estimators.md. ``"sparse-leader"`` takes time and memory in
         proportion to the nonzeros of the records, with noise in floating point, as ``guarantee_`` says
         (`reticent.online.SparseLeader`). ``"auto"`` takes it for sparse matrices of more than 16,384 columns,
-        else the approximate leader.
+        else the regularised leader.
     horizon : int, optional
         Upper bound on the number of records; None where it is unknown.
     window : int, optional
@@ -107,8 +110,9 @@ class OnlineLinearRegression(Bounded, RegressorMixin, OnlineEstimator):
         label_bounds: tuple[float, float] | str = (-1, 1),
         fit_intercept: bool = True,
         intercept_scaling: float = 0.3,
-        ridge: float = 1e-2,
-        coefficient_norm: float = 3.0,
+        influence: float = 0.5,
+        ridge: float | None = None,
+        coefficient_norm: float | None = None,
         learner: str = "auto",
         horizon: int | None = None,
         window: int | None = None,
@@ -125,6 +129,7 @@ class OnlineLinearRegression(Bounded, RegressorMixin, OnlineEstimator):
         self.label_bounds = label_bounds
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
+        self.influence = influence
         self.ridge = ridge
         self.coefficient_norm = coefficient_norm
         self.learner = learner
@@ -166,10 +171,9 @@ class OnlineLinearRegression(Bounded, RegressorMixin, OnlineEstimator):
 
     def _plan(self, values: dict[str, Any], horizon: int | None, sparse: bool = False) -> Plan:
         return Plan(
-            kind=HUBER,
             outputs=1,
             quadratic=values["learner"] == "quadratic-leader",
-            **self._common(values, horizon, sparse),
+            **self._common(values, horizon, HUBER, sparse),
         )
 
     def _label_scale(self) -> float:

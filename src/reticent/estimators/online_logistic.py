@@ -1,7 +1,7 @@
 """Private logistic regression that learns as records come, with scikit-learn's interface.
 
-The approximate leader of [window], Algorithm 1, on the logistic loss with a ridge; several classes are
-one-versus-rest in one stacked release (:mod:`reticent.estimators.stream`).
+The regularised leader of [chapter], Algorithm 4, on the logistic loss, or the softmax loss for several classes, with a
+regulariser that is set by public numbers (:mod:`reticent.estimators.stream`).
 
 The list of classes is part of what is released. Read off the labels it is a release that nothing
 protects, so say it: ``classes=``.
@@ -13,14 +13,14 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
 
 from reticent.estimators import parameters
 from reticent.estimators.face import LEAK, Classes, FloatArray, shares, with_caveat
 from reticent.estimators.online import OnlineEstimator
 from reticent.estimators.stream import Plan, Stream
-from reticent.losses.kernels import LOGISTIC, STACKED_LOGISTIC
+from reticent.losses.kernels import LOGISTIC, SOFTMAX
 from reticent.privacy import Guarantee, PrivacyLeakWarning, remarked
 
 
@@ -48,16 +48,22 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
     intercept_scaling : float
         The constant feature, as a share of ``feature_norm``. Noise is calibrated to the norm of
         both, sqrt(1 + intercept_scaling^2) feature_norm; the smaller, the slower the intercept.
-    ridge : float
+    influence : float
+        Gradients are clipped to this share of the longest that they can be, and noise is calibrated to
+        it: 1 clips nothing and learns the logistic loss, less bounds what a record far on the wrong side can do.
+    ridge : float, optional
         Weight of half the squared coefficients in every record's loss, with features in units of
-        ``feature_norm``.
-    coefficient_norm : float
-        The largest Euclidean norm of all coefficients together, in the same units.
-    learner : {"auto", "approximate-leader", "sparse-leader"}
-        ``"sparse-leader"`` takes time and memory in proportion to the nonzeros of the records, whatever the number
-        of columns; its weights are bounded one by one instead of in a ball, and its noise is in floating
-        point, as ``guarantee_`` says (`reticent.online.SparseLeader`). ``"auto"`` takes it for sparse matrices of
-        more than 16,384 columns.
+        ``feature_norm``; by default none beside the regulariser that the learner chooses, and 0.001 for the
+        sparse leader, which needs one.
+    coefficient_norm : float, optional
+        The largest Euclidean norm of all coefficients together, in the same units; by default 50. For the sparse
+        leader it bounds each coefficient by itself, and is 10.
+    learner : {"auto", "regularized-leader", "sparse-leader"}
+        The regularised leader follows averaged totals of gradients. ``"sparse-leader"`` takes time and memory in
+        proportion to the nonzeros of the records, whatever the number of columns; its weights are bounded one by
+        one instead of in a ball, and its noise is in floating point, as ``guarantee_`` says
+        (`reticent.online.SparseLeader`). ``"auto"`` takes it for sparse matrices of more than 16,384 columns, else
+        the regularised leader.
     horizon : int, optional
         How many records there may be. Without it ``fit`` takes the number of rows, and a stream of
         ``partial_fit`` is endless, with somewhat more noise. ``partial_fit`` after such a ``fit``
@@ -92,9 +98,12 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
 
     Notes
     -----
-    *Several classes* are one classifier each against the rest. The gradients of one record are stacked
-    and clipped together to the norm that a single one would have, so that all classifiers are one release
-    at the whole budget: nothing is split, and ten classes have the noise of two.
+    *The regulariser* follows from epsilon, delta, the horizon if there is one, the number of records so far, the
+    dimension and the norms above: docs/algorithms/ftrl.md.
+
+    *Several classes* are one softmax. The gradients of one record by all classes are clipped together to
+    the norm that a single one would have, so that they are one release at the whole budget: nothing is split,
+    and ten classes have the noise of two in each coefficient.
 
     ``score`` reads private data and is a diagnostic. A pickle of an estimator that can learn on is as
     secret as the data; :meth:`release` gives a copy that is not.
@@ -125,8 +134,9 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
         classes: Any = None,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.3,
-        ridge: float = 1e-3,
-        coefficient_norm: float = 10.0,
+        influence: float = 0.5,
+        ridge: float | None = None,
+        coefficient_norm: float | None = None,
         learner: str = "auto",
         horizon: int | None = None,
         window: int | None = None,
@@ -143,6 +153,7 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
         self.classes = classes
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
+        self.influence = influence
         self.ridge = ridge
         self.coefficient_norm = coefficient_norm
         self.learner = learner
@@ -206,9 +217,8 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
         parameters.refuse_quadratic(values)
         count = len(self.classes_)
         return Plan(
-            kind=LOGISTIC if count == 2 else STACKED_LOGISTIC,
             outputs=1 if count == 2 else count,
-            **self._common(values, horizon, sparse),
+            **self._common(values, horizon, LOGISTIC if count == 2 else SOFTMAX, sparse),
         )
 
     def _encode(self, y: Any) -> tuple[FloatArray, int]:
@@ -224,5 +234,6 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
         return with_caveat(guarantee, LEAK) if self._leaky else guarantee
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Probabilities of the classes; those of several classifiers are divided by their sum."""
-        return shares(expit(self._predictors(X)))
+        """Probabilities of the classes, by the logistic function or the softmax."""
+        z = self._predictors(X)
+        return shares(expit(z)) if z.shape[1] == 1 else np.asarray(softmax(z, axis=1))

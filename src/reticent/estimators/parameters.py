@@ -34,7 +34,7 @@ _REMEDIES = {
     "label_bounds": "labels beyond -1 and 1 are clipped to them, and predictions stay within. State what "
     "is known, such as label_bounds=(0, 100)",
 }
-LEARNERS = ("auto", "approximate-leader", "sparse-leader", "quadratic-leader")
+LEARNERS = ("auto", "regularized-leader", "sparse-leader", "quadratic-leader")
 _said: set[str] = set()
 
 
@@ -55,6 +55,10 @@ def warn_of_defaults(values: Mapping[str, Any]) -> None:
 
 def _positive(value: Any, name: str) -> float:
     return _checks.number(value, name, low=0.0, open_low=True)
+
+
+def _or_none(check: Check) -> Check:
+    return lambda value, name: None if value is None else check(value, name)
 
 
 def _whole_or_none(value: Any, name: str) -> int | None:
@@ -133,10 +137,11 @@ CHECKS: Mapping[str, Check] = {
     "classes": _labels,
     "fit_intercept": _truth,
     "intercept_scaling": _positive,
-    "ridge": _positive,
+    "influence": partial(_checks.number, low=0.0, high=1.0, open_low=True),
+    "ridge": _or_none(partial(_checks.number, low=0.0)),
     "radius": _positive,
     "norm": _positive,
-    "coefficient_norm": _positive,
+    "coefficient_norm": _or_none(_positive),
     "learner": partial(_checks.choice, allowed=LEARNERS),
     "horizon": _whole_or_none,
     "window": _whole_or_none,
@@ -191,7 +196,7 @@ def refuse_quadratic(values: Mapping[str, Any]) -> None:
     """The quadratic leader is for squared losses."""
     if values["learner"] == "quadratic-leader":
         raise ValueError(
-            "learner='quadratic-leader' is for regression; a classifier takes 'auto', 'approximate-leader' or "
+            "learner='quadratic-leader' is for regression; a classifier takes 'auto', 'regularized-leader' or "
             "'sparse-leader'"
         )
 

@@ -29,17 +29,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import expit
+from scipy.special import expit, softmax
 
 from reticent.estimators import kernels as k
 from reticent.estimators import parameters
-from reticent.estimators.face import to_unit
+from reticent.estimators.face import shares, to_unit
 from reticent.estimators.finding import found_first
 from reticent.estimators.reading import Declared, FloatArray, Hashed, Record, SparselyHashed
 from reticent.estimators.sparse_stream import SparseStream, begun, chosen, restored
-from reticent.estimators.stream import Plan, Stream
+from reticent.estimators.stream import Plan, Stream, sizes
 from reticent.losses import ClipCounts
-from reticent.losses.kernels import HUBER, LOGISTIC, STACKED_LOGISTIC
+from reticent.losses.kernels import HUBER, LOGISTIC, SOFTMAX
 from reticent.losses.records import clip_labels
 from reticent.privacy import Guarantee
 from reticent.state.files import check_kind
@@ -57,7 +57,7 @@ from reticent.estimators import pipelines
 
 __all__ = ["OnlineLinearRegression", "OnlineLogisticRegression"]
 
-_VERSION = 1
+_VERSION = 2
 _NO_PREDICTORS = np.zeros(1)
 
 
@@ -128,20 +128,20 @@ class _Online:
             where = np.unique(np.argwhere(~np.isfinite(first))[:, -1]).tolist()
             raise ValueError(f"features must be finite; those in columns {where} are not")
         values = parameters.checked(self._get_params(), private=True)
-        columns, horizon = self._reader.columns, values["horizon"]
+        columns, horizon, kind = self._reader.columns, values["horizon"], self._kind(values)
         self._stream = begun(
             Plan(
                 columns=columns,
                 budget=parameters.budget(values),
                 **found_first(values, columns, horizon, around_zero=True),
                 scaling=values["intercept_scaling"] if values["fit_intercept"] else 0.0,
-                ridge=values["ridge"],
-                coefficient_norm=values["coefficient_norm"],
+                **sizes(values, kind["kind"], self._sparse),
                 horizon=horizon,
                 seed=values["seed"],
                 participation=parameters.participation(values),
                 sparse=self._sparse,
-                **self._kind(values),
+                influence=values["influence"],
+                **kind,
             )
         )
         return self._stream
@@ -278,12 +278,16 @@ class OnlineLogisticRegression(_Online, base.MiniBatchClassifier):
         Whether to learn an intercept, by a constant feature.
     intercept_scaling
         The constant feature, as a share of ``feature_norm``.
+    influence
+        Gradients are clipped to this share of the longest that they can be; noise is calibrated to it.
     ridge
-        Weight of half the squared coefficients in every record's loss, in units of ``feature_norm``.
+        Weight of half the squared coefficients in every record's loss, in units of ``feature_norm``; by default
+        none beside the regulariser that the learner chooses, and 0.001 for the sparse leader.
     coefficient_norm
-        The largest Euclidean norm of all coefficients together, in units of ``feature_norm``.
+        The largest Euclidean norm of all coefficients together, in units of ``feature_norm``; by default 50. For
+        the sparse leader it bounds each coefficient by itself, and is 10.
     learner
-        ``"approximate-leader"``, or ``"sparse-leader"``: time and memory in proportion to what a record holds,
+        ``"regularized-leader"``, or ``"sparse-leader"``: time and memory in proportion to what a record holds,
         with noise in floating point, as the guarantee says. ``"auto"`` takes it for names hashed to more than
         16,384 places.
     horizon
@@ -305,7 +309,7 @@ class OnlineLogisticRegression(_Online, base.MiniBatchClassifier):
 
     Notes
     -----
-    More than two classes are one-versus-rest in one release at the whole budget; see
+    More than two classes are one softmax in one release at the whole budget; see
     `reticent.estimators.OnlineLogisticRegression`.
 
     Examples
@@ -329,8 +333,9 @@ class OnlineLogisticRegression(_Online, base.MiniBatchClassifier):
         feature_norm: float | str = 1.0,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.3,
-        ridge: float = 1e-3,
-        coefficient_norm: float = 10.0,
+        influence: float = 0.5,
+        ridge: float | None = None,
+        coefficient_norm: float | None = None,
         learner: str = "auto",
         horizon: int | None = None,
         window: int | None = None,
@@ -350,6 +355,7 @@ class OnlineLogisticRegression(_Online, base.MiniBatchClassifier):
         self.feature_norm = feature_norm
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
+        self.influence = influence
         self.ridge = ridge
         self.coefficient_norm = coefficient_norm
         self.learner = learner
@@ -375,9 +381,8 @@ class OnlineLogisticRegression(_Online, base.MiniBatchClassifier):
 
     def _kind(self, values: dict[str, Any]) -> dict[str, Any]:
         count = len(self._order)
-        if count == 2:
-            return {"kind": LOGISTIC, "outputs": 1}
-        return {"kind": STACKED_LOGISTIC, "outputs": count}
+        kind, outputs = (LOGISTIC, 1) if count == 2 else (SOFTMAX, count)
+        return {"kind": kind, "outputs": outputs}
 
     def _code(self, y: Any) -> float:
         code = self._codes.get(y)
@@ -406,11 +411,9 @@ class OnlineLogisticRegression(_Online, base.MiniBatchClassifier):
         count = len(self._order)
         if self._stream is None:
             return np.full((len(z), count), 1.0 / count)
-        p = expit(z)
         if count == 2:
-            return np.hstack([1.0 - p, p])
-        p = np.maximum(p, np.finfo(float).tiny)
-        return np.asarray(p / p.sum(axis=1, keepdims=True))
+            return shares(expit(z))
+        return np.asarray(softmax(z, axis=1))
 
     def predict_proba_one(self, x: Record, **kwargs: Any) -> dict[Any, float]:
         values, stream = self._values(x), self._stream
@@ -455,14 +458,18 @@ class OnlineLinearRegression(_Online, base.MiniBatchRegressor):
     label_bounds
         Labels beyond these are clipped, and predictions stay within. ``"private"`` finds them from the first
         records; predictions are 0 until then.
+    influence
+        Gradients are clipped to this share of the longest that they can be; noise is calibrated to it. The
+        quadratic leader has no gradients and does not use it.
     ridge
-        With ``coefficient_norm``, for labels scaled to [-1, 1].
+        As ``coefficient_norm``, for labels scaled to [-1, 1]. By default they are 0 and 16; 0.01 and 3 for the
+        quadratic and the sparse leader.
     learner
         Or ``"quadratic-leader"``; see `reticent.estimators.OnlineLinearRegression`.
 
     Examples
     --------
-    >>> model = OnlineLinearRegression(features=["a"], label_bounds=(0, 10), seed=0)
+    >>> model = OnlineLinearRegression(features=["a"], label_bounds=(0, 10), ridge=0.01, seed=0)
     >>> for step in range(6000):
     ...     model.learn_one({"a": step % 2}, 4.0 + 2.0 * (step % 2))
     >>> abs(model.predict_one({"a": 1.0}) - 6.0) < 0.5
@@ -480,8 +487,9 @@ class OnlineLinearRegression(_Online, base.MiniBatchRegressor):
         feature_norm: float | str = 1.0,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.3,
-        ridge: float = 1e-2,
-        coefficient_norm: float = 3.0,
+        influence: float = 0.5,
+        ridge: float | None = None,
+        coefficient_norm: float | None = None,
         learner: str = "auto",
         horizon: int | None = None,
         window: int | None = None,
@@ -501,6 +509,7 @@ class OnlineLinearRegression(_Online, base.MiniBatchRegressor):
         self.feature_norm = feature_norm
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
+        self.influence = influence
         self.ridge = ridge
         self.coefficient_norm = coefficient_norm
         self.learner = learner

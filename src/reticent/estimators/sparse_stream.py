@@ -38,7 +38,7 @@ class SparseStream(Stream):
         if plan.first is not None:
             raise ValueError(
                 "bounds are not found from the first of many sparse columns: state feature_norm and label_bounds, or "
-                "use learner='approximate-leader', which takes time in proportion to the columns"
+                "use learner='regularized-leader', which takes time in proportion to the columns"
             )
         self.plan = plan
         self.seen = 0
@@ -52,7 +52,7 @@ class SparseStream(Stream):
             unit=plan.feature_norm,
             constant=plan.scaling,
             horizon=plan.horizon,
-            lipschitz=plan.norm,
+            lipschitz=plan.influence * plan.norm,
             participation=plan.participation,
             seed=plan.seed,
         )

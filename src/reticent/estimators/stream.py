@@ -1,16 +1,13 @@
 """One private stream under an estimator: records clipped, an intercept appended, one learner for all outputs.
 
-The learner is the approximate leader of [window], Algorithm 1, over a ridge
-(docs/algorithms/approximate-leader.md), or for a table with real labels the quadratic leader of
-[online], Algorithm 4 (docs/algorithms/quadratic-leader.md). Several classes are one-versus-rest: the K
-gradients of a record are stacked into one vector, which is clipped to the norm that one class alone
-would have. So the K classifiers are one release at the whole budget, and no class pays for another; K
-learners with a share of the budget each would need sqrt(K) times the noise (K times where delta = 0).
-Which learner, and what was compared: docs/estimators.md.
+The learner is the regularised leader with its default regulariser, over averaged totals
+(docs/algorithms/ftrl.md), or for a table with real labels the quadratic leader of [online], Algorithm 4
+(docs/algorithms/quadratic-leader.md). Several classes are one softmax: the K gradients of a record are
+one vector, which is clipped like a single one. So all classes are one release at the whole budget, and
+no class pays for another. Which learner, and what was compared: docs/estimators.md.
 
-The stack is rarely clipped, because every class starts from probability 1/K (a constant offset of
--log(K - 1)), where the stacked residual is already shorter than 1; how often it was is a
-diagnostic.
+Gradients are clipped to a share of the longest that they can be, the ``influence`` of a record, and noise
+is calibrated to that share.
 """
 
 from __future__ import annotations
@@ -26,16 +23,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.special import logsumexp, softmax
 
 from reticent.estimators import kernels as k
 from reticent.estimators.face import ROOM, to_unit, with_details
 from reticent.estimators.finding import First, Found, Kept
 from reticent.estimators.units import Units
 from reticent.losses import ClipCounts, Huber, Logistic, Loss, Squared
-from reticent.losses.kernels import HUBER, LOGISTIC, STACKED_LOGISTIC
+from reticent.losses.kernels import HUBER, LOGISTIC, SOFTMAX
 from reticent.losses.records import clip_labels
 from reticent.noise import Source, door
-from reticent.online import FollowTheApproximateLeader, QuadraticLeader
+from reticent.online import FollowTheRegularizedLeader, QuadraticLeader
 from reticent.online.base import STATE_VERSION as ONLINE_VERSION
 from reticent.online.learner import TotalLearner
 from reticent.privacy import Budget, Guarantee, Participation, charge, uncharged
@@ -51,45 +49,39 @@ _ROWS = 4096  # of a sparse matrix that are made dense at a time
 _NUMBERS = 2**22  # but no more numbers than these
 
 
-class StackedLogistic(Loss):
-    """The sum of K logistic losses, one for each class against the rest; the label is a class number.
+class Softmax(Loss):
+    """Minus the logarithm of the softmax probability of a record's class; the label is a class number.
 
     Parameters
     ----------
     outputs : int
-        K.
+        Number of classes.
     feature_norm : float
         The largest norm of a row.
     ridge : float
         The weight of (1/2) ||x||^2.
-    offset : float
-        Added to every linear predictor.
     """
 
-    def __init__(self, outputs: int, feature_norm: float, ridge: float, offset: float) -> None:
+    def __init__(self, outputs: int, feature_norm: float, ridge: float) -> None:
         self.outputs = outputs
         self.feature_norm = feature_norm
         self.ridge = ridge
-        self.offset = offset
-
-    def _predictors(self, x: FloatArray, a: FloatArray) -> FloatArray:
-        return np.asarray(x.reshape(self.outputs, -1) @ a + self.offset)
 
     def value(self, x: FloatArray, a: FloatArray, y: float | None = None) -> float:
-        sign = np.where(np.arange(self.outputs) == y, 1.0, -1.0)
-        losses = np.logaddexp(0.0, -sign * self._predictors(x, a))
-        return float(losses.sum() + 0.5 * self.ridge * x @ x)
+        z = x.reshape(self.outputs, -1) @ a
+        return float(logsumexp(z) - z[int(y or 0)] + 0.5 * self.ridge * x @ x)
 
     def gradient(self, x: FloatArray, a: FloatArray, y: float | None = None) -> FloatArray:
-        half = 0.5 * np.tanh(0.5 * self._predictors(x, a)) + 0.5
-        return np.outer(half - (np.arange(self.outputs) == y), a).ravel() + self.ridge * x
+        p = softmax(x.reshape(self.outputs, -1) @ a)
+        return np.outer(p - (np.arange(self.outputs) == y), a).ravel() + self.ridge * x
 
     def data_lipschitz(self, set: Any = None) -> float:
-        return self.feature_norm * math.sqrt(self.outputs)
+        return self.feature_norm * math.sqrt(2.0)
 
     @property
     def smoothness(self) -> float:
-        return 0.25 * self.feature_norm**2 + self.ridge
+        # diag(p) - pp' has no eigenvalue above 1/2
+        return 0.5 * self.feature_norm**2 + self.ridge
 
     @property
     def strong_convexity(self) -> float:
@@ -111,6 +103,8 @@ class Plan:
     coefficient_norm: float
     horizon: int | None
     seed: int | None
+    influence: float = 1.0
+    """Gradients are clipped to this share of ``norm``."""
     quadratic: bool = False
     participation: Participation | None = None
     """How often a person may take part, where persons are protected."""
@@ -128,10 +122,6 @@ class Plan:
         """Of a row, divided by ``feature_norm``, with its constant feature."""
         return math.hypot(1.0, self.scaling) * ROOM
 
-    @property
-    def offset(self) -> float:
-        return -math.log(self.outputs - 1.0) if self.kind == STACKED_LOGISTIC else 0.0
-
     def loss(self) -> Loss:
         if self.kind == LOGISTIC:
             return Logistic(feature_norm=self.norm, ridge=self.ridge)
@@ -139,19 +129,21 @@ class Plan:
             return Squared(feature_norm=self.norm, ridge=self.ridge)
         if self.kind == HUBER:
             return Huber(1.0, feature_norm=self.norm, ridge=self.ridge)
-        return StackedLogistic(self.outputs, self.norm, self.ridge, self.offset)
+        return Softmax(self.outputs, self.norm, self.ridge)
 
     def learner(self) -> TotalLearner:
         ball = L2Ball(self.outputs * self.width, radius=self.coefficient_norm)
-        known = {
+        known: dict[str, Any] = {
             "budget": self.budget,
             "horizon": self.horizon,
             "seed": self.seed,
             "participation": self.participation,
         }
         if self.quadratic:
-            return QuadraticLeader(ball, self.loss(), **known)  # type: ignore[arg-type]
-        return FollowTheApproximateLeader(ball, self.loss(), lipschitz=self.norm, **known)  # type: ignore[arg-type]
+            return QuadraticLeader(ball, self.loss(), **known)
+        return FollowTheRegularizedLeader(
+            ball, self.loss(), lipschitz=self.influence * self.norm, averaging=True, **known
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a state."""
@@ -175,7 +167,7 @@ class Plan:
     def settings(self) -> FloatArray:
         out = np.zeros(k.SETTINGS)
         out[k.NORM] = self.feature_norm
-        out[k.SCALING], out[k.OFFSET] = self.scaling, self.offset
+        out[k.SCALING] = self.scaling
         out[k.OUTPUTS] = self.outputs
         return out
 
@@ -188,12 +180,25 @@ class Plan:
             )
         if self.scaling:
             lines[0] += f"; intercept from a constant feature {self.scaling:g}"
-        if self.kind == STACKED_LOGISTIC:
+        if not self.quadratic:
+            what = f"the gradients of {self.outputs} classes" if self.outputs > 1 else "gradients"
             lines.append(
-                f"the gradients of {self.outputs} one-versus-rest classifiers are stacked and clipped "
-                f"to norm {self.norm:.6g} together: one release, the budget is not split"
+                f"{what} are clipped to norm {self.influence * self.norm:.6g}"
+                + (" together: one release, the budget is not split" if self.outputs > 1 else "")
             )
         return tuple(lines)
+
+
+def sizes(values: dict[str, Any], kind: int, sparse: bool) -> dict[str, Any]:
+    """The ridge and the norm of the coefficients, where an estimator leaves them to its learner."""
+    ridge, norm = 0.0, 16.0 if kind == HUBER else 50.0
+    if sparse or values["learner"] == "quadratic-leader":
+        ridge, norm = (1e-2, 3.0) if kind == HUBER else (1e-3, 10.0)
+    given = values["ridge"], values["coefficient_norm"]
+    return {
+        "ridge": ridge if given[0] is None else given[0],
+        "coefficient_norm": norm if given[1] is None else given[1],
+    }
 
 
 class Stream:
@@ -455,7 +460,7 @@ class Stream:
 
     def _absorb(self, rows: FloatArray, labels: FloatArray, person: Any) -> int:
         """Learn from dense rows; how many were longer than the norm."""
-        if self.plan.kind == STACKED_LOGISTIC or self._base is not None:
+        if self.plan.kind == SOFTMAX or self._base is not None:
             whose = [None] * len(rows) if person is None else person.tolist()
             records = zip(np.ascontiguousarray(rows), labels.tolist(), whose, strict=True)
             return sum(self._learn_apart(v, label, who) for v, label, who in records)
@@ -505,10 +510,9 @@ class Stream:
 
     @property
     def _line(self) -> tuple[FloatArray, FloatArray]:
-        scaling, offset = self.plan.scaling, self.plan.offset
-        last = np.full(self.plan.outputs, offset)
-        if scaling:
-            last = self.weights[:, -1] * scaling + offset
+        last = np.zeros(self.plan.outputs)
+        if self.plan.scaling:
+            last = self.weights[:, -1] * self.plan.scaling
         return self.units.back(self.weights[:, : self.plan.columns], last)
 
     @property
@@ -618,8 +622,8 @@ def _source(seed: int | None) -> Source:
     return Source(int(np.random.SeedSequence([seed, 2]).generate_state(1)[0]))
 
 
-def _kind(plan: Plan) -> type[QuadraticLeader] | type[FollowTheApproximateLeader]:
-    return QuadraticLeader if plan.quadratic else FollowTheApproximateLeader
+def _kind(plan: Plan) -> type[QuadraticLeader] | type[FollowTheRegularizedLeader]:
+    return QuadraticLeader if plan.quadratic else FollowTheRegularizedLeader
 
 
 def _refusal(v: FloatArray) -> ValueError:

@@ -34,7 +34,7 @@ LINEAR = 7  # params[0] is the slope; the "label" is an offset
 CAPPED_LOGISTIC = 8  # y in {-1, 1}; params[0] is the largest slope, at margins below -params[1]
 # Not functions of one predictor, so only the loops that name them know them.
 QUADRATIC = 9  # (scale / 2) ||x - a||^2
-STACKED_LOGISTIC = 10  # a logistic loss for each class
+SOFTMAX = 10  # several classes, one linear predictor each
 
 MARGIN = (LOGISTIC, HINGE, SMOOTH_HINGE, CAPPED_LOGISTIC)  # functions of y z alone, which fall
 

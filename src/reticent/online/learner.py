@@ -291,8 +291,9 @@ class Learner(TotalLearner):
         """Standard deviation of one coordinate of the noise in a decision, given the gradients so far.
 
         The decision is a linear function of one released total, brought into the set; this is the error of that
-        total, times how far a unit of it moves the decision. Refused (`reticent.trace.NoIntervals`) for rules that
-        are not such a function.
+        total, times how far a unit of it moves the decision. Of averaged totals it is an upper bound: what each
+        total has in it, added up as if all their noise were the same. Refused (`reticent.trace.NoIntervals`) for
+        rules that are not such a function.
 
         Parameters
         ----------
@@ -306,7 +307,10 @@ class Learner(TotalLearner):
                 f"the decision of {type(self.rule).__name__} is no linear function of the total, so the error of "
                 "its noise is not known; use a learner with step='projection', or look at total.summary()"
             )
-        return gain * self.mechanism.error(t) if t else 0.0
+        moved = np.atleast_1d(gain)
+        return float(
+            sum(part * self.mechanism.error(t - ago) for ago, part in enumerate(moved) if t)
+        )
 
     def summary(self, level: float = 0.95, names: Sequence[str] | None = None) -> Summary:
         """The last decision with the standard error that noise gives it, and intervals.

@@ -131,10 +131,11 @@ class Rule:
         """
         raise NotImplementedError
 
-    def gain(self, t: int) -> float | None:
+    def gain(self, t: int) -> float | FloatArray | None:
         """How far a unit of the t-th total moves the next decision, before it is brought into the set.
 
-        None where the decision is no linear function of the total.
+        An array where earlier totals move it too, the newest first. None where the decision is no linear
+        function of totals.
         """
         return None
 
@@ -187,10 +188,16 @@ class ProjectedLeader(Leader):
         super().prepare(problem)
         self.mean = np.zeros(problem.dim)
 
-    def gain(self, t: int) -> float | None:
-        if self.fresh != 1.0:
-            return None  # of a decision that many totals have made
-        return 1.0 / (self.curvature * t + self.anchor_weight(t))
+    def gain(self, t: int) -> float | FloatArray | None:
+        one = 1.0 / (self.curvature * t + self.anchor_weight(t))
+        if self.fresh == 1.0:
+            return one
+        # What is older has 1e-9 of the weight, which the oldest total of these is given.
+        kept = min(t, math.ceil(math.log(1e-9) / math.log1p(-self.fresh)))
+        weights = self.fresh * (1.0 - self.fresh) ** np.arange(kept)
+        if kept < t:
+            weights[-1] += (1.0 - self.fresh) ** kept
+        return np.asarray(one * weights, dtype=np.float64)
 
     def step(self, moment: Moment) -> FloatArray:
         weight = self.anchor_weight(moment.t)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from reticent._compile import compiled, specialised
-from reticent.losses.kernels import STACKED_LOGISTIC, dphi, phi
+from reticent.losses.kernels import SOFTMAX, dphi, phi
 from reticent.noise import door
 from reticent.sums import on_demand_kernels as demand
 from reticent.sums.on_demand_kernels import find, noise_at
@@ -20,22 +20,25 @@ from reticent.sums.on_demand_kernels import find, noise_at
 UNIT = 0  # features are divided by it
 FEATURES = 1  # and then cut to this norm
 CONSTANT = 2  # a constant feature beside them; 0 for none
-OFFSET = 3  # of every linear predictor
-LIMIT = 4  # that gradients are cut to
-SCALE = 5  # of the innovations
-RIDGE = 6
-ANCHOR = 7
-GROWTH = 8
-POWER = 9
-RADIUS = 10
-WIDTH = 11  # coordinates of one output
-KNOBS = 12
+LIMIT = 3  # that gradients are cut to
+SCALE = 4  # of the innovations
+RIDGE = 5
+ANCHOR = 6
+GROWTH = 7
+POWER = 8
+RADIUS = 9
+WIDTH = 10  # coordinates of one output
+KNOBS = 11
 
 
 @compiled
-def sigmoid(z):  # type: ignore[no-untyped-def]
-    e = math.exp(-abs(z))
-    return 1.0 / (1.0 + e) if z >= 0.0 else e / (1.0 + e)
+def log_of_sum(z):  # type: ignore[no-untyped-def]
+    """The logarithm of the sum of the exponentials."""
+    largest = z.max()
+    mass = 0.0
+    for c in range(z.size):
+        mass += math.exp(z[c] - largest)
+    return largest + math.log(mass)
 
 
 @compiled
@@ -116,9 +119,8 @@ def go(kind, learning, buffers):  # type: ignore[no-untyped-def]
             t = float(counters[demand.STEPS])
             part = share(knobs, t)
             used = counters[demand.USED]
-            loss = 0.0
             for c in range(outputs):
-                predictor = knobs[OFFSET]
+                predictor = 0.0
                 for i in range(all_of_it):
                     at = c * all_of_it + i
                     if c > 0:
@@ -130,18 +132,24 @@ def go(kind, learning, buffers):  # type: ignore[no-untyped-def]
                         )
                         predictor += weight_of(found[at], rows, knobs, part) * u[i]
                 z[r, c] = predictor
-                if learning:
-                    if kind == STACKED_LOGISTIC:
-                        mine = 1.0 if labels[r] == c else 0.0
-                        slope = sigmoid(predictor) - mine
-                        margin = predictor if mine else -predictor
-                        loss += max(0.0, -margin) + math.log1p(math.exp(-abs(margin)))
+            if learning:
+                loss, mine = 0.0, 0.0
+                if kind == SOFTMAX:
+                    loss = log_of_sum(z[r])
+                for c in range(outputs):
+                    if kind == SOFTMAX:
+                        slope = math.exp(z[r, c] - loss)
+                        if labels[r] == c:
+                            slope -= 1.0
+                            mine = z[r, c]
                     else:
-                        slope = dphi(kind)(loss_params, predictor, labels[r])
-                        loss += phi(kind)(loss_params, predictor, labels[r])
+                        slope = dphi(kind)(loss_params, z[r, c], labels[r])
                     for i in range(all_of_it):
                         g[c * all_of_it + i] = slope * u[i]
-            if learning:
+                if kind == SOFTMAX:
+                    loss -= mine
+                else:
+                    loss = phi(kind)(loss_params, z[r, 0], labels[r])
                 short = door.bounded(g[:most], 1.0, knobs[LIMIT], cut[:most])
                 if short != door.WHOLE:
                     counters[demand.SHORTENED] += 1

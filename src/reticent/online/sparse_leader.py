@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from reticent import _checks
 from reticent._checks import FloatArray
 from reticent.losses import GeneralizedLinear, Loss, Quadratic
-from reticent.losses.kernels import STACKED_LOGISTIC
+from reticent.losses.kernels import SOFTMAX
 from reticent.noise import door
 from reticent.online import records, totals
 from reticent.online import sparse_kernels as k
@@ -53,7 +53,7 @@ class SparseLeader:
     columns : int
         How many columns records have.
     loss : Loss
-        What records cost: a loss of one linear predictor with a ridge above 0, or a stack of them with an
+        What records cost: a loss of one linear predictor with a ridge above 0, or a softmax of several, with an
         attribute ``outputs``. Its ``feature_norm`` bounds a record with its constant feature.
     budget : Budget
         What may be spent, for the learner's whole life; it is spent at once. It needs delta above 0.
@@ -129,7 +129,7 @@ class SparseLeader:
         self._outputs = int(getattr(loss, "outputs", 1))
         kernel: Any = None
         if self._outputs > 1:
-            kernel = STACKED_LOGISTIC, np.zeros(0)
+            kernel = SOFTMAX, np.zeros(0)
         elif isinstance(loss, GeneralizedLinear):
             kernel = loss.kernel
         if kernel is None or isinstance(loss, Quadratic):
@@ -171,7 +171,6 @@ class SparseLeader:
         knobs = np.zeros(k.KNOBS)
         knobs[k.UNIT], knobs[k.CONSTANT] = self.unit, self.constant
         knobs[k.FEATURES] = math.sqrt(self.loss.feature_norm**2 - self.constant**2)
-        knobs[k.OFFSET] = getattr(self.loss, "offset", 0.0)
         knobs[k.LIMIT] = door.limit_for(self.lipschitz, self.dim)
         knobs[k.SCALE], knobs[k.RIDGE] = mechanism.scale(), self.loss.ridge
         knobs[k.ANCHOR], knobs[k.GROWTH], knobs[k.POWER] = rule.anchor, rule.growth, rule.power
@@ -285,7 +284,7 @@ class SparseLeader:
         return bool(self._persons.admit(self._persons.digests([person]), self.steps + 1)[0])
 
     def _labels(self, y: Any, A: Any) -> FloatArray:
-        if self._kind == STACKED_LOGISTIC:
+        if self._kind == SOFTMAX:
             return np.asarray(y, np.float64)
         return np.asarray(self.loss._prepare_labels(y, A)[0], np.float64)  # type: ignore[attr-defined]
 

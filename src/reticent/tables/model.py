@@ -141,6 +141,8 @@ class Model:
                 how[name] = str(getattr(estimator, f"{name}_"))
         if hasattr(estimator, "influence_"):
             how["influence"] = float(estimator.influence_)
+        if how["online"] and classes is not None and len(classes) > 2:
+            how["link"] = "softmax"  # else one class against the rest
         found: Any = getattr(estimator, "_units", None)
         units = None
         if getattr(found, "first", None) is not None:
@@ -238,7 +240,11 @@ class Model:
         """
         if self.classes is None:
             raise TableError("this model predicts a number; probabilities are for classes")
-        p = self._chances(self.outputs(records))
+        z = self.outputs(records)
+        if self.how.get("link") == "softmax":
+            p = np.exp(z - z.max(axis=1, keepdims=True))
+            return np.asarray(p / p.sum(axis=1, keepdims=True))
+        p = self._chances(z)
         if p.shape[1] == 1:
             return np.hstack([1.0 - p, p])
         p = np.maximum(p, np.finfo(float).tiny)

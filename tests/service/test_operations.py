@@ -89,7 +89,8 @@ def test_logs_are_json_lines_without_records_and_say_the_heads_at_the_end(tmp_pa
     assert all({"at", "level", "event"} <= set(line) for line in lines)
     events = [line["event"] for line in lines]
     assert "listening" in events
-    assert events[-2:] == ["stopping", "stopped"]
+    assert "stopping" in events  # and it may have become ready since
+    assert events[-1] == "stopped"
     requests = [line for line in lines if line["event"] == "request" and line.get("stream")]
     assert [line["status"] for line in requests] == [200, 422]
     assert all(line["route"] == "/v1/streams/{name}/records" and line["token"] for line in requests)

@@ -179,7 +179,7 @@ class Rows:
         self._changed = True
         self._db.write_many(query, values)
 
-    def _replace(self, table: str, key: tuple[str, ...], **values: Any) -> None:
+    def _replace(self, table: str, key: tuple[str, ...], /, **values: Any) -> None:
         self._changed = True
         _set(self._db, table, key, values)
 

@@ -49,6 +49,7 @@ LOOSE = {
     "Tree, plain of persons": "records at their least distance apart share more nodes than is accounted",
     "Tree, plain, gamma of persons": "records at their least distance apart share more nodes than is accounted",
     "ProjectionFreeBandit, no horizon": "a few rounds of a promise about 2^40 of them",
+    "PrivateSearchCV": "the price of the best of several holds for whatever fits there are",
     "SparseLeader, read after every second record, replace": "totals between two readings are never seen",
     "choices": "the worst two-point choices of several are not all alike",
     "Ledger, mixed": "a dozen releases do not use the budget up",

@@ -50,6 +50,7 @@ LOOSE = {
     "Tree, plain, gamma of persons": "records at their least distance apart share more nodes than is accounted",
     "ProjectionFreeBandit, no horizon": "a few rounds of a promise about 2^40 of them",
     "PrivateSearchCV": "the price of the best of several holds for whatever fits there are",
+    "scaling, replace, laplace": "twice the largest 1-norm, which no pair of rows is apart",
     "SparseLeader, read after every second record, replace": "totals between two readings are never seen",
     "choices": "the worst two-point choices of several are not all alike",
     "Ledger, mixed": "a dozen releases do not use the budget up",

@@ -43,8 +43,8 @@ BUGS = (
     Bug(
         "ridge-not-added",
         "erm/objective_perturbation.py",
-        "        found = minimise(parts[k - 1].with_set(problem.set), b, setting.ridge, tolerance)",
-        "        found = minimise(parts[k - 1].with_set(problem.set), b, 0.1 * setting.ridge, tolerance)",
+        "            parts[k - 1].with_set(problem.set), b, setting.ridge, tolerance, centers[k - 1]",
+        "            parts[k - 1].with_set(problem.set), b, 0.1 * setting.ridge, tolerance, centers[k - 1]",
         "a ridge that is accounted for and not all in the objective",
         ("white-box-objective-perturbation: SmoothHinge, ridge 6, zero-out, gamma",),
     ),

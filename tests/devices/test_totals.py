@@ -12,7 +12,14 @@ from reticent import sums
 
 pytest.importorskip("array_api_compat", reason="devices need array-api-compat")
 from reticent.devices import DeviceTotal
-from reticent.devices.totals import CAVEAT, chacha_normals, chacha_words, next_key, rounded_weights
+from reticent.devices.totals import (
+    CAVEAT,
+    chacha_normals,
+    chacha_words,
+    next_key,
+    rounded_weights,
+    unit_of,
+)
 
 
 @pytest.fixture
@@ -82,6 +89,29 @@ def test_what_rounded_weights_cost(horizon):
     grown = [np.linalg.norm(inverse(weight * (1 + large * s))) / whole - 1 for s in signs]
     bound = rounded_weights(filter)
     assert 0.05 * bound < max(grown) / 1000 <= bound * 1.01
+
+
+@pytest.mark.parametrize("epsilon", [1e-12, 1e-7, 1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("horizon", [1, 2**20, None])
+def test_noise_and_totals_fit_into_64_bits(epsilon, horizon):
+    budget = reticent.Budget(epsilon, min(1e-6, epsilon * 1e-3))
+    mechanism = sums.CorrelatedMechanism(
+        3, horizon, budget=budget, norm=0.7, noise_precision="float"
+    )
+    unit, last = unit_of(mechanism), int(min(mechanism.last_step, 2**30))
+    largest = max(mechanism.error(t) for t in (1, max(1, last // 2), last))
+    assert 2**30 * 0.7 / unit + 40 * largest / unit < 2**63
+    assert unit <= max(0.7 * 2.0**-31, largest * 2.0**-50)
+
+
+def test_little_privacy_loss_means_much_noise_and_not_none(cupy):
+    """At epsilon = 1e-9 noise is ten orders of magnitude above a record, and varies from coordinate to coordinate."""
+    mechanism = sums.CorrelatedMechanism(
+        4096, 8, budget=reticent.Budget(1e-9, 1e-12), noise_precision="float"
+    )
+    seen = DeviceTotal(mechanism, seed=0).add(cupy.ones(4096, dtype="f4")).get().astype(float)
+    assert abs(seen.std() / mechanism.error(1) - 1.0) < 0.06  # 5 standard errors
+    assert len(np.unique(seen)) > 4000
 
 
 def test_persons_are_refused():

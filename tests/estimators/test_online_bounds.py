@@ -204,3 +204,23 @@ def test_river() -> None:
     assert one.guarantee.meets(Budget(1.0, 1e-6))
     with pytest.raises(ValueError, match="finite"):
         one.learn_one({"age": math.inf}, 1.0)
+
+
+def test_a_search_that_found_nothing_is_not_repeated(monkeypatch):
+    """Another search of the same records would be another release, with noise of its own."""
+    river = pytest.importorskip("reticent.estimators.river", reason="River is not installed")
+    searches = []
+
+    def nothing(self, rows, labels, source):
+        searches.append(len(rows))
+        raise NothingFound("feature_norm")
+
+    monkeypatch.setattr(First, "found", nothing)
+    model = river.OnlineLogisticRegression(epsilon=1.0, feature_norm="private", features=["a", "b"])
+    with pytest.raises(NothingFound):
+        for _ in range(50_000):
+            model.learn_one({"a": 0.5, "b": -0.5}, True)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="count them twice"):
+            model.learn_one({"a": 0.5, "b": -0.5}, True)
+    assert len(searches) == 1

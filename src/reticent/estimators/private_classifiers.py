@@ -208,7 +208,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
 def _labelled(rows: Any, numbers: Any, norm: float) -> InMemory:
     """Records with the numbers of their classes; rows that only stand for some may be an array."""
     if not isinstance(rows, InMemory):
-        rows = InMemory(rows, form=Form(length=norm / ROOM))
+        rows = InMemory(rows, form=Form(length=norm / ROOM), clipped=0)
     return replace(rows, labels=numbers)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from reticent._compile import compiled, specialised
+from reticent.compiling import compiled, specialised
 from reticent.losses.kernels import SOFTMAX, dphi, phi
 from reticent.noise import door
 from reticent.sums import on_demand_kernels as demand

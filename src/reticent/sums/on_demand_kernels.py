@@ -13,8 +13,8 @@ import math
 
 import numpy as np
 
-from reticent._checks import FloatArray
-from reticent._compile import compiled, specialised
+from reticent.checks import FloatArray
+from reticent.compiling import compiled, specialised
 
 # Columns of ``rows``; the buffers come after them.
 TOTAL = 0

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import murmurhash3_32
 
-from reticent._compile import compiled
+from reticent.compiling import compiled
 
 FloatArray = NDArray[np.float64]
 Record = Mapping[Any, Any]

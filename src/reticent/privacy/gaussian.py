@@ -23,7 +23,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import erfcx, erfinv, ndtr
 
-from reticent._checks import FloatArray, number
+from reticent.checks import FloatArray, number
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
 _ASYMPTOTIC = 8.0

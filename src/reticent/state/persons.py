@@ -494,7 +494,9 @@ def _unmasked(person: Any) -> Any:
     """A masked array with None where it is masked: NumPy would show what lies beneath."""
     if not isinstance(person, np.ma.MaskedArray):
         return person
-    return np.where(np.ma.getmaskarray(person), None, person.data.astype(object))
+    values = person.data.astype(object)
+    values[np.ma.getmaskarray(person)] = None
+    return values
 
 
 _NOTHING = object()

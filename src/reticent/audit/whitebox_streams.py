@@ -247,13 +247,13 @@ def _squares(neighbours: str, rows: int) -> Iterator[Pair]:
 class _Towards(online.Rule):
     """A rule of a user's own: a step against the noisy total."""
 
-    def prepare(self, problem: online.Problem) -> None:
+    def prepare(self, problem: online.OnlineProblem) -> None:
         self._center = np.asarray(problem.center)
 
     def start(self) -> FloatArray:
         return self._center
 
-    def step(self, moment: online.Moment) -> FloatArray:
+    def step(self, moment: online.Released) -> FloatArray:
         return np.asarray(self._center - 0.1 * moment.total)
 
 

@@ -16,9 +16,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from reticent._checks import FloatArray
-from reticent.erm._sums import UNIT, UNITS, weighted_rows
-from reticent.estimators.face import ROOM
+from reticent.checks import FloatArray
+from reticent.erm.rounded_sums import UNIT, UNITS, weighted_rows
+from reticent.estimators.mixins import ROOM
 from reticent.estimators.units import Units
 from reticent.losses.records import row_norms, unit_rows
 from reticent.noise import Source, release

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from reticent import _html
-from reticent._checks import integer, number
+from reticent import html_tables
+from reticent.checks import integer, number
 from reticent.privacy.ages import Ages, ages_from_dict
 from reticent.privacy.budget import OLDEST, Budget, Scope, few, plain
 from reticent.privacy.compose import Composed, Worst, compose, parallel
@@ -383,7 +383,7 @@ class Guarantee:
     def _repr_html_(self) -> str:
         rows = [("guarantee", self.summary), ("who", str(self.scope))]
         rows += [("released", release.mechanism) for release in self.releases]
-        return _html.table(rows + [("caveat", line) for line in self._warnings()])
+        return html_tables.table(rows + [("caveat", line) for line in self._warnings()])
 
     def _warnings(self) -> list[str]:
         words = ([SEEDED] if self.seeded else []) + ([] if self.lattice else [FLOATING])

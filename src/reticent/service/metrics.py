@@ -16,8 +16,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from reticent._version import __version__
 from reticent.service.engine import Live
+from reticent.version import __version__
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 KIND = "text/plain; version=0.0.4; charset=utf-8"

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent._checks import integer
-from reticent._compile import compiled
+from reticent.checks import integer
+from reticent.compiling import compiled
 from reticent.privacy.participation import Participation
 
 _KEY = 32

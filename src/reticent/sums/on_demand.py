@@ -18,8 +18,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reticent import _checks
-from reticent._checks import FloatArray
+from reticent import checks
+from reticent.checks import FloatArray
 from reticent.noise import door
 from reticent.noise.source import Source
 from reticent.privacy import Guarantee, charge
@@ -184,7 +184,7 @@ class OnDemand:
             asked, v = np.empty(0, np.int64), np.empty(0)
         else:
             asked = self._checked(indices)
-            v = _checks.vector(values, "values", len(asked))
+            v = checks.vector(values, "values", len(asked))
         with self._lock:
             self._check_room(1)
             self._ready(len(asked))

@@ -9,7 +9,7 @@ from reticent.vertical.block_frank_wolfe import (
 )
 from reticent.vertical.coordinator import Coordinator
 from reticent.vertical.design import Noise
-from reticent.vertical.fit import Fit, Traffic
+from reticent.vertical.fit import JointFit, Traffic
 from reticent.vertical.messages import MalformedMessage, RefusedByParty
 from reticent.vertical.party import Party
 from reticent.vertical.plan import Plan
@@ -31,9 +31,9 @@ __all__ = [
     "Custom",
     "Distributed",
     "Elementary",
-    "Fit",
     "Importance",
     "InProcess",
+    "JointFit",
     "Listed",
     "MalformedMessage",
     "Noise",

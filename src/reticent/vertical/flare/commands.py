@@ -19,7 +19,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from reticent import _html
+from reticent import html_tables
 from reticent.privacy import Budget, Ledger
 from reticent.trace.progress import Progress
 from reticent.vertical.flare import processes
@@ -52,7 +52,7 @@ class Outcome(dict[str, Any]):
         return f"<Outcome of a run: {sum(map(len, self.weights.values()))} weights, {len(self.weights)} parties>"
 
     def _repr_html_(self) -> str:
-        return _html.block(str(self))
+        return html_tables.block(str(self))
 
 
 def provision(
@@ -288,6 +288,6 @@ class _Bar:
 
 
 def _needs_engine() -> None:
-    from reticent.vertical.flare import _engine
+    from reticent.vertical.flare import engine
 
-    _engine.needed()
+    engine.needed()

@@ -15,8 +15,8 @@ from typing import Any
 from reticent.privacy import Budget
 from reticent.trace import Moment
 from reticent.vertical.coordinator import Coordinator
-from reticent.vertical.fit import Fit
-from reticent.vertical.flare._engine import collab
+from reticent.vertical.fit import JointFit
+from reticent.vertical.flare.engine import collab
 from reticent.vertical.flare.jobs import OUTCOME, PROGRESS, keep
 from reticent.vertical.flare.transport import FlareTransport
 
@@ -83,7 +83,7 @@ class Server:
         return dict(self._progress)
 
 
-def describe(fit: Fit, seconds: float) -> dict[str, Any]:
+def describe(fit: JointFit, seconds: float) -> dict[str, Any]:
     """A fit as plain data: what an analyst may keep."""
     traffic = fit.traffic
     rounds = len(traffic.uplink) - 2

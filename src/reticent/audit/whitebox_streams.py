@@ -129,7 +129,11 @@ def totals_of_persons() -> Iterator[Case]:
             )  # fmt: skip
     for neighbours in BOTH:
         described = sums.CorrelatedMechanism(
-            1, rows, budget=Budget(1.0, 1e-6, neighbours), participation=rule, noise_precision="float"
+            1,
+            rows,
+            budget=Budget(1.0, 1e-6, neighbours),
+            participation=rule,
+            noise_precision="float",
         )
         yield case(
             f"OnDemand of persons, {neighbours}", _on_demand_of_persons(described),

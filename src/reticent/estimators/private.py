@@ -244,7 +244,7 @@ class PrivateEstimator(FittedEstimator):
                 why = "intervals of the columns are found instead"
             elif sp.issparse(X):
                 why = "features are sparse, and centering would fill them"
-            elif too_large(X.shape):
+            elif too_large(count, X.shape[1]):
                 why = "the table is read as it is, without a copy"
             elif not self.fit_intercept:  # type: ignore[attr-defined]
                 why = "centering needs an intercept"

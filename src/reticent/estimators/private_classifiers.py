@@ -112,7 +112,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         if not balanced:
             factors, most = class_factors(self.class_weight, self.classes_, numbers)  # type: ignore[attr-defined]
         scaling = self._scaling_for(budget, count, X)
-        rates = not (balanced or too_large(X.shape)) and self._wants_rates(counts, count)
+        rates = not (balanced or too_large(count, X.shape[1])) and self._wants_rates(counts, count)
         beside = [
             *(search.releases if search else ()),
             *(scaling.releases if scaling else ()),
@@ -208,7 +208,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
 def _labelled(rows: Any, numbers: Any, norm: float) -> InMemory:
     """Records with the numbers of their classes; rows that only stand for some may be an array."""
     if not isinstance(rows, InMemory):
-        rows = InMemory(rows, form=Form(length=norm / ROOM))
+        rows = InMemory(rows, form=Form(length=norm / ROOM), clipped=0)
     return replace(rows, labels=numbers)
 
 

@@ -93,7 +93,9 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
             beside = [item for made in (of_labels, search) if made for item in made.releases]
             scaling = self._scaling_for(common["budget"], count, X)
             beside += scaling.releases if scaling else ()
-            level = None if too_large(X.shape) else self._label_sum(common["budget"], count)
+            level = (
+                None if too_large(count, X.shape[1]) else self._label_sum(common["budget"], count)
+            )
             beside += [level.release] if level else []
             squares = self._squared_labels(common["budget"])
             if squares is not None:

@@ -267,6 +267,6 @@ class Scaling:
         return Units(norm=length * norm, center=mean * norm, scale=scale, first=norm)
 
 
-def too_large(shape: tuple[int, int]) -> bool:
-    """Whether a table of this shape is read as it is."""
-    return shape[0] * shape[1] > _MOST_NUMBERS
+def too_large(count: int, columns: int) -> bool:
+    """Whether a table is read as it is; of persons their number counts, since that of their records is not public."""
+    return count * columns > _MOST_NUMBERS

@@ -196,11 +196,13 @@ class Home(ABC):
                 "--database, or repeat `reticent serve move` if that was interrupted"
             )
 
+    @abstractmethod
     def settle(self, rows: Any) -> None:
         """Write down, in a transaction, where this service lives from now on."""
 
+    @abstractmethod
     def must_be_idle(self) -> None:
-        """Refuse if the service is running: a folder that is open has no other user."""
+        """Refuse if the service is running."""
 
     @abstractmethod
     def known_charges(self) -> int | None:
@@ -305,6 +307,12 @@ class Folder(Home):
         device, inode = place_of(self.path)
         facts = Facts(self.id, self.root, self.commit, 0, str(self.path), inode, device)
         return Anchor(self.anchor_path(), facts)
+
+    def settle(self, rows: Any) -> None:
+        """The anchor says where a folder lies."""
+
+    def must_be_idle(self) -> None:
+        """A folder that is open has no other user."""
 
     def known_charges(self) -> int | None:
         try:

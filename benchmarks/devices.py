@@ -22,7 +22,7 @@ import torch
 import reticent
 from reticent import sums
 from reticent.devices import DeviceTotal, OnDevice, totals
-from reticent.erm import _passes
+from reticent.erm import passes
 from reticent.losses import CappedLogistic
 from reticent.solve.blocks import Form, IsClass, summed
 
@@ -59,9 +59,9 @@ def table(count: int, columns: int) -> dict[str, float]:
     room = cupy.empty_like(seen[: count // 4])
     reading = 2.0 * milliseconds(lambda: cupy.copyto(room, seen[: count // 4]))
     held = OnDevice(X, y, None, Form(1.0, 1.0, 0.4), IsClass(1))
-    loss = _passes.Scalar(*CappedLogistic(0.5).kernel, 0.5)
+    loss = passes.Scalar(*CappedLogistic(0.5).kernel, 0.5)
     x = np.random.default_rng(0).standard_normal(columns + 1)
-    gradient = milliseconds(lambda: summed(held.map(_passes.SlopeSum(loss, x))))
+    gradient = milliseconds(lambda: summed(held.map(passes.SlopeSum(loss, x))))
     fits = []
     for _ in range(5):
         model = reticent.PrivateLogisticRegression(classes=[0, 1], feature_norm=1.0)

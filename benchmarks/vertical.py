@@ -147,13 +147,15 @@ def transport(task: Task, budget: reticent.Budget, seed: int) -> vertical.InProc
     )
 
 
-def protocol(task: Task, budget: reticent.Budget, seed: int, **options: object) -> vertical.Fit:
+def protocol(
+    task: Task, budget: reticent.Budget, seed: int, **options: object
+) -> vertical.JointFit:
     big = budget.with_(epsilon=1e12) if {"noise", "calibration"} & set(options) else budget
     coordinator = vertical.Coordinator(transport(task, big, seed))
     return coordinator.run(budget=budget, radius=task.radius, loss=task.loss, seed=seed, **options)
 
 
-def before_sketching(task: Task, budget: reticent.Budget, seed: int) -> vertical.Fit:
+def before_sketching(task: Task, budget: reticent.Budget, seed: int) -> vertical.JointFit:
     """Noise as if columns cost nothing, and next to none on the columns themselves."""
     n = len(task.y)
     facts = {
@@ -247,7 +249,7 @@ def compare(task: Task, epsilon: float, seeds: int) -> dict[str, object]:
 
 
 def _uplink(fit: object) -> int:
-    if isinstance(fit, vertical.Fit):
+    if isinstance(fit, vertical.JointFit):
         return fit.traffic.total_uplink
     settings = fit.trace.settings  # type: ignore[attr-defined]
     return int(settings.get("uplink bytes", 0))

@@ -63,7 +63,7 @@ class Hook(MetadataHookInterface):
     def update(self, metadata: dict[str, Any]) -> None:
         root = Path(self.root)
         address = os.environ.get("RETICENT_URL", "").rstrip("/") or None
-        found = re.search(r'"(.+)"', (root / "src/reticent/_version.py").read_text("utf-8"))
+        found = re.search(r'"(.+)"', (root / "src/reticent/version.py").read_text("utf-8"))
         assert found is not None
         text = (root / "README.md").read_text("utf-8")
         metadata["readme"] = {

@@ -1,7 +1,7 @@
 """Compile the loops of the usual learners and solvers, so that the first call of a fresh process is quick.
 
 A loop is compiled for the rule, the set and the loss that are asked for; other combinations are compiled at their
-first use. :mod:`reticent._compile` says where the caches are kept.
+first use. :mod:`reticent.compiling` says where the caches are kept.
 """
 
 from __future__ import annotations

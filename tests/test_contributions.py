@@ -18,12 +18,12 @@ import scipy.sparse as sp
 
 import reticent
 from reticent import bandit, erm, losses, online, sets, sums
-from reticent.erm import _oracles, _sums, solver
-from reticent.erm._reading import read
+from reticent.erm import oracles, rounded_sums, solver
+from reticent.erm.reading import read
 from reticent.estimators import PrivateScaler, scalers
 from reticent.noise import Source, release
 from reticent.online import iterate_kernels
-from reticent.vertical._columns import Columns
+from reticent.vertical.columns import Columns
 
 LARGEST = 1.7976931348623157e308
 EXTREMES = [0.0, 5e-324, 1e-160, 1.0, 1e160, LARGEST]
@@ -318,7 +318,7 @@ def unnoised(monkeypatch):
         seen.append(np.array(vector))
         return honest(vector, *arguments, **more)
 
-    for module in (solver, _oracles):
+    for module in (solver, oracles):
         monkeypatch.setattr(module, "noisy", spy)
     return seen
 
@@ -697,8 +697,8 @@ def test_what_the_offline_sums_cut():
     A = np.array([[3.0, 4.0], [0.3, 0.4], [LARGEST, LARGEST], [math.nan, 1.0]])
     for form, weights in itertools.product((np.asarray, sp.csr_array), (np.ones(4), -np.ones(4))):
         for i in range(4):
-            one = _sums.weighted_rows(form(A[[i]]), weights[[i]], 1.0)
+            one = rounded_sums.weighted_rows(form(A[[i]]), weights[[i]], 1.0)
             assert float(np.linalg.norm(one)) <= 1.0 + 1e-15
-            V, u = _sums.gram(form(A[[i]]), weights[[i]], 1.0)
+            V, u = rounded_sums.gram(form(A[[i]]), weights[[i]], 1.0)
             assert float(np.linalg.norm(V)) <= 1.0 + 1e-15
             assert float(np.linalg.norm(u)) <= 1.0 + 1e-15

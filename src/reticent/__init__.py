@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from reticent._version import __version__
+from reticent.version import __version__
 
 if TYPE_CHECKING:
     from reticent import (  # noqa: F401

@@ -48,6 +48,7 @@ LOOSE = {
     "Logistic, two dimensions": "slope and curvature are largest at different points",
     "Tree, plain of persons": "records at their least distance apart share more nodes than is accounted",
     "Tree, plain, gamma of persons": "records at their least distance apart share more nodes than is accounted",
+    "QuadraticLeader of persons, replace": "twice the longest vector, which no two records are apart",
     "ProjectionFreeBandit, no horizon": "a few rounds of a promise about 2^40 of them",
     "PrivateSearchCV": "the price of the best of several holds for whatever fits there are",
     "scaling, replace, laplace": "twice the largest 1-norm, which no pair of rows is apart",
@@ -94,18 +95,18 @@ def objective_noise(monkeypatch):
 def rows_not_clipped(monkeypatch):
     # at the border and, where sums are made, at the door
     monkeypatch.setattr(module("losses.records"), "clip_rows", lambda A, bound: (A, 0))
-    monkeypatch.setattr(module("erm._problem").Problem, "row_limit", 1e100)
-    honest = module("erm._sums")._numbers
+    monkeypatch.setattr(module("erm.problem").Problem, "row_limit", 1e100)
+    honest = module("erm.rounded_sums")._numbers
     unlimited = module("solve.blocks").UNLIMITED
     monkeypatch.setattr(
-        module("erm._sums"),
+        module("erm.rounded_sums"),
         "_numbers",
         lambda block: (honest(block)[0], unlimited, honest(block)[2]),
     )
 
 
 def determinant_dropped(monkeypatch):
-    monkeypatch.setattr(module("erm._perturbation"), "_determinant", lambda problem, ridge: 0.0)
+    monkeypatch.setattr(module("erm.perturbation"), "_determinant", lambda problem, ridge: 0.0)
 
 
 def final_noise_dropped(monkeypatch):
@@ -150,7 +151,7 @@ def half_the_noise_of_a_choice(monkeypatch):
 
 
 def corners_chosen_with_half_the_noise(monkeypatch):
-    where = module("erm._selection")
+    where = module("erm.corner_selection")
     honest = where.select
     monkeypatch.setattr(
         where, "select", lambda scores, scale, source: honest(scores, scale / 2.0, source)
@@ -206,7 +207,7 @@ def visits_counted_as_one(monkeypatch):
 
 
 def sketch_noise(monkeypatch):
-    where = module("vertical._rounds")
+    where = module("vertical.rounds")
     honest = where.Round._noisy
     monkeypatch.setattr(
         where.Round, "_noisy", lambda self, vector, scale: honest(self, vector, scale / 1.5)
@@ -237,7 +238,7 @@ def persons_charged_as_records(monkeypatch):
 
 def weights_not_clipped(monkeypatch):
     monkeypatch.setattr(
-        module("erm._reading"), "_weights", lambda value, count, bound: np.minimum(value, 10.0)
+        module("erm.reading"), "_weights", lambda value, count, bound: np.minimum(value, 10.0)
     )
 
 
@@ -323,6 +324,13 @@ PLANTED = [
     (surplus_records_counted, "bandit", "ProjectionFreeBandit, no horizon, of persons, zero-out"),
     (persons_charged_as_records, "bandit", "ProjectionFreeBandit, of persons, replace"),
     (persons_charged_as_records, "totals", "Correlated of persons, replace"),
+    (surplus_records_counted, "totals", "OnDemand of persons, replace"),
+    (surplus_records_counted, "online", "SparseLeader of persons, replace"),
+    (surplus_records_counted, "online", "Experts of persons, replace"),
+    (surplus_records_counted, "bandit", "ProjectedBandit of persons, replace"),
+    (persons_charged_as_records, "online", "Experts of persons, replace"),
+    (persons_charged_as_records, "online", "QuadraticLeader of persons, replace"),
+    (persons_charged_as_records, "bandit", "ProjectedBandit of persons, replace"),
     (persons_charged_as_records, "totals", "Tree, Honaker of persons, zero-out"),
     (weights_not_clipped, "erm", "gradient_descent, weights, zero-out"),
     (labels_not_clipped, "erm", "sufficient_statistics, joint, zero-out, gaussian"),

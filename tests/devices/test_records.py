@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import reticent
-from reticent.erm import _passes
+from reticent.erm import passes
 from reticent.losses import CappedLogistic, Huber, Logistic, Poisson, SmoothHinge, Squared
 from reticent.solve.blocks import AsGiven, Form, InMemory, IsClass, Within, summed
 
@@ -59,14 +59,14 @@ def test_every_pass_agrees_with_the_one_in_memory(xp, loss, meaning, form, weigh
     there = OnDevice(xp.asarray(X), xp.asarray(y), weights, form, meaning)
     assert there.shape == here.shape
     x, v = 0.3 * rng.standard_normal((2, here.shape[1]))
-    scalar = _passes.Scalar(*loss.kernel, 0.7)
+    scalar = passes.Scalar(*loss.kernel, 0.7)
     works = [
-        _passes.SlopeSum(scalar, x),
-        _passes.SlopeSquares(scalar, x),
-        _passes.Values(scalar, x),
-        _passes.Along(scalar, x, v),
-        _passes.Curvature(scalar, x),
-        _passes.CurvatureTimes(scalar, x, v),
+        passes.SlopeSum(scalar, x),
+        passes.SlopeSquares(scalar, x),
+        passes.Values(scalar, x),
+        passes.Along(scalar, x, v),
+        passes.Curvature(scalar, x),
+        passes.CurvatureTimes(scalar, x, v),
     ]
     for work in works:
         ours, reference = summed(there.map(work)), summed(here.map(work))
@@ -80,9 +80,9 @@ def test_every_pass_agrees_with_the_one_in_memory(xp, loss, meaning, form, weigh
 def test_products_agree(xp):
     X, _, y = _records()
     form = Form(1.5, 1.0, 0.25)
-    ours = summed(OnDevice(xp.asarray(X), xp.asarray(y), None, form).map(_passes.Products()))
+    ours = summed(OnDevice(xp.asarray(X), xp.asarray(y), None, form).map(passes.Products()))
     assert ours == pytest.approx(
-        summed(InMemory(X, y, None, form).map(_passes.Products())), rel=1e-10, abs=1e-8
+        summed(InMemory(X, y, None, form).map(passes.Products())), rel=1e-10, abs=1e-8
     )
 
 
@@ -93,8 +93,8 @@ def test_rounding_stays_within_the_stated_units(xp):
     X = rng.uniform(0.5, 1.0, (count, 2))
     X[1::2] *= -1.0
     table = OnDevice(xp.asarray(X), xp.asarray(np.ones(count)), None, Form(length=10.0))
-    linear = _passes.Scalar(1, np.empty(0), 1e9)  # squared loss: at x = 0 every slope is -1
-    total = summed(table.map(_passes.SlopeSum(linear, np.zeros(2))))
+    linear = passes.Scalar(1, np.empty(0), 1e9)  # squared loss: at x = 0 every slope is -1
+    total = summed(table.map(passes.SlopeSum(linear, np.zeros(2))))
     for j in range(2):
         exact = -sum(map(Fraction, X[:, j].tolist()))
         size = sum(abs(Fraction(v)) for v in X[:, j].tolist())
@@ -115,10 +115,10 @@ def test_rows_are_cut_on_the_device(xp, dtype):
 def test_rows_that_are_not_finite_count_for_nothing_if_they_appear_after_the_survey(xp):
     X = np.array([[np.nan, 1.0], [np.inf, 0.0], [0.6, 0.0], [1e300, 1e300]])
     table = OnDevice(xp.asarray(X), xp.asarray(np.ones(4)), None, Form(1.0, 1.0, 0.5))
-    linear = _passes.Scalar(1, np.empty(0), 1e9)
-    assert summed(table.map(_passes.SlopeSum(linear, np.zeros(3)))).tolist()[:2] == [-0.6, 0.0]
+    linear = passes.Scalar(1, np.empty(0), 1e9)
+    assert summed(table.map(passes.SlopeSum(linear, np.zeros(3)))).tolist()[:2] == [-0.6, 0.0]
     with pytest.raises(ValueError, match="row 0 is not"):
-        _passes.surveyed(table)
+        passes.surveyed(table)
 
 
 def _namespace(xp):

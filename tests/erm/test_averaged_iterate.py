@@ -10,8 +10,8 @@ from scipy.optimize import brentq
 
 import reticent
 from reticent import erm, losses, sets
-from reticent.erm._reading import read
 from reticent.erm.averaged_iterate import factor, iterate
+from reticent.erm.reading import read
 from reticent.noise import Source
 from reticent.noise.release import noisy
 

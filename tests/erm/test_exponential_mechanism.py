@@ -13,9 +13,9 @@ from scipy.stats import chisquare
 
 import reticent
 from reticent import erm, losses, sets
-from reticent.erm import _interval_loss
-from reticent.erm._reading import read
+from reticent.erm import interval_loss
 from reticent.erm.exponential_mechanism import spread
+from reticent.erm.reading import read
 from reticent.losses import kernels
 from reticent.privacy import Gaussian
 
@@ -47,11 +47,11 @@ def test_interval_losses_hold_the_floats(loss):
     for z in rng.uniform(-2, 2, 40):
         labels = (-1.0, 1.0) if kind in kernels.MARGIN else (0.0, 1.0)
         for label in labels:
-            found = _interval_loss.phi(context, kind, params, context.mpf(float(z)), label)
+            found = interval_loss.phi(context, kind, params, context.mpf(float(z)), label)
             value = kernels.phi(kind)(params, float(z), label)
             assert float(found.a) == pytest.approx(value, abs=1e-14)
             assert float(found.b) == pytest.approx(value, abs=1e-14)
-    wide = _interval_loss.phi(context, kind, params, context.mpf([-0.5, 1.5]), 1.0)
+    wide = interval_loss.phi(context, kind, params, context.mpf([-0.5, 1.5]), 1.0)
     for z in np.linspace(-0.5, 1.5, 30):
         value = kernels.phi(kind)(params, float(z), 1.0)
         assert float(wide.a) - 1e-12 <= value <= float(wide.b) + 1e-12

@@ -14,9 +14,9 @@ from scipy.stats import chisquare
 
 import reticent
 from reticent import erm, losses, sets
-from reticent.erm import _selection
-from reticent.erm._selection import Corners, _exceeds
-from reticent.erm._sparse import SquaredGradient, rounding
+from reticent.erm import corner_selection
+from reticent.erm.corner_selection import Corners, _exceeds
+from reticent.erm.sparse_gradient import SquaredGradient, rounding
 from reticent.noise import Source
 from reticent.privacy import BoundedRange, ForkError
 
@@ -499,7 +499,7 @@ def test_ceilings_are_above():
     rng = np.random.default_rng(0)
     for _ in range(200):
         value, scale = rng.standard_normal() * 10 ** rng.uniform(-9, 9), 10 ** rng.uniform(-3, 3)
-        up = _selection._up(np.array([value / scale]))[0]
+        up = corner_selection._up(np.array([value / scale]))[0]
         assert Fraction(up) > Fraction(value) / Fraction(scale)
 
 

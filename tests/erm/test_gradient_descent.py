@@ -15,8 +15,8 @@ import scipy.sparse as sp
 
 import reticent
 from reticent import erm, losses, sets
-from reticent.erm._pause import take_up
-from reticent.erm._reading import read
+from reticent.erm.pause import take_up
+from reticent.erm.reading import read
 from reticent.noise import Source
 from reticent.privacy import ForkError, SubsampledGaussian
 from reticent.state import files, lease

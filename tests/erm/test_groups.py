@@ -12,8 +12,8 @@ from scipy.stats import norm
 
 import reticent
 from reticent import erm, losses, sets
-from reticent.erm._groups import Groups
-from reticent.erm._reading import read
+from reticent.erm.groups import Groups
+from reticent.erm.reading import read
 from reticent.privacy import ObjectivePerturbation
 
 BUDGETS = [
@@ -168,7 +168,7 @@ def test_divergence_of_objective_perturbation(alpha, neighbours):
 
 def test_the_determinant_of_a_person():
     """Enumerated: the worst of many spectra is the flat one, and rank one would be too little."""
-    from reticent.erm._perturbation import _bend, _determinant
+    from reticent.erm.perturbation import _bend, _determinant
 
     problem = read(losses.Logistic(), None, X, Y, BUDGETS[1], noise_precision="lattice", groups=IDS)
     ridge, rng = 0.05, np.random.default_rng(3)
@@ -196,7 +196,7 @@ def test_pure_objective_perturbation_of_persons_in_one_dimension():
         loss, None, np.concatenate([others, a])[:, None], np.concatenate([labels, y]), reticent.Budget(1.0),
         noise_precision="float", groups=[0, 1, 2, 2, 2],
     )  # fmt: skip
-    from reticent.erm._perturbation import _determinant
+    from reticent.erm.perturbation import _determinant
 
     scale = 2.0
     claimed = problem.norm / scale + _determinant(problem, ridge)

@@ -13,9 +13,9 @@ from scipy.stats import binom, binomtest, chisquare, kstest
 
 import reticent
 from reticent import audit, erm, losses, sets
-from reticent.erm import _log_concave
-from reticent.erm._log_concave import ENOUGH, Sampler, _Point, largest_exponent, rounding
-from reticent.erm._reading import read
+from reticent.erm import log_concave
+from reticent.erm.log_concave import ENOUGH, Sampler, _Point, largest_exponent, rounding
+from reticent.erm.reading import read
 from reticent.noise import Source
 
 from .reference import records
@@ -147,7 +147,7 @@ def test_bits_are_drawn_until_the_double_is_certain():
     # The first 64 bits put the point astride 0.5 + 2^-54, halfway between two doubles.
     problem = prepared(MEDIAN, sets.Box([0.0], [1.0]), np.zeros((1, 1)), [0.0])
     sampler = Sampler(problem, 1.0, 0.0)
-    sampler.frame = _log_concave._Frame(np.array([2.0**-120]), np.eye(1), np.ones(1))
+    sampler.frame = log_concave._Frame(np.array([2.0**-120]), np.eye(1), np.ones(1))
     zero = np.zeros(1, np.int64)
     point = _Point(sampler, zero, zero, [2**63 + 2**10 - 1], Source(15))
     assert point.rounded() == 0.5
@@ -163,9 +163,7 @@ def test_no_zero_is_negative():
     sampler = Sampler(problem, 1.0, 0.0)
     zero = np.zeros(1, np.int64)
     for origin in (-(2.0**-1074), 0.0):
-        sampler.frame = _log_concave._Frame(
-            np.array([origin]), np.array([[2.0**-1074]]), np.ones(1)
-        )
+        sampler.frame = log_concave._Frame(np.array([origin]), np.array([[2.0**-1074]]), np.ones(1))
         word = 2**63 + 1 if origin else 2**62
         (x,) = _Point(sampler, zero, zero, [word], Source(16)).rounded()
         assert x == 0.0
@@ -179,7 +177,7 @@ def test_membership_is_that_of_real_numbers():
     zero = np.zeros(2, np.int64)
 
     def inside(origin, words, seed=0):
-        sampler.frame = _log_concave._Frame(np.array(origin), axes, np.ones(2))
+        sampler.frame = log_concave._Frame(np.array(origin), axes, np.ones(2))
         return _Point(sampler, zero, zero, words, Source(seed)).inside()
 
     assert inside([0.6 - 2.0**-40, 0.8 - 2.0**-40], [0, 0])
@@ -189,7 +187,7 @@ def test_membership_is_that_of_real_numbers():
     exact = Fraction(0.6) ** 2 + Fraction(0.8) ** 2 - 1
     assert found == {exact < 0}
     # an interval that holds 0 is not outside because both its ends are
-    sampler.frame = _log_concave._Frame(np.array([-2.0, 0.0]), np.diag([4.0, 2.0**-40]), np.ones(2))
+    sampler.frame = log_concave._Frame(np.array([-2.0, 0.0]), np.diag([4.0, 2.0**-40]), np.ones(2))
     point = _Point(sampler, zero, zero, [0, 0], Source(1))
     point.length = 0
     assert point._is_inside() is None
@@ -257,7 +255,7 @@ def test_two_dimensions_have_the_stated_law(where):
     sampler, source = Sampler(prepared(losses.Logistic(), where, A, y), 0.7, 0.0), Source(5)
     draws = np.array([sampler.draw(source) for _ in range(3000)])
     assert all(where.contains(x) for x in draws)
-    low, high = _log_concave.bounding_box(where)
+    low, high = log_concave.bounding_box(where)
     edges = [np.linspace(a, b, 9) for a, b in zip(low, high, strict=True)]
     inside = None
     if isinstance(where, sets.L2Ball):

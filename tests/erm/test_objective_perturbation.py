@@ -12,10 +12,10 @@ from scipy.stats import kstest
 
 import reticent
 from reticent import erm, losses, sets
-from reticent.erm._minimise import minimise
-from reticent.erm._perturbation import apart
-from reticent.erm._problem import Problem
-from reticent.erm._reading import read
+from reticent.erm.minimise import minimise
+from reticent.erm.perturbation import apart
+from reticent.erm.problem import OfflineProblem
+from reticent.erm.reading import read
 from reticent.losses import kernels
 from reticent.noise import Source
 from reticent.noise.release import noisy
@@ -333,7 +333,7 @@ def test_second_derivatives_that_rounding_spoils_cost_time_only(monkeypatch):
     problem = read(LOSS, None, A, y, GAUSSIAN, noise_precision="lattice")
     b = np.array([3.0, -20.0, 1.0, 0.0])
     want = minimise(problem, b, 2.0, 1e-6)
-    true, spoilt = Problem.gram, []
+    true, spoilt = OfflineProblem.gram, []
 
     def spoil(self, z, kind=np.float64):
         H = true(self, z, kind)
@@ -342,7 +342,7 @@ def test_second_derivatives_that_rounding_spoils_cost_time_only(monkeypatch):
             H[0, 0] = -5.0
         return H
 
-    monkeypatch.setattr(Problem, "gram", spoil)
+    monkeypatch.setattr(OfflineProblem, "gram", spoil)
     found = minimise(problem, b, 2.0, 1e-6)
     assert np.float32 in spoilt
     assert np.float64 in spoilt

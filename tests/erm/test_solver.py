@@ -11,7 +11,7 @@ import pytest
 
 import reticent
 from reticent import erm, losses, sets
-from reticent.erm.solver import Plan
+from reticent.erm.solver import SolverPlan
 from reticent.noise import Source
 from reticent.privacy import BudgetExceeded
 
@@ -114,7 +114,7 @@ def test_what_cannot_be_continued_is_refused():
 
 def test_a_plan_pays_unless_its_guarantee_is_its_own():
     with pytest.raises(ValueError, match="guarantee of its own"):
-        Plan(problem=None, is_paid=True)
+        SolverPlan(problem=None, is_paid=True)
 
 
 def test_only_the_skeleton_charges():

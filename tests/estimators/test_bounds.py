@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from scipy.stats import norm
 
 import reticent
-from reticent.erm._groups import Groups
+from reticent.erm.groups import Groups
 from reticent.estimators import (
     PrivateLasso,
     PrivateLinearRegression,

@@ -22,7 +22,7 @@ import reticent
 from reticent.estimators import OnlineLinearRegression as Linear
 from reticent.estimators import OnlineLogisticRegression as Logistic
 from reticent.estimators import pipelines
-from reticent.estimators.reading import Declared, Hashed
+from reticent.estimators.dictionaries import Declared, Hashed
 from reticent.estimators.river import OnlineLinearRegression, OnlineLogisticRegression
 from reticent.privacy import ForkError
 
@@ -153,7 +153,7 @@ def test_hashing_is_the_same_in_every_process():
 
 
 def test_places_are_remembered_up_to_a_bound(monkeypatch):
-    monkeypatch.setattr("reticent.estimators.reading._REMEMBERED", 10)
+    monkeypatch.setattr("reticent.estimators.dictionaries._REMEMBERED", 10)
     read = Hashed(8)
     for number in range(100):
         read.one({f"name {number}": 1.0})

@@ -13,7 +13,7 @@ from sklearn.utils import murmurhash3_32
 
 import reticent
 from reticent.estimators import OnlineLinearRegression, OnlineLogisticRegression
-from reticent.estimators.reading import Hashed, SparselyHashed, murmur
+from reticent.estimators.dictionaries import Hashed, SparselyHashed, murmur
 from reticent.estimators.sparse_stream import WIDE, SparseStream
 from reticent.privacy import ForkError
 

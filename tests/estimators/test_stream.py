@@ -10,7 +10,7 @@ import pytest
 import reticent
 from reticent import losses
 from reticent.estimators import kernels as k
-from reticent.estimators.stream import Plan, Softmax, Stream
+from reticent.estimators.stream import Softmax, Stream, StreamPlan
 from reticent.losses.kernels import HUBER, LOGISTIC, SOFTMAX
 from reticent.privacy import ForkError
 from reticent.state import files
@@ -27,7 +27,7 @@ def plan(kind="binary", columns=3, **changes):
         "budget": reticent.Budget(1.0, 1e-6), "feature_norm": 1.0, "scaling": 0.3, "ridge": 1e-3,
         "coefficient_norm": 10.0, "horizon": None, "seed": 0, "influence": 0.5,
     }  # fmt: skip
-    return Plan(**(fields | changes))
+    return StreamPlan(**(fields | changes))
 
 
 def records(kind, count, columns=3, seed=0):

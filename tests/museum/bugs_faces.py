@@ -56,9 +56,9 @@ BUGS = (
     Bug(
         "estimator-asks-for-twice-its-epsilon",
         "estimators/private_classifiers.py",
-        '        asked = _checks.choice(self.solver, "solver", SOLVERS)  # type: ignore[attr-defined]\n'
+        '        asked = checks.choice(self.solver, "solver", SOLVERS)  # type: ignore[attr-defined]\n'
         "        count = len(self.classes_)\n",
-        '        asked = _checks.choice(self.solver, "solver", SOLVERS)  # type: ignore[attr-defined]\n'
+        '        asked = checks.choice(self.solver, "solver", SOLVERS)  # type: ignore[attr-defined]\n'
         "        common['budget'] = common['budget'].with_(epsilon=2.0 * common['budget'].epsilon)\n"
         "        count = len(self.classes_)\n",
         "the solver is asked for twice the epsilon; its guarantee says so, the estimator's parameter does not",
@@ -66,7 +66,7 @@ BUGS = (
     ),
     Bug(
         "party-slopes-not-clipped",
-        "vertical/_rounds.py",
+        "vertical/rounds.py",
         "        return np.nan_to_num(np.clip(free, -plan.clip, plan.clip), nan=0.0)",
         "        return np.nan_to_num(free, nan=0.0)",
         "a coordinator who sends enormous predictions sees one record through the noise",
@@ -74,7 +74,7 @@ BUGS = (
     ),
     Bug(
         "party-noise-divided",
-        "vertical/_rounds.py",
+        "vertical/rounds.py",
         "        return release.noisy(vector, scale, self.source, precision=precision)",
         "        return release.noisy(vector, scale / 1.5, self.source, precision=precision)",
         "two thirds of the noise on sketches and values",
@@ -85,7 +85,7 @@ BUGS = (
     ),
     Bug(
         "party-choice-with-half-the-noise",
-        "vertical/_rounds.py",
+        "vertical/rounds.py",
         "        return Corners(len(scores), True, self.source).pick(scores, scale)",
         "        return Corners(len(scores), True, self.source).pick(scores, 0.5 * scale)",
         "half the noise on the choice of a column",
@@ -117,7 +117,7 @@ BUGS = (
     ),
     Bug(
         "columns-not-clipped",
-        "vertical/_columns.py",
+        "vertical/columns.py",
         "            A = np.clip(A, -bound, bound)",
         "            A = np.clip(A, -10.0 * bound, 10.0 * bound)",
         "entries beyond the bound that sketches are calibrated to",

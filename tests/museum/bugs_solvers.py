@@ -34,7 +34,7 @@ BUGS = (
     ),
     Bug(
         "determinant-dropped",
-        "erm/_perturbation.py",
+        "erm/perturbation.py",
         "    return r * math.log1p(_bend(problem) / (r * ridge)) * (1.0 + 2.0**-50)",
         "    return 0.0",
         "the Jacobian of objective perturbation forgotten",
@@ -50,7 +50,7 @@ BUGS = (
     ),
     Bug(
         "curvature-of-half-a-record",
-        "erm/_perturbation.py",
+        "erm/perturbation.py",
         "    return problem.weight_bound * float(bend) * problem.feature_norm**2",
         "    return 0.1 * problem.weight_bound * float(bend) * problem.feature_norm**2",
         "a smoothness constant that the loss does not have",
@@ -65,7 +65,7 @@ BUGS = (
         (_HINGE, "white-box-erm: gradient_descent, 3 steps, zero-out, gaussian, lattice"),
         more=(
             (
-                "erm/_problem.py",
+                "erm/problem.py",
                 "        return self.loss.feature_norm * (1.0 + 0.5 * door.margin(self.dim))",
                 "        return 1e100",
             ),
@@ -82,15 +82,15 @@ BUGS = (
     ),
     Bug(
         "weights-not-clipped",
-        "erm/_reading.py",
-        '    return np.clip(_checks.vector(value, "weights", count), 0.0, bound)',
-        '    return np.clip(_checks.vector(value, "weights", count), 0.0, 10.0)',
+        "erm/reading.py",
+        '    return np.clip(checks.vector(value, "weights", count), 0.0, bound)',
+        '    return np.clip(checks.vector(value, "weights", count), 0.0, 10.0)',
         "a weight beyond its bound multiplies a record's influence",
         ("white-box-erm: gradient_descent, weights, zero-out",),
     ),
     Bug(
         "steps-counted-as-one",
-        "erm/_problem.py",
+        "erm/problem.py",
         '        return Release(what, curve, moved, f"{words} {scale:.6g}", count, **extra)',
         '        return Release(what, curve, moved, f"{words} {scale:.6g}", 1, **extra)',
         "three noisy gradients accounted as one",
@@ -131,7 +131,7 @@ BUGS = (
     ),
     Bug(
         "corner-without-its-factor-two",
-        "erm/_oracles.py",
+        "erm/oracles.py",
         "        return scale, self._release(scale, steps, curves.BoundedRange(2.0 * self.moved / scale))",
         "        return scale, self._release(scale, steps, curves.BoundedRange(self.moved / scale))",
         "the factor of two of the exponential mechanism forgotten in Frank-Wolfe",
@@ -139,7 +139,7 @@ BUGS = (
     ),
     Bug(
         "corners-with-half-the-noise",
-        "erm/_oracles.py",
+        "erm/oracles.py",
         "        return self._corners.pick(scaled, scale)",
         "        return self._corners.pick(scaled, 0.5 * scale)",
         "half the noise on the choice of a corner",

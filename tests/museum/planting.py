@@ -59,7 +59,7 @@ class Bug:
     @property
     def changes_kernels(self) -> bool:
         """Whether a patched file holds compiled code, so that kernels have to be compiled anew."""
-        return any("reticent._compile" in text for _, text in self.patched().values())
+        return any("reticent.compiling" in text for _, text in self.patched().values())
 
     def patched(self) -> dict[str, tuple[Path, str]]:
         """Modules, their files and their text with the bug; ``ValueError`` where a patch no longer applies."""

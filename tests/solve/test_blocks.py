@@ -12,11 +12,11 @@ import scipy.sparse as sp
 
 import reticent
 from reticent import erm, losses
-from reticent.erm import _passes, _sums
+from reticent.erm import passes, rounded_sums
 from reticent.solve import blocks
 from reticent.solve.blocks import Form, InMemory, IsClass, Records, Within, summed
 
-LOSS = _passes.Scalar(*losses.Logistic().kernel, 1.0)
+LOSS = passes.Scalar(*losses.Logistic().kernel, 1.0)
 
 
 def table(count=700, columns=5, seed=0):
@@ -59,26 +59,26 @@ def test_passes_against_numpy(holds, form, monkeypatch, tmp_path):
     x, v = np.random.default_rng(1).standard_normal((2, dim))
     g, value, H = reference(X, np.where(y == 7, 1.0, -1.0), form, x)
     near = {"rtol": 1e-9, "atol": 1e-9}
-    np.testing.assert_allclose(summed(records.map(_passes.SlopeSum(LOSS, x))), g, **near)
-    np.testing.assert_allclose(summed(records.map(_passes.Values(LOSS, x))), value, **near)
-    np.testing.assert_allclose(summed(records.map(_passes.Along(LOSS, x, v))), g @ v, **near)
-    np.testing.assert_allclose(summed(records.map(_passes.Curvature(LOSS, x))), H, **near)
+    np.testing.assert_allclose(summed(records.map(passes.SlopeSum(LOSS, x))), g, **near)
+    np.testing.assert_allclose(summed(records.map(passes.Values(LOSS, x))), value, **near)
+    np.testing.assert_allclose(summed(records.map(passes.Along(LOSS, x, v))), g @ v, **near)
+    np.testing.assert_allclose(summed(records.map(passes.Curvature(LOSS, x))), H, **near)
     np.testing.assert_allclose(
-        summed(records.map(_passes.CurvatureTimes(LOSS, x, v))), H @ v, **near
+        summed(records.map(passes.CurvatureTimes(LOSS, x, v))), H @ v, **near
     )
     A = records.matrix()
-    V, u = _sums.unfolded(summed(records.meaning(Within(3, 7)).map(_passes.Products())))
+    V, u = rounded_sums.unfolded(summed(records.meaning(Within(3, 7)).map(passes.Products())))
     A = A.toarray() if holds == "csr" else A
     np.testing.assert_allclose(V, A.T @ A, **near)
     np.testing.assert_allclose(u, A.T @ np.where(y == 7, 1.0, -1.0), **near)
     clipped = int((np.linalg.norm(X.astype(float), axis=1) > form.unit * form.length).sum())
-    assert _passes.surveyed(records) == clipped
+    assert passes.surveyed(records) == clipped
 
 
 def test_a_pass_can_be_pickled_and_gives_the_same_bits():
     X, y = table()
     block = next(InMemory(X, y, labels_are=IsClass(7)).blocks())
-    work = _passes.SlopeSum(LOSS, np.ones(5))
+    work = passes.SlopeSum(LOSS, np.ones(5))
     there, here = pickle.loads(pickle.dumps((work, block)))
     assert (there(here) == work(block)).all()
 
@@ -90,12 +90,12 @@ def test_the_same_bits_on_any_number_of_threads(monkeypatch):
     found = []
     for threads in ("1", "2", "5"):
         monkeypatch.setenv("RETICENT_THREADS", threads)
-        found.append(summed(records.map(_passes.SlopeSum(LOSS, np.ones(6)))))
+        found.append(summed(records.map(passes.SlopeSum(LOSS, np.ones(6)))))
     assert len(list(records.blocks())) > 20
     assert all((one == found[0]).all() for one in found)
     monkeypatch.setenv("RETICENT_THREADS", "none")
     with pytest.raises(ValueError, match="RETICENT_THREADS must be a whole number"):
-        list(records.map(_passes.SlopeSum(LOSS, np.ones(6))))
+        list(records.map(passes.SlopeSum(LOSS, np.ones(6))))
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
@@ -104,12 +104,12 @@ def test_many_blocks_within_the_bound(form, monkeypatch):
     rng = np.random.default_rng(3)
     A = rng.standard_normal((3000, 2)) * 10.0 ** rng.integers(-8, 9, (3000, 1))
     w = rng.standard_normal(3000)
-    found = _sums.weighted_rows(form(A), w)
+    found = rounded_sums.weighted_rows(form(A), w)
     for j in range(2):
         exact = sum(
             Fraction(float(a)) * Fraction(float(b)) for a, b in zip(A[:, j], w, strict=True)
         )
-        bound = _sums.UNITS * _sums.UNIT * float(np.abs(w) @ np.abs(A[:, j]))
+        bound = rounded_sums.UNITS * rounded_sums.UNIT * float(np.abs(w) @ np.abs(A[:, j]))
         assert abs(float(Fraction(float(found[j])) - exact)) <= bound
 
 
@@ -126,7 +126,7 @@ def test_pairs_lose_no_more_than_they_may():
 
 def test_most_blocks_are_within_the_units():
     # 128 for a part, 3 for the compensated sum of parts, and the pairs
-    assert 128 + 3 + np.log2(blocks.MOST_BLOCKS) + 1 <= _sums.UNITS
+    assert 128 + 3 + np.log2(blocks.MOST_BLOCKS) + 1 <= rounded_sums.UNITS
     with pytest.raises(ValueError, match="more than 16777216 blocks"):
         blocks.ends(2**40, 128)
 
@@ -138,9 +138,9 @@ def test_a_row_that_changes_after_it_was_checked_moves_no_more_than_it_may(value
     X = np.full((10, 3), 0.1)
     rows = form(X)
     records = InMemory(rows, np.ones(10), form=Form(length=1.0))
-    before = summed(records.map(_passes.SlopeSum(LOSS, np.zeros(3))))
+    before = summed(records.map(passes.SlopeSum(LOSS, np.zeros(3))))
     (rows.data if sp.issparse(rows) else rows[4])[:3] = value
-    after = summed(records.map(_passes.SlopeSum(LOSS, np.zeros(3))))
+    after = summed(records.map(passes.SlopeSum(LOSS, np.zeros(3))))
     assert np.linalg.norm(after - before) <= 0.5 * (1.0 + np.linalg.norm(X[0])) + 1e-12
 
 
@@ -162,7 +162,7 @@ def test_csr_indices_that_are_out_of_order_are_mended_or_refused():
         )
     assert ledger.entries == ()
     with pytest.raises(ValueError, match="column numbers of a row must grow"):
-        _passes.surveyed(InMemory(broken))
+        passes.surveyed(InMemory(broken))
 
 
 def test_a_fit_takes_little_memory_beside_its_input():

@@ -202,7 +202,7 @@ def test_a_memory_map_that_was_cut_short(tmp_path):
         logistic(classes=["no", "yes"]).fit(rows, y).coef_,
         logistic(classes=["no", "yes"]).fit(X, y).coef_,
     )
-    from reticent.erm._passes import surveyed
+    from reticent.erm.passes import surveyed
     from reticent.solve.blocks import InMemory
 
     os.truncate(tmp_path / "x.npy", 5000)

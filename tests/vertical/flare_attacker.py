@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from reticent.vertical import messages
-from reticent.vertical.flare._engine import collab
+from reticent.vertical.flare.engine import collab
 
 RUN = bytes(range(16))
 

@@ -11,8 +11,8 @@ import pytest
 from reticent import audit
 from reticent.audit import pairs_vertical, registry
 from reticent.noise import release
-from reticent.vertical import _rounds as module
 from reticent.vertical import plan as plans
+from reticent.vertical import rounds as module
 
 
 def pair(name, **changes):

@@ -16,7 +16,6 @@ from scipy.special import ndtr
 import reticent
 from reticent.state import files
 from reticent.vertical import Party, Plan, SignSketch, messages
-from reticent.vertical._site import SiteFile
 from reticent.vertical.messages import (
     AskLabels,
     Choice,
@@ -31,6 +30,7 @@ from reticent.vertical.messages import (
     Step,
 )
 from reticent.vertical.plan import Terms, promise
+from reticent.vertical.site import SiteFile
 
 RUN = bytes(range(16))
 
@@ -403,7 +403,7 @@ def test_an_error_inside_says_nothing_about_the_records(make_party, plan, monkey
     def broken(*_):
         raise ArithmeticError(f"the record is {3607 * 3803}")
 
-    monkeypatch.setattr("reticent.vertical._columns.weighted_rows", broken)
+    monkeypatch.setattr("reticent.vertical.columns.weighted_rows", broken)
     with caplog.at_level(logging.ERROR):
         text = refused(party, step(2), "internal")
     assert "13717421" not in text + caplog.text
@@ -494,7 +494,7 @@ def test_a_full_disk_lets_no_answer_out(make_party, noisy, tmp_path, monkeypatch
     party = restart(make_party, tmp_path)
     begin(party, noisy)
     honest = os.write
-    monkeypatch.setattr("reticent.vertical._site.os.write", lambda f, data: honest(f, data[:100]))
+    monkeypatch.setattr("reticent.vertical.site.os.write", lambda f, data: honest(f, data[:100]))
     refused(party, step(2), "internal")
     monkeypatch.undo()
     assert party._memory.rounds == 0

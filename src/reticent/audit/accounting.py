@@ -21,9 +21,9 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from reticent._checks import FloatArray
 from reticent.audit.whitebox import Exact
 from reticent.audit.whitebox_records import Case
+from reticent.checks import FloatArray
 from reticent.privacy import (
     BoundedRange,
     Budget,

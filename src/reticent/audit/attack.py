@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent._checks import integer, number
 from reticent.audit import bounds
 from reticent.audit.finding import Finding, Roc, as_curve, gaussian_epsilon
 from reticent.audit.statistics import Statistic, candidates
+from reticent.checks import integer, number
 from reticent.privacy import Curve, Guarantee
 from reticent.trace import Progress
 

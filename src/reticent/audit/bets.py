@@ -27,11 +27,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from reticent._checks import FloatArray, integer, number
 from reticent.audit.attack import Watch, outputs_of, roc_of
 from reticent.audit.bounds import cuts
 from reticent.audit.finding import Finding, as_curve
 from reticent.audit.statistics import Statistic, candidates
+from reticent.checks import FloatArray, integer, number
 from reticent.privacy import Curve, Gaussian, Guarantee, Pure
 from reticent.trace import Progress
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaincinv, ndtri
 
-from reticent._checks import FloatArray
+from reticent.checks import FloatArray
 
 _THRESHOLDS = 400
 _CAUTION = 0.01

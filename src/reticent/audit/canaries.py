@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from scipy.special import expit, ndtr, ndtri
 from scipy.stats import binom
 
-from reticent._checks import integer, number
 from reticent.audit.finding import Finding, as_curve
+from reticent.checks import integer, number
 from reticent.noise import Source
 from reticent.privacy import Curve, Gaussian, Guarantee
 

@@ -16,7 +16,7 @@ from scipy.interpolate import PchipInterpolator, RectBivariateSpline
 from scipy.optimize import brentq
 from scipy.special import logsumexp
 
-from reticent._checks import FloatArray
+from reticent.checks import FloatArray
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(40)
 

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent._checks import FloatArray, integer, number
 from reticent.audit.attack import mechanism
 from reticent.audit.finding import Finding, as_curve
 from reticent.audit.statistics import Score, Statistic
+from reticent.checks import FloatArray, integer, number
 from reticent.privacy import Curve, Guarantee
 
 _NO_BIT = 1100.0  # above the place of any bit of a double

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent._checks import FloatArray
+from reticent.checks import FloatArray
 from reticent.privacy import Curve, Guarantee, Pure, gaussian
 
 POWER = 0.5

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent._checks import FloatArray
+from reticent.checks import FloatArray
 from reticent.noise import lattice, release, selection
 from reticent.noise.source import Source
 from reticent.online import OnlineLearner, schedules

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.optimize import linprog
 
-from reticent._checks import FloatArray
+from reticent.checks import FloatArray
 from reticent.sums import Mechanism
 
 _LARGE = 2.0**18

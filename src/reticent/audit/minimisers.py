@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent._checks import FloatArray
 from reticent.audit import densities
 from reticent.audit.whitebox import Exact, Machine, Outcome, Pair, least_fault, silent
+from reticent.checks import FloatArray
 from reticent.noise import Source
 from reticent.privacy import Guarantee
 

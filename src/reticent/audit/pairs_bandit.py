@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from reticent import bandit, sets
-from reticent._checks import FloatArray
 from reticent.audit import matrices
 from reticent.audit.pairs_sums import BOTH, again
 from reticent.audit.registry import Pair, register
 from reticent.audit.statistics import Fisher, GaussianRatio, Statistic
+from reticent.checks import FloatArray
 from reticent.privacy import Budget
 
 World = tuple[float | None, int]

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent import losses, online, sets
-from reticent._checks import FloatArray
 from reticent.audit.pairs_sums import again, side_by_side
 from reticent.audit.registry import Pair, register
 from reticent.audit.statistics import Classifier, Fisher
+from reticent.checks import FloatArray
 from reticent.privacy import Budget
 
 World = tuple[FloatArray, FloatArray | None, NDArray[np.bool_]]

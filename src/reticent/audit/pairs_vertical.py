@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from reticent._checks import FloatArray
 from reticent.audit.registry import Pair, register
+from reticent.checks import FloatArray
 from reticent.privacy import Budget, Entry, Guarantee, Ledger
 from reticent.vertical import Party, Plan, messages
 from reticent.vertical.messages import AskLabels, Choice, Fetch, Sketch, Step

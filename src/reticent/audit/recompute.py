@@ -21,8 +21,8 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.special import gammaln, xlogy
 
-from reticent._checks import integer, number
 from reticent.audit import matrices
+from reticent.checks import integer, number
 from reticent.online import PerturbedIterates
 from reticent.privacy import (
     BoundedRange,

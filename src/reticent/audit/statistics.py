@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reticent._checks import FloatArray, real_array
+from reticent.checks import FloatArray, real_array
 
 
 class Statistic:

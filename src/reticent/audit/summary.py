@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from reticent._checks import integer, number
 from reticent.audit import extras, registry, whitebox_cases
 from reticent.audit.finding import Finding
 from reticent.audit.recompute import Agreement
 from reticent.audit.recompute import guarantee as recompute
 from reticent.audit.whitebox import Exact
+from reticent.checks import integer, number
 from reticent.trace.sweep import sweep
 
 COLUMNS = ("algorithm", "setting", "claimed", "found", "share", "notices", "recomputed", "verdict")

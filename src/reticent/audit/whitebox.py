@@ -29,10 +29,10 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag, qr
 from scipy.optimize import linprog
 
-from reticent._checks import FloatArray
 from reticent.audit import densities
 from reticent.audit.finding import POWER, as_curve
 from reticent.audit.hooks import Choice, Draw, Tape, listening
+from reticent.checks import FloatArray
 from reticent.noise import Source
 from reticent.privacy import BoundedRange, Curve, Gaussian, Guarantee, Pure, compose
 

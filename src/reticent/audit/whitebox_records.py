@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from reticent import erm
-from reticent._checks import FloatArray
 from reticent.audit.whitebox import Exact, Outcome, Pair, Start, search, silent
+from reticent.checks import FloatArray
 from reticent.noise import Source
 
 Run = Callable[[Any, Source], Outcome]

@@ -20,13 +20,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from reticent import _checks
-from reticent._checks import FloatArray
+from reticent import checks
 from reticent.bandit import kernels, plan, playing, totals
 from reticent.bandit.centring import Centring
 from reticent.bandit.mirror import KNOWN, Mirror
 from reticent.bandit.rounds import Rounds
 from reticent.bandit.tickets import Desk, Ticket, issue
+from reticent.checks import FloatArray
 from reticent.privacy import (
     Budget,
     Guarantee,
@@ -129,7 +129,7 @@ class Bandit(Rounds):
             in this round already, it is taken as a null record.
         """
         if value is not None and not (type(value) is float and math.isfinite(value)):
-            value = _checks.number(value, "value")
+            value = checks.number(value, "value")
         with self._lock:
             if self._lease.furthest != self._moves:
                 self._check_turn()
@@ -389,4 +389,4 @@ def _revive(cls: type[Bandit], state: dict[str, Any], given: dict[str, Any]) -> 
 
 
 def _number(ticket: Any) -> int:
-    return ticket.number if isinstance(ticket, Ticket) else _checks.integer(ticket, "ticket")
+    return ticket.number if isinstance(ticket, Ticket) else checks.integer(ticket, "ticket")

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from reticent._checks import FloatArray
 from reticent.bandit import kernels
 from reticent.bandit.geometry import Geometry
+from reticent.checks import FloatArray
 from reticent.noise.source import Source
 
 _NUMBERS = 32768

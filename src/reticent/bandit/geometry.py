@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reticent._checks import FloatArray
+from reticent.checks import FloatArray
 from reticent.sets import ConvexSet, VerticesUnavailable
 
 FEW = 256

@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from reticent._compile import compiled, specialised
+from reticent.compiling import compiled, specialised
 from reticent.losses.kernels import LINEAR
 from reticent.noise.door import cut, fill, largest_square
 from reticent.sets.kernels import linear_minimizer_inplace, project_inplace

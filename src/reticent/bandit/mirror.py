@@ -17,8 +17,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from reticent._checks import FloatArray
 from reticent.bandit.geometry import Geometry
+from reticent.checks import FloatArray
 from reticent.sets import ConvexSet, Simplex
 
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent import _checks
-from reticent._checks import FloatArray
+from reticent import checks
 from reticent.bandit import kernels
 from reticent.bandit.responses import Projection
+from reticent.checks import FloatArray
 from reticent.losses import Linear, Loss, Quadratic, best_fixed
 from reticent.losses.kernels import LINEAR, QUADRATIC
 from reticent.sets import ConvexSet
@@ -76,13 +76,13 @@ def run(learner: Bandit, losses: Any, count: int | None, loss: Any, keep: int, p
     if callable(losses):
         if count is None:
             raise ValueError("count must say how many plays there are where losses is a function")
-        count = _checks.integer(count, "count", low=0)
+        count = checks.integer(count, "count", low=0)
     else:
         if not isinstance(loss, Loss):
             raise TypeError(f"loss must be a reticent.losses.Loss, got {loss!r}")
-        rows = _checks.matrix(losses, "losses", learner.set.dim)
+        rows = checks.matrix(losses, "losses", learner.set.dim)
         count = (
-            len(rows) if count is None else _checks.integer(count, "count", low=0, high=len(rows))
+            len(rows) if count is None else checks.integer(count, "count", low=0, high=len(rows))
         )
         rows = rows[:count]
     with learner._lock:
@@ -116,7 +116,7 @@ def run(learner: Bandit, losses: Any, count: int | None, loss: Any, keep: int, p
             point = learner.ask()
             flat = np.asarray(point).reshape(-1)
             if rows is None:
-                value = _checks.number(losses(t, point), f"losses({t}, x)")
+                value = checks.number(losses(t, point), f"losses({t}, x)")
             else:
                 value = loss.value(flat.copy(), rows[t], None)
             learner.tell(value, point, None if names is None else names[t])

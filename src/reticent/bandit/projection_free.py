@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from reticent import _checks
+from reticent import checks
 from reticent.bandit import plan
 from reticent.bandit.base import Bandit
 from reticent.bandit.mirror import Mirror
@@ -133,7 +133,7 @@ class ProjectionFreeBandit(Bandit):
         seed: int | None = None,
         noise_precision: str = "lattice",
     ) -> None:
-        self.batches = None if batches is None else _checks.integer(batches, "batches", low=1)
+        self.batches = None if batches is None else checks.integer(batches, "batches", low=1)
         super().__init__(
             set,
             budget=budget,

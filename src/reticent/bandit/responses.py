@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from reticent import _checks
-from reticent._checks import FloatArray
+from reticent import checks
 from reticent.bandit import kernels
 from reticent.bandit.geometry import Geometry
 from reticent.bandit.mirror import Euclidean, Mirror
+from reticent.checks import FloatArray
 from reticent.sets import ConvexSet
 
 
@@ -161,7 +161,7 @@ class ConditionalGradient(Response):
         return vertex
 
     def _refuse(self, vertex: FloatArray) -> None:
-        _checks.vector(vertex, "what linear_minimizer returned", self.center.size)
+        checks.vector(vertex, "what linear_minimizer returned", self.center.size)
 
 
 class ClosedForm(Response):
@@ -179,7 +179,7 @@ class ClosedForm(Response):
             return
         point = self.mirror.solve(self.slope, self.center)
         assert point is not None
-        self.point = _checks.vector(
+        self.point = checks.vector(
             np.reshape(point, -1), "what the mirror map returned", self.center.size
         ).copy()
         self.done = 1
@@ -195,7 +195,7 @@ class Projection(Response):
         if self.done == self.steps:
             return
         point = self.set.project((self.center - self.slope).reshape(self.set.shape))
-        self.point = _checks.vector(
+        self.point = checks.vector(
             np.reshape(point, -1), "what project returned", self.center.size
         ).copy()
         self.done = 1

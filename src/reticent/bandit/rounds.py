@@ -17,14 +17,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from reticent import _checks
-from reticent._checks import FloatArray
-from reticent.bandit import checks, plan, totals
+from reticent import checks
+from reticent.bandit import arguments, plan, totals
 from reticent.bandit.centring import Centring
 from reticent.bandit.directions import Directions
 from reticent.bandit.geometry import survey
 from reticent.bandit.mirror import Mirror
 from reticent.bandit.responses import Response
+from reticent.checks import FloatArray
 from reticent.noise import Source
 from reticent.online.totals import MECHANISMS
 from reticent.privacy import Budget, Guarantee, Participation, Release, curves, prescribed
@@ -65,20 +65,20 @@ class Rounds(ABC):
         if not isinstance(set, ConvexSet):
             raise TypeError(f"set must be a reticent.sets.ConvexSet, got {set!r}")
         self.set = set
-        self.lipschitz = _checks.number(lipschitz, "lipschitz", low=0.0, open_low=True)
-        self.horizon = None if horizon is None else _checks.integer(horizon, "horizon", low=1)
-        self.values = checks.values_of(values)
+        self.lipschitz = checks.number(lipschitz, "lipschitz", low=0.0, open_low=True)
+        self.horizon = None if horizon is None else checks.integer(horizon, "horizon", low=1)
+        self.values = arguments.values_of(values)
         self.calibration = prescribed.check(calibration)
-        self.private, self.budget = bool(private), checks.budget_of(budget, private)
+        self.private, self.budget = bool(private), arguments.budget_of(budget, private)
         self.stale = bool(stale)
-        self.centring = _checks.choice(centring, "centring", CENTRING)
+        self.centring = checks.choice(centring, "centring", CENTRING)
         self._watches = self.centring == "adaptive" and self.calibration == "exact"
-        self.feasibility = _checks.choice(feasibility, "feasibility", FEASIBILITY)
+        self.feasibility = checks.choice(feasibility, "feasibility", FEASIBILITY)
         self._shrinks = self.feasibility == "shrink"
-        self._step = None if step is None else _checks.number(step, "step", low=0.0, open_low=True)
-        self.mirror = checks.mirror_of(mirror, set)
-        self.patience = _checks.integer(patience, "patience", low=1)
-        self.noise_precision = _checks.choice(
+        self._step = None if step is None else checks.number(step, "step", low=0.0, open_low=True)
+        self.mirror = arguments.mirror_of(mirror, set)
+        self.patience = checks.integer(patience, "patience", low=1)
+        self.noise_precision = checks.choice(
             noise_precision, "noise_precision", ("lattice", "float")
         )
         if self.calibration != "exact" and self.horizon is None:
@@ -90,7 +90,7 @@ class Rounds(ABC):
             self._total_word, self._noise = totals.check(
                 total, noise, self.calibration, self.budget
             )
-        self.participation = checks.participation_of(participation, self.budget)
+        self.participation = arguments.participation_of(participation, self.budget)
         self._endless = self.horizon is None and self._total_word == "correlated"
         if self.participation is not None and self.horizon is None and not self._endless:
             raise ValueError(
@@ -98,9 +98,11 @@ class Rounds(ABC):
                 "several of them; give a horizon, or a delta and total='correlated'"
             )
         self._geometry = survey(set, self._shrinks)
-        self._smoothing = checks.smoothing_of(smoothing, self._geometry.inner_radius, self._shrinks)
+        self._smoothing = arguments.smoothing_of(
+            smoothing, self._geometry.inner_radius, self._shrinks
+        )
         self._response = self._make_response()
-        self._seed = None if seed is None else _checks.integer(seed, "seed", low=0)
+        self._seed = None if seed is None else checks.integer(seed, "seed", low=0)
         first, second = _child_seeds(self._seed)
         self._directions = Directions(self._geometry, first)
         self._total: Any = None

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent._checks import FloatArray
+from reticent.checks import FloatArray
 
 
 class Ticket(np.ndarray[Any, np.dtype[np.float64]]):

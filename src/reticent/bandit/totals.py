@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from reticent import _checks
-from reticent._checks import FloatArray
+from reticent import checks
+from reticent.checks import FloatArray
 from reticent.online import totals
 from reticent.privacy import Budget
 from reticent.sums import RunningTotal
@@ -69,9 +69,9 @@ def restore(state: dict[str, Any]) -> RunningTotal | Clean:
 
 def check(total: str, noise: str | None, calibration: str, budget: Budget) -> tuple[str, str]:
     """The total and the noise that a budget allows, by name."""
-    word = _checks.choice(total, "total", WORDS)
+    word = checks.choice(total, "total", WORDS)
     if noise is not None:
-        _checks.choice(noise, "noise", NOISES)
+        checks.choice(noise, "noise", NOISES)
     if calibration != "exact":
         if word not in ("auto", "tree"):
             raise ValueError(

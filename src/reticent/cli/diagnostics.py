@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent._checks import FloatArray
+from reticent.checks import FloatArray
 from reticent.tables import Encoded, Model
 
 _KEPT = 2048

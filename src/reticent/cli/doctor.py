@@ -78,12 +78,12 @@ def _entropy() -> dict[str, Any]:
 
 
 def _compiled() -> dict[str, Any]:
-    from reticent import _compile
+    from reticent import compiling
 
     start = time.perf_counter()
     _learner().run(*_records(10))
     seconds = round(time.perf_counter() - start, 3)
-    folder = _compile.folder()
+    folder = compiling.folder()
     return {
         "cache": str(folder or "none: no folder can be both written and trusted"),
         "files": 0 if folder is None else len(list(folder.rglob("*.nbc"))),

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent._checks import FloatArray
+from reticent.checks import FloatArray
 from reticent.losses import kernels
 from reticent.solve.blocks import Form
 

@@ -15,10 +15,10 @@ from typing import Any, ClassVar
 import array_api_compat
 import numpy as np
 
-from reticent._checks import FloatArray
+from reticent.checks import FloatArray
 from reticent.devices import cuda, plain
-from reticent.erm import _passes
-from reticent.erm._passes import surveyed
+from reticent.erm import passes
+from reticent.erm.passes import surveyed
 from reticent.solve.blocks import (
     AS_IT_IS,
     AsGiven,
@@ -283,7 +283,7 @@ class OnDevice:
         return rows @ like(self.rows, x)
 
 
-def _clipped_slopes(table: OnDevice, loss: _passes.Scalar, z: Any, y: Any, w: Any) -> Any:
+def _clipped_slopes(table: OnDevice, loss: passes.Scalar, z: Any, y: Any, w: Any) -> Any:
     xp = table._xp
     found = plain.slopes(xp, loss.kind, loss.params, z, y)
     bound = loss.bound if np.isfinite(loss.bound) else None
@@ -312,7 +312,7 @@ def _by_parts(xp: Any, left: Any, right: Any) -> Iterator[FloatArray]:
         start = stop
 
 
-def _slope_sum(table: OnDevice, work: _passes.SlopeSum) -> Iterator[FloatArray]:
+def _slope_sum(table: OnDevice, work: passes.SlopeSum) -> Iterator[FloatArray]:
     if table._fused is not None and work.loss.kind in cuda.KINDS:
         yield from cuda.slope_sums(
             table._fused, table._labels, table._weights, work.x, table.form, work.loss.kind, work.loss.params,
@@ -324,7 +324,7 @@ def _slope_sum(table: OnDevice, work: _passes.SlopeSum) -> Iterator[FloatArray]:
         yield from _by_parts(table._xp, _clipped_slopes(table, work.loss, z, y, w), rows)
 
 
-def _values(table: OnDevice, work: _passes.Values) -> Iterator[FloatArray]:
+def _values(table: OnDevice, work: passes.Values) -> Iterator[FloatArray]:
     for rows, y, w, _, _ in table.chunks():
         z = table.predictors_of(rows, work.x)
         found = plain.values(table._xp, work.loss.kind, work.loss.params, z, y)
@@ -332,16 +332,16 @@ def _values(table: OnDevice, work: _passes.Values) -> Iterator[FloatArray]:
         yield np.array([float(table._xp.sum(found))])
 
 
-def _slope_squares(table: OnDevice, work: _passes.SlopeSquares) -> Iterator[FloatArray]:
+def _slope_squares(table: OnDevice, work: passes.SlopeSquares) -> Iterator[FloatArray]:
     for rows, y, w, _, _ in table.chunks():
         z = table.predictors_of(rows, work.x)
         found = _clipped_slopes(table, work.loss, z, y, None)
         yield from _by_parts(table._xp, found if w is None else found * w, found[:, None])
 
 
-def _along(table: OnDevice, work: _passes.Along) -> Iterator[FloatArray]:
+def _along(table: OnDevice, work: passes.Along) -> Iterator[FloatArray]:
     if table._fused is not None and work.loss.kind in cuda.KINDS:
-        for part in _slope_sum(table, _passes.SlopeSum(work.loss, work.x)):
+        for part in _slope_sum(table, passes.SlopeSum(work.loss, work.x)):
             yield np.array([part @ work.d])
         return
     for rows, y, w, _, _ in table.chunks():
@@ -350,12 +350,12 @@ def _along(table: OnDevice, work: _passes.Along) -> Iterator[FloatArray]:
         yield np.array([float(table._xp.sum(found))])
 
 
-def _bends(table: OnDevice, loss: _passes.Scalar, rows: Any, x: FloatArray, y: Any, w: Any) -> Any:
+def _bends(table: OnDevice, loss: passes.Scalar, rows: Any, x: FloatArray, y: Any, w: Any) -> Any:
     found = plain.bends(table._xp, loss.kind, loss.params, table.predictors_of(rows, x), y)
     return found if w is None else found * w
 
 
-def _curvature(table: OnDevice, work: _passes.Curvature) -> Iterator[FloatArray]:
+def _curvature(table: OnDevice, work: passes.Curvature) -> Iterator[FloatArray]:
     xp = table._xp
     for rows, y, w, _, _ in table.chunks():
         roots = xp.sqrt(_bends(table, work.loss, rows, work.x, y, w))
@@ -364,13 +364,13 @@ def _curvature(table: OnDevice, work: _passes.Curvature) -> Iterator[FloatArray]
         yield to_host(xp.matmul(xp.matrix_transpose(scaled), scaled)).astype(np.float64)
 
 
-def _curvature_times(table: OnDevice, work: _passes.CurvatureTimes) -> Iterator[FloatArray]:
+def _curvature_times(table: OnDevice, work: passes.CurvatureTimes) -> Iterator[FloatArray]:
     for rows, y, w, _, _ in table.chunks():
         found = _bends(table, work.loss, rows, work.x, y, w) * table.predictors_of(rows, work.v)
         yield from _by_parts(table._xp, found, rows)
 
 
-def _survey(table: OnDevice, work: _passes.Survey) -> Iterator[FloatArray]:
+def _survey(table: OnDevice, work: passes.Survey) -> Iterator[FloatArray]:
     xp, start = table._xp, 0
     for rows, _, _, beyond, finite in table.chunks():
         refused = int(xp.sum(xp.astype(~finite, xp.int64)))
@@ -387,13 +387,13 @@ def _products(table: OnDevice, work: Pass) -> Iterator[FloatArray]:
 
 
 _RUNS: dict[Any, Callable[[OnDevice, Any], Iterator[FloatArray]]] = {
-    _passes.SlopeSum: _slope_sum,
-    _passes.SlopeSquares: _slope_squares,
-    _passes.Values: _values,
-    _passes.Along: _along,
-    _passes.Curvature: _curvature,
-    _passes.CurvatureTimes: _curvature_times,
-    _passes.Survey: _survey,
-    _passes.Products: _products,
+    passes.SlopeSum: _slope_sum,
+    passes.SlopeSquares: _slope_squares,
+    passes.Values: _values,
+    passes.Along: _along,
+    passes.Curvature: _curvature,
+    passes.CurvatureTimes: _curvature_times,
+    passes.Survey: _survey,
+    passes.Products: _products,
 }
 """The device's own way of every pass."""

@@ -20,7 +20,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from reticent import _checks
+from reticent import checks
 from reticent.privacy import Guarantee, charge
 from reticent.state.lease import Lease, claim
 from reticent.sums import CorrelatedMechanism
@@ -84,7 +84,7 @@ class DeviceTotal:
         self._take_on(mechanism, seed is not None)
         key = os.urandom(32)
         if seed is not None:
-            number = _checks.integer(seed, "seed", low=0)
+            number = checks.integer(seed, "seed", low=0)
             key = hashlib.blake2b(str(number).encode(), digest_size=32).digest()
         import cupy
 

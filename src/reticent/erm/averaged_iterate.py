@@ -18,14 +18,14 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import minimize_scalar
 
-from reticent import _checks
-from reticent._checks import FloatArray
-from reticent._compile import compiled, specialised
-from reticent.erm._problem import Problem, default_radius, reach
-from reticent.erm._reading import need_lipschitz
-from reticent.erm._sums import UNIT
+from reticent import checks
+from reticent.checks import FloatArray
+from reticent.compiling import compiled, specialised
 from reticent.erm.fit import Fit
-from reticent.erm.solver import Plan, Run, solve
+from reticent.erm.problem import OfflineProblem, default_radius, reach
+from reticent.erm.reading import need_lipschitz
+from reticent.erm.rounded_sums import UNIT
+from reticent.erm.solver import Run, SolverPlan, solve
 from reticent.losses.base import dense_rows
 from reticent.losses.kernels import dphi, implicit_scalar
 from reticent.noise.door import bounded_row, dot_and_copy
@@ -173,10 +173,10 @@ def averaged_iterate(
     )  # fmt: skip
 
 
-def _plan(problem: Problem, set: Any, average: str, inner: str, regularizer: float | None,
-          shuffle: bool, calibration: str) -> Plan:  # fmt: skip
-    _checks.choice(average, "average", AVERAGES)
-    _checks.choice(inner, "inner", INNERS)
+def _plan(problem: OfflineProblem, set: Any, average: str, inner: str, regularizer: float | None,
+          shuffle: bool, calibration: str) -> SolverPlan:  # fmt: skip
+    checks.choice(average, "average", AVERAGES)
+    checks.choice(inner, "inner", INNERS)
     if not problem.is_linear_model:
         raise TypeError(f"{NAME} needs a generalised linear loss, got {problem.loss!r}")
     if set is None:
@@ -228,10 +228,14 @@ def _plan(problem: Problem, set: Any, average: str, inner: str, regularizer: flo
         "noise": release.noise,
         "set": repr(problem.set),
     }
-    return Plan(problem=problem, step=step, releases=[release], settings=settings, caveats=caveats)
+    return SolverPlan(
+        problem=problem, step=step, releases=[release], settings=settings, caveats=caveats
+    )
 
 
-def iterate(problem: Problem, order: Any, alpha: float, average: str, inner: str) -> FloatArray:
+def iterate(
+    problem: OfflineProblem, order: Any, alpha: float, average: str, inner: str
+) -> FloatArray:
     """The clean average: not private."""
     kind, params = problem.loss.kernel  # type: ignore[misc]
     set_kind, set_params = problem.set.kernel
@@ -267,22 +271,22 @@ def _harmonic(count: int) -> float:
     return float(np.sum(1.0 / np.arange(count, 0.0, -1.0)))
 
 
-def _largest(problem: Problem, alpha: float) -> float:
+def _largest(problem: OfflineProblem, alpha: float) -> float:
     """A bound on the norm of every iterate, and of a step."""
     return 2.0 * problem.norm / alpha + min(problem.set.norm_bound, problem.norm / alpha)
 
 
-def _moved(problem: Problem, alpha: float, average: str, inner: str) -> float:
+def _moved(problem: OfflineProblem, alpha: float, average: str, inner: str) -> float:
     exact = problem.budget.sensitivity(problem.norm) / alpha
     exact *= factor(problem.count, average, inner) * (1.0 + 2.0**-40)
     rounds = 16.0 * (problem.count + 1.0) * (problem.dim + 64.0) * UNIT
     return exact + rounds * _largest(problem, alpha)
 
 
-def _curvature(problem: Problem, regularizer: Any, average: str, inner: str) -> float:
+def _curvature(problem: OfflineProblem, regularizer: Any, average: str, inner: str) -> float:
     own = problem.loss.ridge
     if regularizer is not None:
-        alpha = own + _checks.number(regularizer, "regularizer", low=0.0)
+        alpha = own + checks.number(regularizer, "regularizer", low=0.0)
         if alpha == 0.0:
             raise ValueError(
                 f"{NAME} needs a strongly convex loss: regularizer must be above 0 for a loss "

@@ -19,14 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from reticent import _checks
-from reticent._checks import FloatArray
-from reticent.erm._log_concave import Sampler, largest_exponent
-from reticent.erm._problem import Problem, default_radius, label_range, reach
-from reticent.erm._reading import need_lipschitz
-from reticent.erm._sums import UNIT
+from reticent import checks
+from reticent.checks import FloatArray
 from reticent.erm.fit import Fit
-from reticent.erm.solver import Plan, Run, solve
+from reticent.erm.log_concave import Sampler, largest_exponent
+from reticent.erm.problem import OfflineProblem, default_radius, label_range, reach
+from reticent.erm.reading import need_lipschitz
+from reticent.erm.rounded_sums import UNIT
+from reticent.erm.solver import Run, SolverPlan, solve
 from reticent.losses import kernels
 from reticent.noise import Source, select
 from reticent.privacy import BoundedRange, Curve, Gaussian, Guarantee, Release, prescribed
@@ -132,11 +132,11 @@ def exponential_mechanism(
     )  # fmt: skip
 
 
-def _plan(problem: Problem, set: Any, version: str, sampler: str, net: Any, chain_steps: int,
-          calibration: str) -> Plan:  # fmt: skip
-    _checks.choice(version, "version", VERSIONS)
-    _checks.choice(sampler, "sampler", SAMPLERS)
-    chain_steps = _checks.integer(chain_steps, "chain_steps", low=1)
+def _plan(problem: OfflineProblem, set: Any, version: str, sampler: str, net: Any, chain_steps: int,
+          calibration: str) -> SolverPlan:  # fmt: skip
+    checks.choice(version, "version", VERSIONS)
+    checks.choice(sampler, "sampler", SAMPLERS)
+    chain_steps = checks.integer(chain_steps, "chain_steps", low=1)
     if not problem.is_linear_model:
         raise TypeError(f"{NAME} needs a generalised linear loss, got {problem.loss!r}")
     if set is None:
@@ -175,7 +175,7 @@ def _plan(problem: Problem, set: Any, version: str, sampler: str, net: Any, chai
         "ridge": ridge,
         "set": repr(problem.set),
     }
-    return Plan(
+    return SolverPlan(
         problem=problem,
         step=step,
         releases=[release],
@@ -185,7 +185,7 @@ def _plan(problem: Problem, set: Any, version: str, sampler: str, net: Any, chai
     )
 
 
-def spread(problem: Problem, points: FloatArray | None = None) -> float:
+def spread(problem: OfflineProblem, points: FloatArray | None = None) -> float:
     """How far one record's loss ranges over the set, or over the points of a net."""
     diameter = float(problem.set.diameter)
     if points is not None:
@@ -210,7 +210,7 @@ def spread(problem: Problem, points: FloatArray | None = None) -> float:
     return min(by_slope, by_value + 64.0 * UNIT * (1.0 + largest + problem.slope_bound * z))
 
 
-def _around(problem: Problem, points: FloatArray) -> Problem:
+def _around(problem: OfflineProblem, points: FloatArray) -> OfflineProblem:
     """The same in a ball that holds the net: its points may lie a hair outside the set."""
     return problem.with_set(L2Ball(problem.dim, max(_farthest(points), 1e-100)))
 
@@ -226,7 +226,7 @@ def _farthest(points: FloatArray) -> float:
     return float(np.linalg.norm(points, axis=1).max()) * room
 
 
-def _moved(problem: Problem, points: FloatArray | None) -> float:
+def _moved(problem: OfflineProblem, points: FloatArray | None) -> float:
     """How far one record moves the difference of two decisions' losses."""
     exact = problem.budget.sensitivity(spread(problem, points))
     if points is None:
@@ -247,7 +247,7 @@ def _moved(problem: Problem, points: FloatArray | None) -> float:
 
 
 def _law(
-    problem: Problem, version: str, sampler: str, points: FloatArray | None, calibration: str
+    problem: OfflineProblem, version: str, sampler: str, points: FloatArray | None, calibration: str
 ) -> tuple[float, float, Release, tuple[str, ...]]:
     """The exponent k, the whole ridge, what the draw costs, and what to beware of."""
     budget = problem.budget
@@ -289,7 +289,7 @@ def _law(
 
 
 def _limited(
-    problem: Problem, sampler: str, k: float, ridge: float
+    problem: OfflineProblem, sampler: str, k: float, ridge: float
 ) -> tuple[float, tuple[str, ...]]:
     """No more than double precision resolves, which is more private and next to as accurate."""
     most = largest_exponent(problem, ridge) if sampler == "exact" else math.inf
@@ -298,11 +298,11 @@ def _limited(
     return most, (f"exponent limited by double precision; the budget would allow {k:.6g}",)
 
 
-def _size(problem: Problem) -> float:
+def _size(problem: OfflineProblem) -> float:
     return max(reach(problem.set), float(problem.set.norm_bound))
 
 
-def _version(problem: Problem, version: str, sampler: str, calibration: str) -> str:
+def _version(problem: OfflineProblem, version: str, sampler: str, calibration: str) -> str:
     pure = problem.budget.delta == 0.0
     if version == "regularized":
         if pure or calibration != "exact" or sampler == "net":
@@ -319,19 +319,19 @@ def _version(problem: Problem, version: str, sampler: str, calibration: str) -> 
     return "regularized" if regularised < plain else "plain"
 
 
-def _net(problem: Problem, net: Any, sampler: str) -> FloatArray | None:
+def _net(problem: OfflineProblem, net: Any, sampler: str) -> FloatArray | None:
     if net is None:
         if sampler == "net":
             raise ValueError("sampler='net' needs net=, an array of decisions to choose from")
         return None
-    points = _checks.matrix(np.atleast_2d(np.asarray(net)), "net", problem.dim)
+    points = checks.matrix(np.atleast_2d(np.asarray(net)), "net", problem.dim)
     for i, point in enumerate(points):
         if not problem.set.contains(problem.shaped(point)):
             raise ValueError(f"net must lie in {problem.set!r}, but its point {i} does not")
     return points
 
 
-def _check_exact(problem: Problem) -> None:
+def _check_exact(problem: OfflineProblem) -> None:
     where = problem.set
     ok = isinstance(where, L2Ball) or (
         isinstance(where, Box) and bool((where.lower < where.upper).all())
@@ -345,13 +345,15 @@ def _check_exact(problem: Problem) -> None:
     largest_exponent(problem, problem.count * problem.loss.ridge)
 
 
-def _value(problem: Problem, x: FloatArray, ridge: float) -> float:
+def _value(problem: OfflineProblem, x: FloatArray, ridge: float) -> float:
     kind, params = problem.loss.kernel  # type: ignore[misc]
     losses = kernels.phi_all(kind)(params, np.ascontiguousarray(problem.A @ x), problem.y)
     return math.fsum(losses) + 0.5 * ridge * float(x @ x)
 
 
-def _chain(problem: Problem, k: float, ridge: float, steps: int, source: Source) -> FloatArray:
+def _chain(
+    problem: OfflineProblem, k: float, ridge: float, steps: int, source: Source
+) -> FloatArray:
     """A random-walk Metropolis chain whose step is tuned on the way; its law is only near exp(-k F)."""
     x = np.array(problem.set.center, dtype=float).ravel()
     value = _value(problem, x, ridge)

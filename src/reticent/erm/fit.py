@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from reticent._checks import FloatArray
+from reticent.checks import FloatArray
 from reticent.privacy import Guarantee
 from reticent.trace import Trace
 

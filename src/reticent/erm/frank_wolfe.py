@@ -19,21 +19,21 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from reticent import _checks
-from reticent._checks import FloatArray
-from reticent.erm._oracles import (
+from reticent import checks
+from reticent.checks import FloatArray
+from reticent.erm.fit import Fit
+from reticent.erm.oracles import (
     CornerOracle,
     GradientOracle,
     Oracle,
     VertexOracle,
     corners_of,
 )
-from reticent.erm._problem import Problem, label_range
-from reticent.erm._reading import need_lipschitz
-from reticent.erm._sparse import SquaredGradient, rounding
-from reticent.erm._sums import weighted_rows
-from reticent.erm.fit import Fit
-from reticent.erm.solver import Plan, Run, solve
+from reticent.erm.problem import OfflineProblem, label_range
+from reticent.erm.reading import need_lipschitz
+from reticent.erm.rounded_sums import weighted_rows
+from reticent.erm.solver import Run, SolverPlan, solve
+from reticent.erm.sparse_gradient import SquaredGradient, rounding
 from reticent.losses import GeneralizedLinear, Squared
 from reticent.privacy import Budget, Guarantee, prescribed
 from reticent.sets import L1Ball, WholeSpace
@@ -152,7 +152,7 @@ def frank_wolfe(
         raise ValueError(
             f"{NAME} needs a bounded set such as sets.L1Ball(dim, radius), got {set!r}"
         )
-    _checks.choice(oracle, "oracle", ORACLES)
+    checks.choice(oracle, "oracle", ORACLES)
     by_entries = corners_of(set) and oracle != "gradient" and isinstance(loss, GeneralizedLinear)
     if budget is None:
         plan = partial(_without_privacy, steps=steps, radius=radius)
@@ -167,8 +167,8 @@ def frank_wolfe(
     )  # fmt: skip
 
 
-def _plan(problem: Problem, steps: Any, radius: Any, oracle: str, record_loss: bool,
-          calibration: str) -> Plan:  # fmt: skip
+def _plan(problem: OfflineProblem, steps: Any, radius: Any, oracle: str, record_loss: bool,
+          calibration: str) -> SolverPlan:  # fmt: skip
     given = problem.set
     if problem.weights is not None and not problem.is_linear_model:
         raise ValueError(
@@ -176,7 +176,7 @@ def _plan(problem: Problem, steps: Any, radius: Any, oracle: str, record_loss: b
         )
     problem = _within(problem, radius)
     need_lipschitz(problem, NAME)
-    count = None if steps is None else _checks.integer(steps, "steps", low=1)
+    count = None if steps is None else checks.integer(steps, "steps", low=1)
     chooser = _oracle(problem, oracle)
     if count is None and _can_shrink(problem):
         is_free = radius is None and calibration == "exact"
@@ -221,7 +221,7 @@ def _plan(problem: Problem, steps: Any, radius: Any, oracle: str, record_loss: b
     }  # fmt: skip
     follow: Any = _Incremental if incremental else _Plain
     moves = follow(problem, chooser, scale, record_loss)
-    return Plan(
+    return SolverPlan(
         problem=problem,
         step=moves.step,
         releases=[release],
@@ -234,7 +234,7 @@ def _plan(problem: Problem, steps: Any, radius: Any, oracle: str, record_loss: b
     )
 
 
-def _oracle(problem: Problem, oracle: str) -> Oracle:
+def _oracle(problem: OfflineProblem, oracle: str) -> Oracle:
     if oracle != "gradient":
         if problem.by_entries:
             return CornerOracle(problem)
@@ -247,7 +247,7 @@ def _oracle(problem: Problem, oracle: str) -> Oracle:
     return GradientOracle(problem)
 
 
-def _within(problem: Problem, radius: float | None) -> Problem:
+def _within(problem: OfflineProblem, radius: float | None) -> OfflineProblem:
     """The same problem on a smaller l1 ball."""
     if radius is None:
         return problem
@@ -255,18 +255,18 @@ def _within(problem: Problem, radius: float | None) -> Problem:
         raise ValueError(
             f"radius is for an l1 ball, got {radius!r} with {problem.set!r}; give a smaller set"
         )
-    size = _checks.number(radius, "radius", low=0.0, open_low=True, high=problem.set.radius)
+    size = checks.number(radius, "radius", low=0.0, open_low=True, high=problem.set.radius)
     return problem.with_set(L1Ball(problem.dim, size))
 
 
-def _can_shrink(problem: Problem) -> bool:
+def _can_shrink(problem: OfflineProblem) -> bool:
     """Whether the default rule of docs/algorithms/frank-wolfe.md has what it needs."""
     if not (problem.by_entries and isinstance(problem.set, L1Ball)):
         return False
     return math.isfinite(_curvature(problem)) and problem.loss_at_zero > 0.0
 
 
-def _default(problem: Problem, chooser: Oracle, is_free: bool) -> tuple[int, float]:
+def _default(problem: OfflineProblem, chooser: Oracle, is_free: bool) -> tuple[int, float]:
     """The number of steps and the radius of the least predicted excess risk; all of it public.
 
     With ``s`` the radius over the set's, ``(1 - s) zero + s^2 bend path(T) + shortfall(s, T) / n``,
@@ -310,7 +310,7 @@ def _path(steps: Any) -> Any:
     return 2.0 * sums[np.asarray(steps) - 1] / (steps * (steps + 1.0))
 
 
-def _curvature(problem: Problem) -> float:
+def _curvature(problem: OfflineProblem) -> float:
     """Frank-Wolfe's curvature constant of the mean loss, for records clipped either way."""
     if not problem.by_entries:
         return problem.weight_bound * float(problem.loss.curvature(problem.set))
@@ -320,7 +320,7 @@ def _curvature(problem: Problem) -> float:
     return float(bend * (2.0 * bound * size) ** 2 + problem.loss.ridge * (2.0 * size) ** 2)
 
 
-def _steps(problem: Problem, chooser: Oracle) -> int:
+def _steps(problem: OfflineProblem, chooser: Oracle) -> int:
     """The number of steps with the least ``2 curvature / (T + 1) + shortfall / n``."""
     curvature = _curvature(problem)
     if not math.isfinite(curvature):
@@ -334,7 +334,7 @@ def _steps(problem: Problem, chooser: Oracle) -> int:
     )
 
 
-def _is_incremental(problem: Problem, chooser: Oracle) -> bool:
+def _is_incremental(problem: OfflineProblem, chooser: Oracle) -> bool:
     return (
         sp.issparse(problem.A)
         and problem.weights is None
@@ -347,7 +347,9 @@ def _is_incremental(problem: Problem, chooser: Oracle) -> bool:
 class _Plain:
     """Steps towards what the oracle answers for the gradient of all records."""
 
-    def __init__(self, problem: Problem, chooser: Oracle, scale: float, record_loss: bool) -> None:
+    def __init__(
+        self, problem: OfflineProblem, chooser: Oracle, scale: float, record_loss: bool
+    ) -> None:
         self.problem = problem
         self.chooser = chooser
         self.scale = scale
@@ -411,10 +413,10 @@ def _restore(gradient: SquaredGradient, weights: FloatArray, step: int) -> None:
     gradient.steps = step
 
 
-def _without_privacy(problem: Problem, steps: Any, radius: Any) -> Plan:
+def _without_privacy(problem: OfflineProblem, steps: Any, radius: Any) -> SolverPlan:
     """Algorithm 5, with the duality gap of each step among the diagnostics."""
     problem = _within(problem, radius)
-    count = 1000 if steps is None else _checks.integer(steps, "steps", low=1)
+    count = 1000 if steps is None else checks.integer(steps, "steps", low=1)
 
     def step(run: Run, t: int) -> bool:
         x = run.arrays["point"]
@@ -424,7 +426,7 @@ def _without_privacy(problem: Problem, steps: Any, radius: Any) -> Plan:
         gap = float(g @ (x - vertex))
         return run.note(t, x + size * (vertex - x), {"step size": size}, {"gap": gap})
 
-    return Plan(
+    return SolverPlan(
         problem=problem,
         step=step,
         settings={"steps": count, "oracle": "exact", "set": repr(problem.set)},

@@ -21,12 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from reticent import _checks
-from reticent._checks import FloatArray
-from reticent.erm._problem import Problem, default_radius, reach
-from reticent.erm._reading import need_lipschitz, need_projection
+from reticent import checks
+from reticent.checks import FloatArray
 from reticent.erm.fit import Fit
-from reticent.erm.solver import Plan, Run, solve
+from reticent.erm.problem import OfflineProblem, default_radius, reach
+from reticent.erm.reading import need_lipschitz, need_projection
+from reticent.erm.solver import Run, SolverPlan, solve
 from reticent.noise import Source, lattice
 from reticent.online import FollowTheRegularizedLeader
 from reticent.privacy import Guarantee
@@ -133,15 +133,15 @@ def ftrl(
     )  # fmt: skip
 
 
-def _plan(problem: Problem, set: Any, passes: int, order: str, regularizer: Any, average: str,
-          record_loss: bool, seed: int | None, calibration: str) -> Plan:  # fmt: skip
-    passes = _checks.integer(passes, "passes", low=1)
-    _checks.choice(order, "order", ORDERS)
-    _checks.choice(average, "average", AVERAGES)
+def _plan(problem: OfflineProblem, set: Any, passes: int, order: str, regularizer: Any, average: str,
+          record_loss: bool, seed: int | None, calibration: str) -> SolverPlan:  # fmt: skip
+    passes = checks.integer(passes, "passes", low=1)
+    checks.choice(order, "order", ORDERS)
+    checks.choice(average, "average", AVERAGES)
     given = (
         None
         if regularizer is None
-        else _checks.number(regularizer, "regularizer", low=0.0, open_low=True)
+        else checks.number(regularizer, "regularizer", low=0.0, open_low=True)
     )
     if not problem.is_linear_model:
         raise TypeError(f"{NAME} needs a generalised linear loss, got {problem.loss!r}")
@@ -163,7 +163,7 @@ def _plan(problem: Problem, set: Any, passes: int, order: str, regularizer: Any,
         "average": average,
         "set": repr(problem.set),
     }
-    return Plan(
+    return SolverPlan(
         problem=problem,
         step=pupil.step,
         settings=settings,
@@ -184,7 +184,7 @@ class _Pupil:
 
     learner: FollowTheRegularizedLeader
 
-    def __init__(self, problem: Problem, passes: int, order: str, given: float | None, average: str,
+    def __init__(self, problem: OfflineProblem, passes: int, order: str, given: float | None, average: str,
                  record_loss: bool, seed: int | None, calibration: str) -> None:  # fmt: skip
         self.problem = problem
         self.average = average
@@ -284,7 +284,7 @@ def overlap_of(visits: Any, count: int, steps: int, gaussian: bool) -> float:
     return math.sqrt(float(total.max() / lags[0]))
 
 
-def _regularizer(problem: Problem, norm: float, steps: int) -> float:
+def _regularizer(problem: OfflineProblem, norm: float, steps: int) -> float:
     """The weight that balances pull, movement and noise; see docs/algorithms/gradient-descent.md."""
     radius = reach(problem.set)
     if not math.isfinite(radius):
@@ -306,7 +306,7 @@ def _regularizer(problem: Problem, norm: float, steps: int) -> float:
     return max(movement, noise)
 
 
-def _room(problem: Problem, overlap: float, steps: int) -> float:
+def _room(problem: OfflineProblem, overlap: float, steps: int) -> float:
     """What rounding a gradient to the lattice can add to its norm, relatively, with room to spare."""
     if problem.precision == "float":
         return 0.0
@@ -317,7 +317,7 @@ def _room(problem: Problem, overlap: float, steps: int) -> float:
 
 
 def _check_room(
-    mechanism: Mechanism, problem: Problem, room: float, overlap: float, most: int
+    mechanism: Mechanism, problem: OfflineProblem, room: float, overlap: float, most: int
 ) -> None:
     """That the margins taken beforehand are enough for the noise that was described."""
     if problem.precision == "float":
@@ -336,7 +336,7 @@ def _check_room(
             raise _too_coarse(problem, needed, _MARGIN)
 
 
-def _too_coarse(problem: Problem, needed: float, taken: float) -> ArithmeticError:
+def _too_coarse(problem: OfflineProblem, needed: float, taken: float) -> ArithmeticError:
     return ArithmeticError(
         f"the lattice is too coarse for gradients of norm {problem.norm:.3g} in {problem.dim} "
         f"dimensions (a margin of {needed:.3g} is needed, {taken:.3g} was taken); fewer passes, "

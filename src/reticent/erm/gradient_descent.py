@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from reticent import _checks
-from reticent._checks import FloatArray
-from reticent.erm._problem import Problem, default_radius, reach
-from reticent.erm._reading import need_lipschitz, need_projection
+from reticent import checks
+from reticent.checks import FloatArray
 from reticent.erm.fit import Fit
-from reticent.erm.solver import Plan, Run, solve
+from reticent.erm.problem import OfflineProblem, default_radius, reach
+from reticent.erm.reading import need_lipschitz, need_projection
+from reticent.erm.solver import Run, SolverPlan, solve
 from reticent.noise import Source
 from reticent.noise.release import widened
 from reticent.privacy import Release, prescribed
@@ -178,13 +178,13 @@ def gradient_descent(
     )  # fmt: skip
 
 
-def _plan(problem: Problem, set: Any, steps: Any, step_size: Any, average: str, sampling: Any,
-          start: Any, record_loss: bool, calibration: str) -> Plan:  # fmt: skip
+def _plan(problem: OfflineProblem, set: Any, steps: Any, step_size: Any, average: str, sampling: Any,
+          start: Any, record_loss: bool, calibration: str) -> SolverPlan:  # fmt: skip
     if problem.weights is not None and not problem.is_linear_model:
         raise ValueError(
             f"weights and groups need a generalised linear loss, got {problem.loss!r}; leave them out"
         )
-    _checks.choice(average, "average", AVERAGES)
+    checks.choice(average, "average", AVERAGES)
     if set is None:
         problem = problem.with_set(L2Ball(problem.dim, default_radius(problem, NAME)))
     need_lipschitz(problem, NAME)
@@ -197,14 +197,14 @@ def _plan(problem: Problem, set: Any, steps: Any, step_size: Any, average: str, 
 
 
 def descent(
-    problem: Problem,
+    problem: OfflineProblem,
     start: FloatArray,
     rule: StepRule,
     rate: float | None = None,
     average: str = "weighted",
     record_loss: bool = False,
     calibration: str = "exact",
-) -> Plan:
+) -> SolverPlan:
     """The plan of a descent by this rule."""
     scale, release, caveats = _noise(problem, rule.steps, rate, calibration)
     count = problem.count if rate is None else problem.count * rate
@@ -238,7 +238,7 @@ def descent(
         "records": problem.count, "dim": problem.dim, "sampling": rate,
         "average": average, "set": repr(problem.set),
     }  # fmt: skip
-    return Plan(
+    return SolverPlan(
         problem=problem,
         step=step,
         releases=[release],
@@ -251,10 +251,10 @@ def descent(
     )
 
 
-def _rate(sampling: Any, problem: Problem) -> float | None:
+def _rate(sampling: Any, problem: OfflineProblem) -> float | None:
     if sampling is None:
         return None
-    rate = _checks.number(sampling, "sampling", low=0.0, high=1.0, open_low=True)
+    rate = checks.number(sampling, "sampling", low=0.0, high=1.0, open_low=True)
     if problem.groups is not None:
         raise ValueError(
             "sampling takes records, and groups protect persons: nothing is proved for both together; "
@@ -273,24 +273,22 @@ def _sample(source: Source, count: int, rate: float) -> Any:
     return np.flatnonzero((source.words(count) >> np.uint64(11)) * 2.0**-53 < rate)
 
 
-def _start(problem: Problem, start: Any) -> FloatArray:
+def _start(problem: OfflineProblem, start: Any) -> FloatArray:
     if start is None:
         return np.array(problem.set.center, dtype=np.float64).ravel()
-    x = _checks.vector(np.ravel(start), "start", problem.dim)
+    x = checks.vector(np.ravel(start), "start", problem.dim)
     if not problem.set.contains(problem.shaped(x)):
         raise ValueError(f"start must lie in {problem.set!r}, got {start!r}; project it first")
     return x
 
 
 def step_rule(
-    problem: Problem, steps: Any, step_size: Any = None, rate: float | None = None
+    problem: OfflineProblem, steps: Any, step_size: Any = None, rate: float | None = None
 ) -> StepRule:
     """The least number of steps whose bound is within 5 % of the best, and its step size."""
-    wanted = None if steps is None else _checks.integer(steps, "steps", low=1)
+    wanted = None if steps is None else checks.integer(steps, "steps", low=1)
     given = (
-        None
-        if step_size is None
-        else _checks.number(step_size, "step_size", low=0.0, open_low=True)
+        None if step_size is None else checks.number(step_size, "step_size", low=0.0, open_low=True)
     )
     tries = [wanted] if wanted else np.unique(np.geomspace(1, MOST_STEPS, 60).astype(int)).tolist()
     if given is not None:
@@ -303,7 +301,7 @@ def step_rule(
     return next(plan for plan in plans if plan.bound <= 1.05 * best)
 
 
-def _bound(problem: Problem, steps: int, radius: float, rate: float | None) -> StepRule:
+def _bound(problem: OfflineProblem, steps: int, radius: float, rate: float | None) -> StepRule:
     # L bounds gradients of the mean loss, v the noise's second moment, M is smoothness, m strong
     # convexity, D the distance to the best decision; see docs/algorithms/gradient-descent.md.
     n, D = problem.count, radius
@@ -330,7 +328,7 @@ def _bound(problem: Problem, steps: int, radius: float, rate: float | None) -> S
 
 
 def _noise(
-    problem: Problem, steps: int, rate: float | None, calibration: str
+    problem: OfflineProblem, steps: int, rate: float | None, calibration: str
 ) -> tuple[float, Release, tuple[str, ...]]:
     moved, dim = problem.sensitivity, problem.dim
     what = "noisy sum of gradients"
@@ -349,7 +347,7 @@ def _noise(
     return scale, problem.release(what, moved, scale, dim, steps), ()
 
 
-def _sampled_noise(problem: Problem, steps: int, rate: float) -> tuple[float, Release]:
+def _sampled_noise(problem: OfflineProblem, steps: int, rate: float) -> tuple[float, Release]:
     """Poisson samples: the multiplier is found by a search over the privacy loss distribution."""
     limit = problem.norm + problem.rounding
 

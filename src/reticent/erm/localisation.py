@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaincinv
 
-from reticent import _checks
-from reticent._checks import FloatArray
-from reticent.erm._problem import Problem, default_radius
-from reticent.erm._reading import need_lipschitz, need_projection
+from reticent import checks
+from reticent.checks import FloatArray
 from reticent.erm.fit import Fit
 from reticent.erm.gradient_descent import descent, step_rule
 from reticent.erm.output_perturbation import check_smooth, rough_minimiser
-from reticent.erm.solver import Plan, Run, solve
+from reticent.erm.problem import OfflineProblem, default_radius
+from reticent.erm.reading import need_lipschitz, need_projection
+from reticent.erm.solver import Run, SolverPlan, solve
 from reticent.privacy import Gaussian, Pure, Release
 from reticent.sets import L2Ball
 from reticent.sets.base import ConvexSet
@@ -110,7 +110,7 @@ def localisation(
     >>> float(np.mean(np.sign(X @ fit.point) == y)) > 0.9
     True
     """
-    _checks.choice(calibration, "calibration", ("exact",))
+    checks.choice(calibration, "calibration", ("exact",))
     return solve(
         NAME,
         partial(_plan, set=set, first_share=first_share, failure=failure, steps=steps,
@@ -120,14 +120,14 @@ def localisation(
     )  # fmt: skip
 
 
-def _plan(problem: Problem, set: Any, first_share: Any, failure: Any, steps: Any,
-          record_loss: bool) -> Plan:  # fmt: skip
-    share = _checks.number(
+def _plan(problem: OfflineProblem, set: Any, first_share: Any, failure: Any, steps: Any,
+          record_loss: bool) -> SolverPlan:  # fmt: skip
+    share = checks.number(
         first_share, "first_share", low=0.0, high=1.0, open_low=True, open_high=True
     )
-    failure = _checks.number(failure, "failure", low=0.0, high=1.0, open_low=True, open_high=True)
+    failure = checks.number(failure, "failure", low=0.0, high=1.0, open_low=True, open_high=True)
     if steps is not None:
-        _checks.integer(steps, "steps", low=1)
+        checks.integer(steps, "steps", low=1)
     check_smooth(problem, NAME)
     if problem.loss.strong_convexity == 0.0:
         raise ValueError(
@@ -145,7 +145,7 @@ def _plan(problem: Problem, set: Any, first_share: Any, failure: Any, steps: Any
     rough = rough_minimiser(first, ridge)
     radius = _radius(problem, rough.scale, failure) + rough.tolerance / ridge
 
-    def search_near(run: Run) -> Plan:
+    def search_near(run: Run) -> SolverPlan:
         center = np.array(rough.draw(run)).ravel()
         near = second.with_set(Near(problem.set, center, radius))
         rule = step_rule(near, steps)
@@ -161,10 +161,10 @@ def _plan(problem: Problem, set: Any, first_share: Any, failure: Any, steps: Any
     curve = Gaussian(second.level) if gaussian else Pure(second.level)
     words = "Gaussian" if gaussian else "Gamma"
     near_it = Release("noisy sums of gradients near it", curve, None, words)
-    return Plan(problem=problem, releases=[rough.release, near_it], then=search_near)
+    return SolverPlan(problem=problem, releases=[rough.release, near_it], then=search_near)
 
 
-def _radius(problem: Problem, scale: float, failure: float) -> float:
+def _radius(problem: OfflineProblem, scale: float, failure: float) -> float:
     """A bound on the norm of the first stage's noise, but for this probability."""
     p = problem.dim
     if problem.noise == "gaussian":

@@ -23,10 +23,12 @@ from typing import Any
 
 import numpy as np
 
-from reticent import _checks
-from reticent._checks import FloatArray
-from reticent.erm._minimise import minimise
-from reticent.erm._perturbation import (
+from reticent import checks
+from reticent.checks import FloatArray
+from reticent.erm.fit import Fit
+from reticent.erm.minimise import minimise
+from reticent.erm.output_perturbation import check_smooth
+from reticent.erm.perturbation import (
     NAME,
     apart,
     exact,
@@ -35,11 +37,9 @@ from reticent.erm._perturbation import (
     prescribed_setting,
     reach_bound,
 )
-from reticent.erm._problem import Problem, default_radius
-from reticent.erm._reading import need_lipschitz, need_projection
-from reticent.erm.fit import Fit
-from reticent.erm.output_perturbation import check_smooth
-from reticent.erm.solver import Plan, Run, solve
+from reticent.erm.problem import OfflineProblem, default_radius
+from reticent.erm.reading import need_lipschitz, need_projection
+from reticent.erm.solver import Run, SolverPlan, solve
 from reticent.losses import records
 from reticent.sets import L2Ball
 from reticent.solve.blocks import Meaning
@@ -153,9 +153,9 @@ def objective_perturbation(
     )  # fmt: skip
 
 
-def _plan(problem: Problem, set: Any, columns: list[Any], several: bool,
+def _plan(problem: OfflineProblem, set: Any, columns: list[Any], several: bool,
           regularizer: float | None, center: Any, center_bound: float | None,
-          calibration: str) -> Plan:  # fmt: skip
+          calibration: str) -> SolverPlan:  # fmt: skip
     _check_loss(problem)
     count = len(columns)
     centers, bound = _centers(center, center_bound, count, problem.dim, calibration)
@@ -170,7 +170,7 @@ def _plan(problem: Problem, set: Any, columns: list[Any], several: bool,
         problem = problem.with_set(L2Ball(problem.dim, default_radius(problem, NAME)))
     need_lipschitz(problem, NAME)
     need_projection(problem, NAME)
-    given = None if regularizer is None else _checks.number(regularizer, "regularizer", low=0.0)
+    given = None if regularizer is None else checks.number(regularizer, "regularizer", low=0.0)
     setting = (
         exact(problem, given, count)
         if calibration == "exact"
@@ -205,7 +205,7 @@ def _plan(problem: Problem, set: Any, columns: list[Any], several: bool,
         "noise on the minimiser": rest.noise,
         "set": repr(problem.set),
     }
-    return Plan(
+    return SolverPlan(
         problem=problem,
         step=step,
         releases=[setting.release, rest],
@@ -233,7 +233,7 @@ def _centers(
     """The point that the ridge of each problem pulls to, and how long these are at most."""
     if center is None:
         return [None] * count, 0.0
-    found = np.atleast_2d(_checks.real_array(center, "center"))
+    found = np.atleast_2d(checks.real_array(center, "center"))
     if found.shape != (count, dim) or not np.isfinite(found).all():
         raise ValueError(
             f"center must be {count} finite point{'s' * (count > 1)} of dimension {dim}, got an array of "
@@ -244,19 +244,19 @@ def _centers(
     longest = float(np.linalg.norm(found, axis=1).max())
     if bound is None:
         return list(found), longest
-    most = _checks.number(bound, "center_bound", low=0.0)
+    most = checks.number(bound, "center_bound", low=0.0)
     if longest > most:
         raise ValueError(f"center must be no longer than center_bound = {most:g}, got {longest:g}")
     return list(found), most
 
 
-def _labels(problem: Problem, column: Any) -> FloatArray | Meaning:
+def _labels(problem: OfflineProblem, column: Any) -> FloatArray | Meaning:
     if isinstance(column, Meaning):
         return column
     return records.signs(records.labels(column, problem.records))
 
 
-def _check_loss(problem: Problem) -> None:
+def _check_loss(problem: OfflineProblem) -> None:
     if not problem.is_linear_model:
         raise TypeError(
             f"{NAME} is proved for generalised linear losses only, got {problem.loss!r}; "

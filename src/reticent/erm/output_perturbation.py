@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from reticent import _checks
-from reticent._checks import FloatArray
-from reticent.erm._minimise import doubt_of, minimise
-from reticent.erm._problem import Problem, default_radius
-from reticent.erm._reading import need_lipschitz, need_projection
+from reticent import checks
+from reticent.checks import FloatArray
 from reticent.erm.fit import Fit
-from reticent.erm.solver import Plan, Run, solve
+from reticent.erm.minimise import doubt_of, minimise
+from reticent.erm.problem import OfflineProblem, default_radius
+from reticent.erm.reading import need_lipschitz, need_projection
+from reticent.erm.solver import Run, SolverPlan, solve
 from reticent.privacy import Release
 from reticent.sets import L2Ball
 from reticent.trace import Callback
@@ -96,7 +96,7 @@ def output_perturbation(
     >>> float(np.mean(np.sign(X @ fit.point) == y)) > 0.9
     True
     """
-    _checks.choice(calibration, "calibration", ("exact",))
+    checks.choice(calibration, "calibration", ("exact",))
     return solve(
         NAME, partial(_plan, set=set, regularizer=regularizer), loss, set, X, y, budget=budget,
         seed=seed, noise_precision=noise_precision, calibration=calibration, callback=callback,
@@ -104,7 +104,7 @@ def output_perturbation(
     )  # fmt: skip
 
 
-def _plan(problem: Problem, set: Any, regularizer: float | None) -> Plan:
+def _plan(problem: OfflineProblem, set: Any, regularizer: float | None) -> SolverPlan:
     check_smooth(problem, NAME)
     if set is None:
         problem = problem.with_set(L2Ball(problem.dim, default_radius(problem, NAME)))
@@ -121,14 +121,14 @@ def _plan(problem: Problem, set: Any, regularizer: float | None) -> Plan:
         "noise": rough.release.noise,
         "set": repr(problem.set),
     }
-    return Plan(problem=problem, step=step, releases=[rough.release], settings=settings)
+    return SolverPlan(problem=problem, step=step, releases=[rough.release], settings=settings)
 
 
 @dataclass(frozen=True)
 class RoughMinimiser:
     """The minimiser of the summed loss with a ridge, and the noise that makes it private."""
 
-    problem: Problem
+    problem: OfflineProblem
     ridge: float
     tolerance: float
     scale: float
@@ -143,7 +143,7 @@ class RoughMinimiser:
 
 
 def rough_minimiser(
-    problem: Problem, ridge: float, details: tuple[str, ...] = ()
+    problem: OfflineProblem, ridge: float, details: tuple[str, ...] = ()
 ) -> RoughMinimiser:
     """How it is released, with the problem's share of the budget."""
     tolerance = reachable(problem, ridge)
@@ -153,7 +153,7 @@ def rough_minimiser(
     return RoughMinimiser(problem, ridge, tolerance, scale, release)
 
 
-def check_smooth(problem: Problem, solver: str) -> None:
+def check_smooth(problem: OfflineProblem, solver: str) -> None:
     """Refuse what the certified minimiser cannot handle."""
     if not problem.is_linear_model or not math.isfinite(problem.smoothness):
         raise ValueError(
@@ -168,13 +168,13 @@ def check_smooth(problem: Problem, solver: str) -> None:
         )
 
 
-def sensitivity(problem: Problem, ridge: float, tolerance: float) -> float:
+def sensitivity(problem: OfflineProblem, ridge: float, tolerance: float) -> float:
     """How far one record moves the computed minimiser."""
     exact = problem.budget.sensitivity(problem.norm)
     return (exact + 2.0 * tolerance) / ridge * (1.0 + 2.0**-50)
 
 
-def largest(problem: Problem, ridge: float, scale: float = 0.0) -> float:
+def largest(problem: OfflineProblem, ridge: float, scale: float = 0.0) -> float:
     """A bound on the norm of the minimiser, with noise of this scale on the gradient (but for a
     probability below e^-40)."""
     size = float(problem.set.norm_bound)
@@ -183,7 +183,7 @@ def largest(problem: Problem, ridge: float, scale: float = 0.0) -> float:
     return 2.0 * (problem.largest_sum + scale * 4.0 * (problem.dim + 40.0)) / ridge
 
 
-def reachable(problem: Problem, ridge: float) -> float:
+def reachable(problem: OfflineProblem, ridge: float) -> float:
     """A residual that double precision reaches with room to spare. Reads no record."""
     radius = float(problem.set.norm_bound)
     if not math.isfinite(radius):
@@ -191,10 +191,10 @@ def reachable(problem: Problem, ridge: float) -> float:
     return doubt_of(problem, 0.0, ridge).reachable(radius) + 1e-12 * problem.norm
 
 
-def ridge_for(problem: Problem, regularizer: Any) -> float:
+def ridge_for(problem: OfflineProblem, regularizer: Any) -> float:
     own = problem.count * problem.loss.ridge
     if regularizer is not None:
-        ridge = own + _checks.number(regularizer, "regularizer", low=0.0)
+        ridge = own + checks.number(regularizer, "regularizer", low=0.0)
         if ridge == 0.0:
             raise ValueError("regularizer must be above 0 for a loss without a ridge, got 0")
         return ridge

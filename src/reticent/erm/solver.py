@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from reticent._checks import FloatArray
-from reticent.erm._pause import Pause, take_up, terms
-from reticent.erm._problem import Problem
-from reticent.erm._reading import read
+from reticent.checks import FloatArray
 from reticent.erm.fit import Fit
+from reticent.erm.pause import Pause, take_up, terms
+from reticent.erm.problem import OfflineProblem
+from reticent.erm.reading import read
 from reticent.noise import Source
 from reticent.noise.release import noisy
 from reticent.privacy import Guarantee, Release, charge
@@ -49,7 +49,7 @@ class Run:
 
     Attributes
     ----------
-    problem : Problem
+    problem : OfflineProblem
         What is solved.
     source : Source
         Where noise comes from.
@@ -61,7 +61,7 @@ class Run:
         What was released beside the point.
     """
 
-    problem: Problem
+    problem: OfflineProblem
     source: Source
     recorder: Recorder
     arrays: dict[str, np.ndarray]
@@ -86,12 +86,12 @@ def _last_point(run: Run) -> FloatArray:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class SolverPlan:
     """What a solver has decided before it reads a record closely; all of it is public.
 
     Parameters
     ----------
-    problem : Problem
+    problem : OfflineProblem
         What is solved, on the set that was chosen for it.
     step : callable
         ``step(run, t)`` takes the steps up to number t and notes the last; True stops the run.
@@ -121,7 +121,7 @@ class Plan:
         not private costs nothing.
     """
 
-    problem: Problem
+    problem: OfflineProblem
     step: Callable[[Run, int], bool | None] | None = None
     releases: Iterable[Release] = ()
     settings: Mapping[str, object] = field(default_factory=dict)
@@ -131,7 +131,7 @@ class Plan:
     finish: Callable[[Run], FloatArray] = _last_point
     caveats: tuple[str, ...] = ()
     identity: Mapping[str, Any] | None = None
-    then: Callable[[Run], Plan] | None = None
+    then: Callable[[Run], SolverPlan] | None = None
     guarantee: Callable[[Source], Guarantee] | None = None
     is_paid: bool = False
 
@@ -156,7 +156,7 @@ class Plan:
 
 def solve(
     solver: str,
-    planned: Callable[[Problem], Plan],
+    planned: Callable[[OfflineProblem], SolverPlan],
     loss: Any,
     set: Any,
     X: Any,
@@ -196,7 +196,7 @@ def solve(
         With ``"exact"`` a guarantee that does not meet the budget is refused; other names are those
         of prescribed noise (`reticent.privacy.prescribed`).
     **reading
-        Further arguments of :func:`reticent.erm._reading.read`: weights, and how records are clipped.
+        Further arguments of :func:`reticent.erm.reading.read`: weights, and how records are clipped.
     seed : int, optional
         Of the noise; None is a cryptographic generator.
     callback : callable, optional
@@ -253,7 +253,7 @@ def solve(
     return Fit(point, guarantee, run.recorder.close(), rest, run.released)
 
 
-def _take_steps(plan: Plan, run: Run, pause: Pause) -> int:
+def _take_steps(plan: SolverPlan, run: Run, pause: Pause) -> int:
     """From where the pause stands; the number of the last one."""
     assert plan.step is not None
     step = pause.step

@@ -22,13 +22,13 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from reticent import _checks
-from reticent._checks import FloatArray
-from reticent.erm._passes import Products
-from reticent.erm._problem import Problem, label_range
-from reticent.erm._sums import UNIT, as_matrix, as_vector, unfolded
+from reticent import checks
+from reticent.checks import FloatArray
 from reticent.erm.fit import Fit
-from reticent.erm.solver import Plan, Run, solve
+from reticent.erm.passes import Products
+from reticent.erm.problem import OfflineProblem, label_range
+from reticent.erm.rounded_sums import UNIT, as_matrix, as_vector, unfolded
+from reticent.erm.solver import Run, SolverPlan, solve
 from reticent.losses import Huber, Squared
 from reticent.noise import door
 from reticent.privacy import Gaussian, Release, prescribed
@@ -158,23 +158,23 @@ def sufficient_statistics(
 
 
 def _plan(
-    problem: Problem,
+    problem: OfflineProblem,
     method: str,
     rounds: int,
     regularizer: float | None,
     center: Any,
     calibration: str,
-) -> Plan:
-    _checks.choice(method, "method", METHODS)
+) -> SolverPlan:
+    checks.choice(method, "method", METHODS)
     if not isinstance(problem.loss, Squared):
         raise TypeError(
             f"{NAME} solves least squares and needs losses.Squared, got {problem.loss!r}; use "
             "erm.objective_perturbation for other losses"
         )
-    given = None if regularizer is None else _checks.number(regularizer, "regularizer", low=0.0)
+    given = None if regularizer is None else checks.number(regularizer, "regularizer", low=0.0)
     if not getattr(problem.set, "can_project", True):
         raise ValueError(f"{NAME} needs a set with a projection, and {problem.set!r} has none")
-    many = _checks.integer(rounds, "rounds", low=2)
+    many = checks.integer(rounds, "rounds", low=2)
     start = np.zeros(problem.dim)
     if center is not None:
         if method == "adassp" or not isinstance(problem.set, WholeSpace):
@@ -182,7 +182,7 @@ def _plan(
                 f"center is for methods 'joint' and 'boosted' without a set, got method={method!r} and "
                 f"{problem.set!r}; leave it out"
             )
-        start = _checks.vector(center, "center", problem.dim)
+        start = checks.vector(center, "center", problem.dim)
     if method == "boosted" and calibration == "exact":
         return _boosted(problem, many, given, start)
     problem = _rooted(problem)
@@ -195,7 +195,7 @@ def _plan(
     return _joint(problem, given, start)
 
 
-def _rooted(problem: Problem) -> Problem:
+def _rooted(problem: OfflineProblem) -> OfflineProblem:
     """The same problem without weights: their square roots are in the records and the labels."""
     if problem.weights is None:
         return problem
@@ -219,12 +219,12 @@ def _rooted(problem: Problem) -> Problem:
 # One release of both.
 
 
-def _bounds(problem: Problem) -> tuple[float, float]:
+def _bounds(problem: OfflineProblem) -> tuple[float, float]:
     low, high = label_range(problem.loss)  # type: ignore[arg-type]
     return problem.feature_norm, max(abs(low), abs(high))
 
 
-def _weights(problem: Problem) -> tuple[float, float]:
+def _weights(problem: OfflineProblem) -> tuple[float, float]:
     """What each statistic is divided by before noise of one size goes on both.
 
     The noise in the equation ``(A'A + E) x = A'y + e`` has variance about
@@ -258,7 +258,7 @@ def joint_sensitivity(F: float, Y: float, matrix: float, vector: float, replace:
     return math.sqrt(2.0 * first * (1.0 - c * c) + 2.0 * second * (1.0 + c))
 
 
-def _joint(problem: Problem, given: float | None, center: FloatArray) -> Plan:
+def _joint(problem: OfflineProblem, given: float | None, center: FloatArray) -> SolverPlan:
     F, Y = _bounds(problem)
     p, n = problem.dim, problem.count
     matrix, vector = _weights(problem)
@@ -290,7 +290,7 @@ def _joint(problem: Problem, given: float | None, center: FloatArray) -> Plan:
         return run.note(t, center + _solve(problem, V, left, ridge + n * problem.loss.ridge))
 
     settings = {"method": "joint", "noise": release.noise, "set": repr(problem.set)}
-    return Plan(problem=problem, step=step, releases=[release], settings=settings)
+    return SolverPlan(problem=problem, step=step, releases=[release], settings=settings)
 
 
 def best_ridge(V: FloatArray, u: FloatArray, noise_V: float, noise_u: float, own: float) -> float:
@@ -316,7 +316,7 @@ def best_ridge(V: FloatArray, u: FloatArray, noise_V: float, noise_u: float, own
     return float(min(tries, key=estimate))
 
 
-def _solve(problem: Problem, V: FloatArray, u: FloatArray, ridge: float) -> FloatArray:
+def _solve(problem: OfflineProblem, V: FloatArray, u: FloatArray, ridge: float) -> FloatArray:
     """The minimiser over the set of x'(V + ridge)x/2 - <u, x>; post-processing, so any will do."""
     values, vectors = np.linalg.eigh(V)
     floor = max(1e-12 * float(np.abs(values).max()), 1e-300)
@@ -337,7 +337,9 @@ def _solve(problem: Problem, V: FloatArray, u: FloatArray, ridge: float) -> Floa
 # Rounds of residuals over one noisy matrix.
 
 
-def _boosted(problem: Problem, rounds: int, given: float | None, start: FloatArray) -> Plan:
+def _boosted(
+    problem: OfflineProblem, rounds: int, given: float | None, start: FloatArray
+) -> SolverPlan:
     if not isinstance(problem.set, WholeSpace):
         raise ValueError(
             f"method='boosted' has no set; leave set out, or use method='joint', got {problem.set!r}"
@@ -414,12 +416,12 @@ def _boosted(problem: Problem, rounds: int, given: float | None, start: FloatArr
         return problem.shaped(np.mean(points[1 + rounds // 2 :], axis=0))
 
     settings = {"method": "boosted", "noise": releases[2].noise}
-    return Plan(
+    return SolverPlan(
         problem=problem, step=step, releases=releases, settings=settings, steps=rounds, finish=finish
     )  # fmt: skip
 
 
-def _huber(problem: Problem, clip: float) -> Huber:
+def _huber(problem: OfflineProblem, clip: float) -> Huber:
     """Its slope is the residual, clipped."""
     loss = problem.loss
     assert isinstance(loss, Squared)
@@ -427,7 +429,7 @@ def _huber(problem: Problem, clip: float) -> Huber:
 
 
 def _clip(
-    run: Run, problem: Problem, x: FloatArray, Y: float, scale: float, spread: float
+    run: Run, problem: OfflineProblem, x: FloatArray, Y: float, scale: float, spread: float
 ) -> float:
     """Twice the root mean square of the residuals, as far as it can be told from noise."""
     squares = replace(problem, loss=_huber(problem, Y)).slope_squares(x)
@@ -436,7 +438,7 @@ def _clip(
     return min(Y, _times(problem) * math.sqrt(mean))
 
 
-def _times(problem: Problem) -> float:
+def _times(problem: OfflineProblem) -> float:
     """How many times their root mean square residuals may be: more where there is less noise.
 
     At ``sqrt(2 log(n mu / sqrt(p)))`` normal residuals lose as much to the clip, were all of it on one side, as noise
@@ -450,7 +452,7 @@ def _times(problem: Problem) -> float:
 # AdaSSP.
 
 
-def _adassp(problem: Problem, given: float | None, calibration: str) -> Plan:
+def _adassp(problem: OfflineProblem, given: float | None, calibration: str) -> SolverPlan:
     if problem.budget.delta == 0.0:
         raise ValueError("method='adassp' needs delta > 0, got a budget with delta = 0")
     if given is not None:
@@ -504,10 +506,12 @@ def _adassp(problem: Problem, given: float | None, calibration: str) -> Plan:
         return run.note(t, _solve(problem, V, seen[2], ridge + n * problem.loss.ridge))
 
     settings = {"method": "adassp", "set": repr(problem.set)}
-    return Plan(problem=problem, step=step, releases=releases, settings=settings, caveats=caveats)
+    return SolverPlan(
+        problem=problem, step=step, releases=releases, settings=settings, caveats=caveats
+    )
 
 
-def _truth(problem: Problem, releases: list[Release]) -> float:
+def _truth(problem: OfflineProblem, releases: list[Release]) -> float:
     """The epsilon that Gaussian releases give together, at the budget's delta."""
     mu = math.sqrt(sum(r.curve.mu**2 for r in releases if isinstance(r.curve, Gaussian)))
     return Gaussian(mu).epsilon(problem.budget.delta)

@@ -20,8 +20,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import ndtri
 
-from reticent._checks import FloatArray
-from reticent.erm._groups import Groups
+from reticent.checks import FloatArray
+from reticent.erm.groups import Groups
 from reticent.noise import Source, release
 from reticent.privacy import Budget, Gaussian, Laplace, Release
 from reticent.privacy.curve import Curve

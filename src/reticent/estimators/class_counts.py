@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent._checks import FloatArray
+from reticent.checks import FloatArray
 from reticent.noise import Source
 from reticent.noise import release as noisy_release
 from reticent.privacy import Budget, Gaussian, Laplace, Release

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from reticent._checks import FloatArray
-from reticent.erm._passes import Sandwich, Scalar
-from reticent.erm._sums import UNIT, as_matrix, as_vector
+from reticent.checks import FloatArray
+from reticent.erm.passes import Sandwich, Scalar
+from reticent.erm.rounded_sums import UNIT, as_matrix, as_vector
 from reticent.estimators.summary import NoIntervals, check_clear
 from reticent.losses import CappedLogistic, Logistic
 from reticent.noise import Source, release

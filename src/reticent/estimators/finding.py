@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent._checks import FloatArray
+from reticent.checks import FloatArray
 from reticent.estimators.bounds import Columns, Search
 from reticent.estimators.parameters import PRIVATE, budget, participation
 from reticent.estimators.units import Units

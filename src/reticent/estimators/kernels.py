@@ -17,7 +17,7 @@ import math
 
 import numpy as np
 
-from reticent._compile import compiled, specialised
+from reticent.compiling import compiled, specialised
 from reticent.losses.kernels import LOGISTIC, SOFTMAX
 from reticent.noise.door import REFUSED, bounded
 from reticent.online.kernels import DECISION, update

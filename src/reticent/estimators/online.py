@@ -1,6 +1,6 @@
 """What the scikit-learn faces of the online learners share: parameters in, a stream of records, a fit out.
 
-What every face shares is in :mod:`reticent.estimators.face`. The learner underneath is
+What every face shares is in :mod:`reticent.estimators.mixins`. The learner underneath is
 :mod:`reticent.estimators.stream`; the choice of learner and its defaults: docs/estimators.md.
 
 ``fit`` on the same records again is a second release. Each call spends the whole budget anew; a
@@ -17,12 +17,12 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from reticent import _checks
+from reticent import checks
 from reticent.estimators import parameters
-from reticent.estimators.face import Face, FloatArray
 from reticent.estimators.finding import Found, found_first
+from reticent.estimators.mixins import FittedEstimator, FloatArray
 from reticent.estimators.sparse_stream import SparseStream, begun, chosen, restored
-from reticent.estimators.stream import Plan, Stream, sizes
+from reticent.estimators.stream import Stream, StreamPlan, sizes
 from reticent.estimators.units import Units
 from reticent.losses import ClipCounts
 from reticent.online.learner import DECISION, Learner
@@ -47,7 +47,7 @@ class _Past:
     seen: int
 
 
-class OnlineEstimator(Face):
+class OnlineEstimator(FittedEstimator):
     """Base of the scikit-learn faces; see `OnlineLogisticRegression` and `OnlineLinearRegression`."""
 
     _norm: float
@@ -67,7 +67,9 @@ class OnlineEstimator(Face):
 
     # What a face provides
 
-    def _plan(self, values: dict[str, Any], horizon: int | None, sparse: bool = False) -> Plan:
+    def _plan(
+        self, values: dict[str, Any], horizon: int | None, sparse: bool = False
+    ) -> StreamPlan:
         raise NotImplementedError
 
     def _encode(self, y: Any) -> tuple[FloatArray, int]:
@@ -236,7 +238,7 @@ class OnlineEstimator(Face):
             Of the intervals.
         """
         check_is_fitted(self)
-        plan = Plan.from_dict(self._shape)
+        plan = StreamPlan.from_dict(self._shape)
         steps = self.n_samples_seen_ - (0 if self._past is None else self._past.seen)
         if plan.first is not None and self._found is None:
             raise NoIntervals(
@@ -259,7 +261,7 @@ class OnlineEstimator(Face):
         normal = learner.mechanism.noise == "gaussian"
         return of_noise(values, errors, names, level, DECISION, self.guarantee_, normal)
 
-    def _table_of(self, plan: Plan) -> tuple[list[str], FloatArray, FloatArray]:
+    def _table_of(self, plan: StreamPlan) -> tuple[list[str], FloatArray, FloatArray]:
         """Names and values of all coefficients, and the matrix that carries one output's weights to them."""
         columns, unit = self.n_features_in_, np.eye(plan.width)
         weights, intercepts = self._units.back(
@@ -344,9 +346,9 @@ class OnlineEstimator(Face):
                 self._keep(stream)
         return self
 
-    def _plan_for(self, n_features: int) -> Plan:
+    def _plan_for(self, n_features: int) -> StreamPlan:
         """What a stream of this estimator is built from, before it has seen any record."""
-        self.n_features_in_ = _checks.integer(n_features, "n_features", low=1)
+        self.n_features_in_ = checks.integer(n_features, "n_features", low=1)
         self._declare()
         values = parameters.checked(self.get_params(deep=False), private=True)
         return self._plan(values, values["horizon"])

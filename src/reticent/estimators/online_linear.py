@@ -16,10 +16,10 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d
 
 from reticent.estimators import parameters
-from reticent.estimators.face import Bounded, FloatArray
+from reticent.estimators.mixins import Bounded, FloatArray
 from reticent.estimators.online import OnlineEstimator
 from reticent.estimators.parameters import PRIVATE
-from reticent.estimators.stream import Plan, Stream
+from reticent.estimators.stream import Stream, StreamPlan
 from reticent.losses.kernels import HUBER
 
 __all__ = ["OnlineLinearRegression"]
@@ -169,8 +169,10 @@ class OnlineLinearRegression(Bounded, RegressorMixin, OnlineEstimator):
                 X, column_or_1d(y, warn=True), fresh=first, whole=False, person=person
             )
 
-    def _plan(self, values: dict[str, Any], horizon: int | None, sparse: bool = False) -> Plan:
-        return Plan(
+    def _plan(
+        self, values: dict[str, Any], horizon: int | None, sparse: bool = False
+    ) -> StreamPlan:
+        return StreamPlan(
             outputs=1,
             quadratic=values["learner"] == "quadratic-leader",
             **self._common(values, horizon, HUBER, sparse),

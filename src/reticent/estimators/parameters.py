@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent import _checks
+from reticent import checks
 from reticent.privacy import Budget, DefaultBoundWarning, Participation
 from reticent.privacy.budget import NEIGHBOURS
 
@@ -54,7 +54,7 @@ def warn_of_defaults(values: Mapping[str, Any]) -> None:
 
 
 def _positive(value: Any, name: str) -> float:
-    return _checks.number(value, name, low=0.0, open_low=True)
+    return checks.number(value, name, low=0.0, open_low=True)
 
 
 def _or_none(check: Check) -> Check:
@@ -62,7 +62,7 @@ def _or_none(check: Check) -> Check:
 
 
 def _whole_or_none(value: Any, name: str) -> int | None:
-    return None if value is None else _checks.integer(value, name, low=1)
+    return None if value is None else checks.integer(value, name, low=1)
 
 
 def _norm(value: Any, name: str) -> float | str:
@@ -88,7 +88,7 @@ def _bounds(value: Any, name: str) -> tuple[float, float]:
             f"{name} must be two numbers (low, high) that are known without looking at the data, or "
             f"{PRIVATE!r} to find them with a share of the budget; got {value!r}"
         ) from None
-    low, high = _checks.number(low, f"{name}[0]"), _checks.number(high, f"{name}[1]")
+    low, high = checks.number(low, f"{name}[0]"), checks.number(high, f"{name}[1]")
     if not low < high:
         raise ValueError(f"{name} must have low < high, got {value!r}")
     if not np.isfinite(high - low):
@@ -125,24 +125,24 @@ def _features(value: Any, name: str) -> tuple[Any, ...] | None:
 
 
 def _seed(value: Any, name: str) -> int | None:
-    return None if value is None else _checks.integer(value, name, low=0)
+    return None if value is None else checks.integer(value, name, low=0)
 
 
 CHECKS: Mapping[str, Check] = {
     "epsilon": _positive,
-    "delta": partial(_checks.number, low=0.0, high=1.0, open_high=True),
-    "neighbours": partial(_checks.choice, allowed=NEIGHBOURS),
+    "delta": partial(checks.number, low=0.0, high=1.0, open_high=True),
+    "neighbours": partial(checks.choice, allowed=NEIGHBOURS),
     "feature_norm": _positive,
     "label_bounds": _bounds,
     "classes": _labels,
     "fit_intercept": _truth,
     "intercept_scaling": _positive,
-    "influence": partial(_checks.number, low=0.0, high=1.0, open_low=True),
-    "ridge": _or_none(partial(_checks.number, low=0.0)),
+    "influence": partial(checks.number, low=0.0, high=1.0, open_low=True),
+    "ridge": _or_none(partial(checks.number, low=0.0)),
     "radius": _positive,
     "norm": _positive,
     "coefficient_norm": _or_none(_positive),
-    "learner": partial(_checks.choice, allowed=LEARNERS),
+    "learner": partial(checks.choice, allowed=LEARNERS),
     "horizon": _whole_or_none,
     "window": _whole_or_none,
     "fade": _anything,
@@ -150,7 +150,7 @@ CHECKS: Mapping[str, Check] = {
     "min_gap": _whole_or_none,
     "max_persons": _whole_or_none,
     "features": _features,
-    "dimension": partial(_checks.integer, low=1),
+    "dimension": partial(checks.integer, low=1),
     "seed": _seed,
 }
 
@@ -172,8 +172,8 @@ def checked(values: Mapping[str, Any], private: bool = False) -> dict[str, Any]:
     private : bool
         Whether bounds may be found with a share of the budget.
     """
-    checks = {**CHECKS, **(OR_PRIVATE if private else {})}
-    return {name: checks[name](value, name) for name, value in values.items() if name in checks}
+    known = {**CHECKS, **(OR_PRIVATE if private else {})}
+    return {name: known[name](value, name) for name, value in values.items() if name in known}
 
 
 def budget(values: Mapping[str, Any]) -> Budget:
@@ -205,4 +205,4 @@ def label(value: Any) -> float:
     """One real label of a stream."""
     if type(value) is float and value - value == 0.0:
         return value
-    return _checks.number(value, "y")
+    return checks.number(value, "y")

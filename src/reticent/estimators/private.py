@@ -20,16 +20,16 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from reticent import _checks
+from reticent import checks
 from reticent.erm import Fit
-from reticent.erm._groups import Groups
-from reticent.erm._passes import surveyed
+from reticent.erm.groups import Groups
+from reticent.erm.passes import surveyed
 from reticent.erm.solver import is_rehearsal
 from reticent.estimators import parameters
 from reticent.estimators.beside import Rehearsed, reserve
 from reticent.estimators.bounds import Search
-from reticent.estimators.face import PRECISIONS, ROOM, Face, FloatArray, with_details
 from reticent.estimators.finding import NothingFound
+from reticent.estimators.mixins import PRECISIONS, ROOM, FittedEstimator, FloatArray, with_details
 from reticent.estimators.scaling import Scaling, too_large
 from reticent.estimators.units import Units
 from reticent.losses import ClipCounts
@@ -97,7 +97,7 @@ class Table:
         return int(self.rows.shape[1])
 
 
-class PrivateEstimator(Face):
+class PrivateEstimator(FittedEstimator):
     """Base of the scikit-learn faces of `reticent.erm`."""
 
     guarantee_: Guarantee
@@ -122,8 +122,8 @@ class PrivateEstimator(Face):
         parameters.OR_PRIVATE["feature_norm"](self.feature_norm, "feature_norm")  # type: ignore[attr-defined]
         parameters.warn_of_defaults(vars(self))
         parameters.CHECKS["fit_intercept"](self.fit_intercept, "fit_intercept")  # type: ignore[attr-defined]
-        _checks.choice(self.noise_precision, "noise_precision", NOISE_PRECISIONS)  # type: ignore[attr-defined]
-        _checks.choice(self._asked_scaling, "scaling", SCALINGS)
+        checks.choice(self.noise_precision, "noise_precision", NOISE_PRECISIONS)  # type: ignore[attr-defined]
+        checks.choice(self._asked_scaling, "scaling", SCALINGS)
         return Budget(values["epsilon"], values["delta"], values["neighbours"])
 
     def _common(self) -> dict[str, Any]:
@@ -195,13 +195,13 @@ class PrivateEstimator(Face):
     def _weights(
         self, sample_weight: Any, count: int, factors: FloatArray | None, most: float
     ) -> tuple[FloatArray | None, float]:
-        bound = _checks.number(self.weight_bound, "weight_bound", low=0.0, open_low=True)  # type: ignore[attr-defined]
+        bound = checks.number(self.weight_bound, "weight_bound", low=0.0, open_low=True)  # type: ignore[attr-defined]
         if sample_weight is None:
             return factors, most
         weights = np.asarray(sample_weight)
         if weights.ndim == 0:
             weights = np.full(count, weights)
-        weights = np.clip(_checks.vector(weights, "sample_weight", count), 0.0, bound)
+        weights = np.clip(checks.vector(weights, "sample_weight", count), 0.0, bound)
         return (weights if factors is None else weights * factors), bound * most
 
     def _facts(self, table: Table) -> tuple[str, ...]:
@@ -248,7 +248,7 @@ class PrivateEstimator(Face):
                 why = "intervals of the columns are found instead"
             elif sp.issparse(X):
                 why = "features are sparse, and centering would fill them"
-            elif too_large(X.shape):
+            elif too_large(count, X.shape[1]):
                 why = "the table is read as it is, without a copy"
             elif not self.fit_intercept:  # type: ignore[attr-defined]
                 why = "centering needs an intercept"
@@ -404,7 +404,7 @@ def class_factors(value: Any, classes: Any, numbers: Any) -> tuple[FloatArray | 
                 f"class_weight names {name!r}, which is not one of the classes {known}"
             )
     table = np.array(
-        [_checks.number(value.get(c, 1.0), f"class_weight[{c!r}]", low=0.0) for c in known]
+        [checks.number(value.get(c, 1.0), f"class_weight[{c!r}]", low=0.0) for c in known]
     )
     if table.max() == 0.0:
         raise ValueError(f"class_weight must have a weight above 0, got {value!r}")

@@ -21,13 +21,13 @@ from scipy.special import expit, logit
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from reticent import _checks, erm
-from reticent.erm._groups import Groups
+from reticent import checks, erm
+from reticent.erm.groups import Groups
 from reticent.estimators import parameters
 from reticent.estimators.bounds import SHARE, counted
 from reticent.estimators.class_counts import SHARES, ClassCounts
 from reticent.estimators.curvature import Curvature, Errors
-from reticent.estimators.face import LEAK, ROOM, Classes, FloatArray, KnownClasses, lazily, shares
+from reticent.estimators.mixins import LEAK, ROOM, Classes, FloatArray, KnownClasses, lazily, shares
 from reticent.estimators.private import PrivateEstimator, Table, class_factors
 from reticent.estimators.scaling import too_large
 from reticent.estimators.summary import Summary, summarise
@@ -114,7 +114,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         if not balanced:
             factors, most = class_factors(self.class_weight, self.classes_, numbers)  # type: ignore[attr-defined]
         scaling = self._scaling_for(budget, count, X)
-        rates = not (balanced or too_large(X.shape)) and self._wants_rates(counts, count)
+        rates = not (balanced or too_large(count, X.shape[1])) and self._wants_rates(counts, count)
         beside = [
             *(search.releases if search else ()),
             *(scaling.releases if scaling else ()),
@@ -178,7 +178,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
             raise ValueError(f"intervals=True {words}")
 
     def _solve(self, table: Table, numbers: Any, common: dict[str, Any]) -> erm.Fit:
-        asked = _checks.choice(self.solver, "solver", SOLVERS)  # type: ignore[attr-defined]
+        asked = checks.choice(self.solver, "solver", SOLVERS)  # type: ignore[attr-defined]
         count = len(self.classes_)
         self.solver_ = OBJECTIVE if asked == "auto" else asked
         self.solver_reason_ = "asked for"
@@ -218,7 +218,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
 def _labelled(rows: Any, numbers: Any, norm: float) -> InMemory:
     """Records with the numbers of their classes; rows that only stand for some may be an array."""
     if not isinstance(rows, InMemory):
-        rows = InMemory(rows, form=Form(length=norm / ROOM))
+        rows = InMemory(rows, form=Form(length=norm / ROOM), clipped=0)
     return replace(rows, labels=numbers)
 
 
@@ -386,7 +386,7 @@ class PrivateLogisticRegression(PrivateClassifier):
                 "a summary needs a model that was fitted with intervals=True, which releases curvature and "
                 "products of scores too; fitting again spends the budget again"
             )
-        _checks.choice(target, "target", TARGETS)
+        checks.choice(target, "target", TARGETS)
         names, carry = self._in_own_units(self._constant_feature)
         words = "log-odds" if self.influence_ == 1.0 else "minimiser of the capped logistic loss"
         about = (
@@ -399,7 +399,7 @@ class PrivateLogisticRegression(PrivateClassifier):
         return summarise(errors, carry, shift, names, level, about, self.guarantee_)
 
     def _loss(self, norm: float, plain: bool) -> Any:
-        cap = _checks.number(self.influence, "influence", low=0.5, high=1.0)
+        cap = checks.number(self.influence, "influence", low=0.5, high=1.0)
         self.influence_ = 1.0 if plain else cap
         if self.influence_ == 1.0:
             return Logistic(feature_norm=norm)

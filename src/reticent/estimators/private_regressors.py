@@ -20,13 +20,13 @@ import scipy.sparse as sp
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from reticent import _checks, erm
-from reticent.erm._groups import Groups
-from reticent.erm._sums import UNIT, UNITS
+from reticent import checks, erm
+from reticent.erm.groups import Groups
+from reticent.erm.rounded_sums import UNIT, UNITS
 from reticent.estimators import parameters
 from reticent.estimators.bounds import SHARE, Search, counted
-from reticent.estimators.face import Bounded, FiniteLabels, FloatArray, lazily
 from reticent.estimators.finding import NothingFound
+from reticent.estimators.mixins import Bounded, FiniteLabels, FloatArray, lazily
 from reticent.estimators.private import PrivateEstimator, Table
 from reticent.estimators.scaling import NoisySum, too_large
 from reticent.estimators.summary import Moments, SquaredLabels, Summary, summarise
@@ -98,7 +98,9 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
             beside = [item for made in (of_labels, search) if made for item in made.releases]
             scaling = self._scaling_for(common["budget"], count, X)
             beside += scaling.releases if scaling else ()
-            level = None if too_large(X.shape) else self._label_sum(common["budget"], count)
+            level = (
+                None if too_large(count, X.shape[1]) else self._label_sum(common["budget"], count)
+            )
             beside += [level.release] if level else []
             squares = self._squared_labels(common["budget"])
             if squares is not None:
@@ -406,7 +408,7 @@ class PrivateLinearRegression(PrivateRegressor):
         return (STATISTICS if fine else OBJECTIVE), words
 
     def _solve(self, table: Table, labels: Any, common: dict[str, Any]) -> erm.Fit:
-        asked = _checks.choice(self.solver, "solver", LINEAR_SOLVERS)
+        asked = checks.choice(self.solver, "solver", LINEAR_SOLVERS)
         self.solver_, self.solver_reason_ = asked, "asked for"
         if asked == "auto":
             self.solver_, self.solver_reason_ = self._chosen(common["budget"], table)
@@ -564,7 +566,7 @@ class PrivateLasso(PrivateRegressor):
         return (first.replace("features clipped to norm", "each feature clipped to"), *rest)
 
     def _solve(self, table: Table, labels: Any, common: dict[str, Any]) -> erm.Fit:
-        asked = _checks.choice(self.solver, "solver", LASSO_SOLVERS)
+        asked = checks.choice(self.solver, "solver", LASSO_SOLVERS)
         given = self.radius
         radius = None if given is None else parameters.CHECKS["radius"](given, "radius")
         ball = L1Ball(table.columns, 1.0 if radius is None else radius)

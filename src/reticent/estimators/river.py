@@ -33,11 +33,11 @@ from scipy.special import expit, softmax
 
 from reticent.estimators import kernels as k
 from reticent.estimators import parameters
-from reticent.estimators.face import shares, to_unit
+from reticent.estimators.dictionaries import Declared, FloatArray, Hashed, Record, SparselyHashed
 from reticent.estimators.finding import found_first
-from reticent.estimators.reading import Declared, FloatArray, Hashed, Record, SparselyHashed
+from reticent.estimators.mixins import shares, to_unit
 from reticent.estimators.sparse_stream import SparseStream, begun, chosen, restored
-from reticent.estimators.stream import Plan, Stream, sizes
+from reticent.estimators.stream import Stream, StreamPlan, sizes
 from reticent.losses import ClipCounts
 from reticent.losses.kernels import HUBER, LOGISTIC, SOFTMAX
 from reticent.losses.records import clip_labels
@@ -130,7 +130,7 @@ class _Online:
         values = parameters.checked(self._get_params(), private=True)
         columns, horizon, kind = self._reader.columns, values["horizon"], self._kind(values)
         self._stream = begun(
-            Plan(
+            StreamPlan(
                 columns=columns,
                 budget=parameters.budget(values),
                 **found_first(values, columns, horizon, around_zero=True),

@@ -16,13 +16,13 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from reticent import _checks
-from reticent.erm._groups import Groups
-from reticent.erm._sums import UNIT, UNITS, weighted_rows
+from reticent import checks
+from reticent.erm.groups import Groups
+from reticent.erm.rounded_sums import UNIT, UNITS, weighted_rows
 from reticent.estimators import parameters
 from reticent.estimators.bounds import Search, counted
 from reticent.estimators.charged import Charged
-from reticent.estimators.face import Face, FloatArray, with_details
+from reticent.estimators.mixins import FittedEstimator, FloatArray, with_details
 from reticent.noise import Source, release
 from reticent.privacy import Budget, Gaussian, Guarantee, Pure, Release, charge
 
@@ -37,7 +37,7 @@ def _limits(bounds: Any, columns: int) -> tuple[FloatArray, FloatArray]:
     try:
         low, high = bounds
         lows, highs = (
-            np.broadcast_to(_checks.real_array(end, "bounds"), (columns,)) for end in (low, high)
+            np.broadcast_to(checks.real_array(end, "bounds"), (columns,)) for end in (low, high)
         )
     except (TypeError, ValueError):
         raise ValueError(
@@ -200,7 +200,7 @@ class PrivateScaler(_Scaler, Charged):
         names = ("epsilon", "delta", "neighbours")
         values = parameters.checked({name: getattr(self, name) for name in names})
         budget = Budget(values["epsilon"], values["delta"], values["neighbours"])
-        _checks.choice(self.noise_precision, "noise_precision", ("lattice", "float"))
+        checks.choice(self.noise_precision, "noise_precision", ("lattice", "float"))
         private = isinstance(self.bounds, str) and self.bounds == parameters.PRIVATE
         if private:
             X = np.asarray(validate_data(self, X, reset=True, dtype=np.float64))
@@ -210,7 +210,7 @@ class PrivateScaler(_Scaler, Charged):
         persons = Groups.of(groups, len(X), None)
         weights = np.ones(len(X)) if persons is None else persons.factors
         count, columns = len(X) if persons is None else persons.count, X.shape[1]
-        source = Source(Face._seed(self))  # type: ignore[arg-type]
+        source = Source(FittedEstimator._seed(self))  # type: ignore[arg-type]
         noise = "gaussian" if budget.delta > 0.0 else "gamma"
         search = None
         if private:

@@ -16,9 +16,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from reticent._checks import FloatArray
-from reticent.erm._sums import UNIT, UNITS, weighted_rows
-from reticent.estimators.face import ROOM
+from reticent.checks import FloatArray
+from reticent.erm.rounded_sums import UNIT, UNITS, weighted_rows
+from reticent.estimators.mixins import ROOM
 from reticent.estimators.units import Units
 from reticent.losses.records import row_norms, unit_rows
 from reticent.noise import Source, release
@@ -288,6 +288,6 @@ class Scaling:
         return Units(norm=length * norm, center=mean * norm, scale=scale, first=norm)
 
 
-def too_large(shape: tuple[int, int]) -> bool:
-    """Whether a table of this shape is read as it is."""
-    return shape[0] * shape[1] > _MOST_NUMBERS
+def too_large(count: int, columns: int) -> bool:
+    """Whether a table is read as it is; of persons their number counts, since that of their records is not public."""
+    return count * columns > _MOST_NUMBERS

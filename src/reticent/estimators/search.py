@@ -21,8 +21,8 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from reticent import _checks
-from reticent.erm._groups import Groups
+from reticent import checks
+from reticent.erm.groups import Groups
 from reticent.estimators import parameters
 from reticent.estimators.beside import price
 from reticent.estimators.bounds import counted
@@ -226,7 +226,7 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
                 )
         mean = 2.0 * len(candidates)
         if self.fits is not None:
-            mean = _checks.number(self.fits, "fits", low=1.0, open_low=True)
+            mean = checks.number(self.fits, "fits", low=1.0, open_low=True)
         # so that the probability to stop is a whole number of 2^-64, and the promise exact
         stop = min(max(1, round(2.0**64 / mean)), 2**64 - 1)
         return (

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from reticent.estimators.stream import FloatArray, Plan, Stream
+from reticent.estimators.stream import FloatArray, Stream, StreamPlan
 from reticent.losses import ClipCounts, Loss
 from reticent.online.sparse_leader import SparseLeader, checked_rows
 from reticent.privacy import Guarantee
@@ -34,7 +34,7 @@ class SparseStream(Stream):
 
     _learner: SparseLeader  # type: ignore[assignment]
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: StreamPlan) -> None:
         if plan.first is not None:
             raise ValueError(
                 "bounds are not found from the first of many sparse columns: state feature_norm and label_bounds, or "
@@ -160,7 +160,7 @@ class SparseStream(Stream):
     def from_state(cls, state: dict[str, Any]) -> SparseStream:
         """A twin of the stream that gave this state; the learner itself is taken up when it is needed."""
         twin = object.__new__(cls)
-        twin.plan = plan = Plan.from_dict(state["plan"])
+        twin.plan = plan = StreamPlan.from_dict(state["plan"])
         twin.seen, twin.beyond = int(state["seen"]), int(state["beyond"])
         twin._guarantee = Guarantee.from_dict(state["guarantee"])
         twin._wait(state["learner"], plan.loss())
@@ -180,7 +180,7 @@ class SparseStream(Stream):
         self._wait(learner, given["loss"])
 
 
-def begun(plan: Plan) -> Stream:
+def begun(plan: StreamPlan) -> Stream:
     """A fresh stream as its plan says."""
     return SparseStream(plan) if plan.sparse else Stream(plan)
 

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
 from reticent.estimators import kernels as k
-from reticent.estimators.face import ROOM, to_unit, with_details
 from reticent.estimators.finding import First, Found, Kept
+from reticent.estimators.mixins import ROOM, to_unit, with_details
 from reticent.estimators.units import Units
 from reticent.losses import ClipCounts, Huber, Logistic, Loss, Squared
 from reticent.losses.kernels import HUBER, LOGISTIC, SOFTMAX
@@ -89,7 +89,7 @@ class Softmax(Loss):
 
 
 @dataclass(frozen=True)
-class Plan:
+class StreamPlan:
     """What a stream is built from; all of it public."""
 
     kind: int
@@ -154,7 +154,7 @@ class Plan:
         }
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Plan:
+    def from_dict(cls, data: dict[str, Any]) -> StreamPlan:
         """The inverse of :meth:`to_dict`."""
         rule, first, budget = data["participation"], data.get("first"), Budget(**data["budget"])
         parts = {
@@ -209,7 +209,7 @@ class Stream:
 
     Parameters
     ----------
-    plan : Plan
+    plan : StreamPlan
     base : array, optional
         Weights to start from, flat. They were released by an earlier stream of other records.
     found : Found, optional
@@ -222,7 +222,7 @@ class Stream:
     found: Found | None = None
 
     def __init__(
-        self, plan: Plan, base: FloatArray | None = None, found: Found | None = None
+        self, plan: StreamPlan, base: FloatArray | None = None, found: Found | None = None
     ) -> None:
         self.plan = plan
         self.seen = 0
@@ -554,7 +554,7 @@ class Stream:
     def from_state(cls, state: dict[str, Any]) -> Stream:
         """A twin of the stream that gave this state; the learner itself is taken up at the first step."""
         twin = object.__new__(cls)
-        twin.plan = plan = Plan.from_dict(state["plan"])
+        twin.plan = plan = StreamPlan.from_dict(state["plan"])
         twin.seen, twin.counts = int(state["seen"]), [int(count) for count in state["counts"]]
         twin._base = state["base"]
         twin._guarantee = Guarantee.from_dict(state["guarantee"])
@@ -627,7 +627,7 @@ def _source(seed: int | None) -> Source:
     return Source(int(np.random.SeedSequence([seed, 2]).generate_state(1)[0]))
 
 
-def _kind(plan: Plan) -> type[QuadraticLeader] | type[FollowTheRegularizedLeader]:
+def _kind(plan: StreamPlan) -> type[QuadraticLeader] | type[FollowTheRegularizedLeader]:
     return QuadraticLeader if plan.quadratic else FollowTheRegularizedLeader
 
 

@@ -13,8 +13,8 @@ from typing import Protocol
 
 import numpy as np
 
-from reticent import _checks
-from reticent._checks import FloatArray
+from reticent import checks
+from reticent.checks import FloatArray
 from reticent.noise import Source, release
 from reticent.privacy import Budget, Gaussian, Guarantee, Laplace, Release
 from reticent.trace.summary import NoIntervals, Summary
@@ -142,7 +142,7 @@ def summarise(
     guarantee: Guarantee,
 ) -> Summary:
     """The table for coefficients ``carry @ x + shift``."""
-    level = _checks.number(level, "level", low=0.0, high=1.0, open_low=True, open_high=True)
+    level = checks.number(level, "level", low=0.0, high=1.0, open_low=True, open_high=True)
     x, sampling, privacy = solved.solution()
     errors = [
         np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", carry, C, carry), 0.0))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from reticent._checks import FloatArray
+from reticent.checks import FloatArray
 from reticent.estimators.bounds import Columns
 from reticent.losses.records import clip_rows
 

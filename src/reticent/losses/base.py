@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from reticent._checks import FloatArray
+from reticent.checks import FloatArray
 
 
 @runtime_checkable

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent import _checks
+from reticent import checks
 from reticent.losses.base import FloatArray, Loss
 from reticent.losses.generalized_linear import GeneralizedLinear
 from reticent.losses.records import features
@@ -101,7 +101,7 @@ def check(
     >>> report.strong_convexity[1]
     0.5
     """
-    samples = _checks.integer(samples, "samples", low=1)
+    samples = checks.integer(samples, "samples", low=1)
     rng = np.random.default_rng(seed)
     if A is None:
         if not isinstance(loss, GeneralizedLinear):
@@ -109,7 +109,7 @@ def check(
                 "A is missing: nothing is known of the records of a custom loss, so give some"
             )
         dim = dim if set is None else int(set.dim)
-        A, y = loss.sample_records(rng, samples, _checks.integer(dim, "dim", low=1))
+        A, y = loss.sample_records(rng, samples, checks.integer(dim, "dim", low=1))
     else:
         A, y, _ = loss.prepare(A, y)
         A = A.toarray() if hasattr(A, "toarray") else A

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent import _checks
+from reticent import checks
 from reticent.losses import records
 from reticent.losses.base import ClipCounts, DecisionSet, FloatArray, Loss, dense_rows
 
@@ -73,7 +73,7 @@ class CustomLoss(Loss):
         self._mean_gradient = mean_gradient
         self._lipschitz = _constant(lipschitz, "lipschitz")
         self._smoothness = _constant(smoothness, "smoothness")
-        self._strong_convexity = _checks.number(strong_convexity, "strong_convexity", low=0.0)
+        self._strong_convexity = checks.number(strong_convexity, "strong_convexity", low=0.0)
         if self._strong_convexity > self._smoothness:
             raise ValueError(
                 f"strong_convexity={strong_convexity:g} is above smoothness={smoothness:g}; "
@@ -133,4 +133,4 @@ class CustomLoss(Loss):
 def _constant(value: Any, name: str) -> float:
     if isinstance(value, float) and value == math.inf:
         return math.inf
-    return _checks.number(value, name, low=0.0)
+    return checks.number(value, name, low=0.0)

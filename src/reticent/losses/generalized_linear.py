@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import brentq
 
-from reticent import _checks
+from reticent import checks
 from reticent.losses import kernels, records
 from reticent.losses.base import ClipCounts, DecisionSet, FloatArray, Loss, norm_bound
 
@@ -58,7 +58,7 @@ class GeneralizedLinear(Loss):
         object.__setattr__(self, "_params", np.array(self._parameters(), dtype=np.float64))
 
     def _store(self, name: str, value: Any, **bounds: Any) -> None:
-        object.__setattr__(self, name, _checks.number(value, name, **bounds))
+        object.__setattr__(self, name, checks.number(value, name, **bounds))
 
     def _parameters(self) -> tuple[float, ...]:
         return (0.0,)
@@ -235,9 +235,9 @@ class GeneralizedLinear(Loss):
         [0.5, 0.0]
         """
         x, row = np.asarray(x, dtype=np.float64), _row(a)
-        step = _checks.number(step, "step", low=0.0, open_low=True)
+        step = checks.number(step, "step", low=0.0, open_low=True)
         weight = 1.0 / (
-            1.0 + step * (self.ridge if ridge is None else _checks.number(ridge, "ridge", low=0.0))
+            1.0 + step * (self.ridge if ridge is None else checks.number(ridge, "ridge", low=0.0))
         )
         label = self._label(y, row)
         params = self._params

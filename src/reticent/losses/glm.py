@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import expit
 
-from reticent import _checks
+from reticent import checks
 from reticent.losses import kernels, records
 from reticent.losses.base import FloatArray
 from reticent.losses.generalized_linear import GeneralizedLinear
@@ -45,8 +45,8 @@ class _Regression(GeneralizedLinear):
             raise ValueError(
                 f"label_bounds must be a pair (low, high), got {self.label_bounds!r}"
             ) from None
-        low = _checks.number(low, "label_bounds[0]")
-        high = _checks.number(high, "label_bounds[1]", low=low)
+        low = checks.number(low, "label_bounds[0]")
+        high = checks.number(high, "label_bounds[1]", low=low)
         object.__setattr__(self, "label_bounds", (low, high))
         super().__post_init__()
 

@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from reticent import _checks
+from reticent import checks
 from reticent.losses import kernels
 from reticent.losses.base import ClipCounts, FloatArray, Loss
 from reticent.losses.generalized_linear import GeneralizedLinear
@@ -133,13 +133,13 @@ def best_fixed(
     >>> best.point.tolist(), best.value
     ([0.5, 0.0], 0.125)
     """
-    gap = _checks.number(gap, "gap", low=0.0, open_low=True)
+    gap = checks.number(gap, "gap", low=0.0, open_low=True)
     limit = (
         math.inf
         if time_limit is None
-        else _checks.number(time_limit, "time_limit", low=0.0, open_low=True)
+        else checks.number(time_limit, "time_limit", low=0.0, open_low=True)
     )
-    steps = _checks.integer(iteration_limit, "iteration_limit", low=1)
+    steps = checks.integer(iteration_limit, "iteration_limit", low=1)
     if not isinstance(loss, Loss):
         raise TypeError(
             f"loss must be a reticent.losses.Loss, got {loss!r}; wrap callables in CustomLoss"
@@ -153,7 +153,7 @@ def best_fixed(
             f"set={set!r} is not bounded and needs a strongly convex loss for a certificate, which "
             f"{loss!r} is not; give the loss a ridge, or a set that bounds the decisions"
         )
-    x = region.start if start is None else _checks.vector(np.ravel(start), "start", region.dim)
+    x = region.start if start is None else checks.vector(np.ravel(start), "start", region.dim)
     if start is not None and not region.contains(x):
         raise ValueError("start must lie in the set; project it first, or leave it out")
     search.floor = max(search.floor, _least_scale(region, loss, abs(loss.mean_value(x, A, y))))
@@ -301,8 +301,8 @@ def cumulative(losses: Any) -> FloatArray:
     >>> cumulative([1.0, 0.5, 0.25]).tolist()
     [1.0, 1.5, 1.75]
     """
-    played = _checks.real_array(losses, "losses")
-    return np.cumsum(_checks.vector(played, "losses", played.size))
+    played = checks.real_array(losses, "losses")
+    return np.cumsum(checks.vector(played, "losses", played.size))
 
 
 def regret(played: Any, best: BestFixed | Any) -> float:
@@ -322,7 +322,7 @@ def regret(played: Any, best: BestFixed | Any) -> float:
 
 def regret_curve(played: Any, best: BestFixed | Any) -> FloatArray:
     """The running regret against the comparator that is best over all rounds."""
-    losses = _checks.real_array(played, "played")
-    losses = _checks.vector(losses, "played", losses.size)
+    losses = checks.real_array(played, "played")
+    losses = checks.vector(losses, "played", losses.size)
     against = best.losses if isinstance(best, BestFixed) else best
-    return np.cumsum(losses - _checks.vector(against, "best", losses.size))
+    return np.cumsum(losses - checks.vector(against, "best", losses.size))

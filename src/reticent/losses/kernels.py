@@ -5,7 +5,7 @@ is all a learner's compiled loop needs: the gradient is phi'(z, y) a + ridge x. 
 (Kulis and Bartlett 2010, "Implicit online learning") reduces to one scalar as well:
 argmin_u phi(<a, u>, y) + ||u - x||^2 / (2 step) is u = x - step t a, where t = phi'(z - c t, y) and
 c = step ||a||^2. A number chooses the loss while a kernel is compiled: ``phi(LOGISTIC)`` is the
-logistic loss (see `reticent._compile.specialised`), because a kernel that takes other kernels as
+logistic loss (see `reticent.compiling.specialised`), because a kernel that takes other kernels as
 arguments is not cached between processes.
 
 A ridge changes the scalar equation. With w = 1 / (1 + step ridge) call ``implicit_scalar(kind)``
@@ -19,7 +19,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent._compile import compiled, specialised
+from reticent.compiling import compiled, specialised
 
 FloatArray = NDArray[np.float64]
 

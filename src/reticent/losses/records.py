@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from reticent import _checks
+from reticent import checks
 from reticent.losses.base import ClipCounts, FloatArray
 from reticent.noise import door
 
@@ -36,7 +36,7 @@ def features(A: Any, name: str = "A") -> Any:
             row = int(np.searchsorted(rows.indptr, where, side="right")) - 1
             raise ValueError(f"{name} must be finite; row {row} is not")
     else:
-        rows = _checks.real_array(A, name)
+        rows = checks.real_array(A, name)
         if rows.ndim != 2:
             raise ValueError(
                 f"{name} must have one row for each record, shape (n, dim); got shape {rows.shape}"
@@ -138,7 +138,7 @@ def labels(y: Any, count: int, name: str = "y") -> FloatArray:
         raise TypeError(
             f"{name} must hold numbers, got booleans; two classes are -1 and 1: 2 * y - 1"
         )
-    return _checks.vector(array, name, count)
+    return checks.vector(array, name, count)
 
 
 def signs(y: FloatArray, name: str = "y") -> FloatArray:

@@ -20,7 +20,7 @@ import math
 
 import numpy as np
 
-from reticent._compile import compiled
+from reticent.compiling import compiled
 
 WHOLE = 0  # passed as it came
 CLIPPED = 1  # was longer than the limit and has been scaled down

@@ -23,7 +23,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent._compile import compiled
+from reticent.compiling import compiled
 from reticent.noise import exact, extended
 from reticent.noise.source import Source
 

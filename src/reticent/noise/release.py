@@ -15,7 +15,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent import _checks
+from reticent import checks
 from reticent.noise import lattice
 from reticent.noise.source import Source
 
@@ -40,7 +40,7 @@ def scale_for(sensitivity: float, level: float, dim: int, noise: str = "gaussian
 
     ``level`` is mu for Gaussian noise and epsilon for the others.
     """
-    level = _checks.number(level, "level", low=0.0, open_low=True)
+    level = checks.number(level, "level", low=0.0, open_low=True)
     spread = float(dim) if noise == "laplace" else math.sqrt(dim)
     room = level - spread / _steps(noise)
     if room <= 0.0:

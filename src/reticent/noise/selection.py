@@ -27,8 +27,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reticent import _checks
-from reticent._compile import compiled
+from reticent import checks
+from reticent.compiling import compiled
 from reticent.noise import exact
 from reticent.noise.source import Source
 from reticent.privacy import Budget, Guarantee, Release, calibration, charge, curves
@@ -110,8 +110,8 @@ def select(scores: ArrayLike, scale: float, source: Source, noise: str = "gumbel
     1
     """
     values = _check_scores(scores)
-    scale = _checks.number(scale, "scale", low=0.0, open_low=True)
-    _checks.choice(noise, "noise", _NOISES)
+    scale = checks.number(scale, "scale", low=0.0, open_low=True)
+    checks.choice(noise, "noise", _NOISES)
     _check_source(source)
     return _select(values, scale, source, noise)
 
@@ -240,7 +240,7 @@ def report_noisy_max(
     >>> int(report_noisy_max([3.0, 90.0, 7.0], sensitivity=1.0, epsilon=1.0).index)
     1
     """
-    _checks.choice(noise, "noise", _NOISES)
+    checks.choice(noise, "noise", _NOISES)
     return _choose("report noisy max", scores, noise, sensitivity, epsilon, scale, budget,
                    monotone, neighbours, window, source, seed)  # fmt: skip
 
@@ -260,7 +260,7 @@ def _choose(
     seed: int | None,
 ) -> Selection:
     values = _check_scores(scores)
-    sensitivity = _checks.number(sensitivity, "sensitivity", low=0.0, open_low=True)
+    sensitivity = checks.number(sensitivity, "sensitivity", low=0.0, open_low=True)
     if budget is not None:
         if not isinstance(budget, Budget):
             raise TypeError(f"budget must be a reticent.Budget, got {budget!r}")
@@ -312,14 +312,14 @@ def _scale(
         raise TypeError(f"give exactly one of epsilon, scale and budget; got {words}")
     if scale is None:
         if budget is None:
-            budget = Budget(_checks.number(epsilon, "epsilon", low=0.0, open_low=True))
+            budget = Budget(checks.number(epsilon, "epsilon", low=0.0, open_low=True))
         # calibration.gumbel takes how far one score moves, and doubles it
         scale = (
             calibration.gumbel(budget, 0.5 * reach)
             if noise == "gumbel"
             else calibration.gamma(budget, reach)
         )
-    scale = _checks.number(scale, "scale", low=0.0, open_low=True)
+    scale = checks.number(scale, "scale", low=0.0, open_low=True)
     if not 0.0 < reach / scale < math.inf:
         raise ValueError(
             f"a sensitivity of {reach:g} between two scores and a scale of {scale:g} are too far "
@@ -329,7 +329,7 @@ def _scale(
 
 
 def _check_scores(scores: ArrayLike) -> NDArray[np.float64]:
-    values = _checks.real_array(scores, "scores")
+    values = checks.real_array(scores, "scores")
     if np.ndim(scores) != 1 or values.size == 0:
         raise ValueError(
             f"scores must be a vector of at least one number, got shape {np.shape(scores)}; "

@@ -29,8 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 from randomgen import AESCounter
 
-from reticent import _checks
-from reticent._compile import compiled
+from reticent import checks
+from reticent.compiling import compiled
 
 _PURPOSE = b"reticent ratchet"
 _live: weakref.WeakSet[Source] = weakref.WeakSet()
@@ -145,7 +145,7 @@ class Source:
 
     def __init__(self, seed: int | None = None) -> None:
         if seed is not None:
-            seed = _checks.integer(seed, "seed", low=0)
+            seed = checks.integer(seed, "seed", low=0)
         self._set_up(seed is not None)
         if seed is None:
             self._next = os.urandom(32)

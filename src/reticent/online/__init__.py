@@ -8,7 +8,7 @@ from reticent.online.inner import GradientDescent, ImplicitGradient
 from reticent.online.learner import Learner
 from reticent.online.perturbed_iterates import PerturbedIterates
 from reticent.online.quadratic_leader import QuadraticLeader
-from reticent.online.rules import Moment, Problem, Rule
+from reticent.online.rules import OnlineProblem, Released, Rule
 from reticent.online.sparse_leader import SparseLeader
 
 __all__ = [
@@ -18,11 +18,11 @@ __all__ = [
     "GradientDescent",
     "ImplicitGradient",
     "Learner",
-    "Moment",
     "OnlineLearner",
+    "OnlineProblem",
     "PerturbedIterates",
-    "Problem",
     "QuadraticLeader",
+    "Released",
     "Rule",
     "SparseLeader",
 ]

@@ -15,7 +15,7 @@ import functools
 import math
 from typing import Any
 
-from reticent import _checks
+from reticent import checks
 from reticent.losses import Loss
 from reticent.online import ftrl, totals
 from reticent.online.ftrl import needs_projection
@@ -24,7 +24,7 @@ from reticent.online.rules import (
     FixedLocalLinearLeader,
     Leader,
     LocalLinearLeader,
-    Problem,
+    OnlineProblem,
     ProjectedLeader,
 )
 from reticent.privacy import Budget, Participation, prescribed
@@ -123,13 +123,13 @@ class FollowTheApproximateLeader(Learner):
         noise_precision: str = "lattice",
         calibration: str = "exact",
     ) -> None:
-        self.step = _checks.choice(step, "step", STEPS)
-        self.constants = _checks.choice(
+        self.step = checks.choice(step, "step", STEPS)
+        self.constants = checks.choice(
             constants, "constants", ("certified", *prescribed.names()[1:])
         )
         self.calibration = prescribed.check(calibration)
-        self.failure = _checks.number(failure, "failure", low=0.0, high=1.0, open_low=True)
-        self.anchor = None if anchor is None else _checks.number(anchor, "anchor", low=0.0)
+        self.failure = checks.number(failure, "failure", low=0.0, high=1.0, open_low=True)
+        self.anchor = None if anchor is None else checks.number(anchor, "anchor", low=0.0)
         self.added_regularizer = _added(added_regularizer)
         self.strong_convexity = _convexity(strong_convexity, loss, self.added_regularizer)
         if step == "projection":
@@ -201,7 +201,7 @@ class _Balanced(Leader):
         self._given = anchor
         self._added = added
 
-    def prepare(self, problem: Problem) -> None:
+    def prepare(self, problem: OnlineProblem) -> None:
         super().prepare(problem)
         if self._given is None and self.curvature > 0.0:
             self.anchor = balanced(problem, self.curvature)
@@ -221,7 +221,7 @@ class _LocalLinear(_Balanced, LocalLinearLeader):
     pass
 
 
-def balanced(problem: Problem, m: float) -> float:
+def balanced(problem: OnlineProblem, m: float) -> float:
     """The anchor A that balances its own pull with the movement and the noise of early decisions.
 
     A R^2/2 + sum over t of L^2/(2 (m t + A)) and of (b + m d) s^2/(2 (m t + A)^2), d being the dimension
@@ -250,13 +250,13 @@ def _added(value: Any) -> str | float | None:
         return value
     if isinstance(value, str):
         raise ValueError(f"added_regularizer must be None, 'auto' or a number, got {value!r}")
-    return _checks.number(value, "added_regularizer", low=0.0, open_low=True)
+    return checks.number(value, "added_regularizer", low=0.0, open_low=True)
 
 
 def _convexity(given: float | None, loss: Any, added: str | float | None) -> float:
     if given is None:
         given = 0.0 if loss is None else getattr(loss, "strong_convexity", 0.0)
-    m = _checks.number(given, "strong_convexity", low=0.0)
+    m = checks.number(given, "strong_convexity", low=0.0)
     if m == 0.0 and added is None:
         what = (
             "there is no loss to read it from"

@@ -18,8 +18,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reticent import _checks
-from reticent._checks import FloatArray
+from reticent import checks
+from reticent.checks import FloatArray
 from reticent.losses import GeneralizedLinear, Linear, Loss, Quadratic
 from reticent.losses.glm import _Classification, _Regression
 from reticent.online import records
@@ -188,7 +188,7 @@ class OnlineLearner(ABC):
                 # well within the bound, so that rounding cannot make the slower way clip it
                 if square <= self.loss.feature_norm**2 * (1.0 - 1e-12):  # type: ignore[attr-defined]
                     return a, label, 0
-        row = _checks.real_array(a, "a")
+        row = checks.real_array(a, "a")
         if row.shape != (self.dim,):
             raise ValueError(f"a must be a vector of length {self.dim}, got shape {row.shape}")
         chunk = records.prepare(self.loss, self.dim, row[None], None if y is None else [y])
@@ -381,4 +381,4 @@ def _label_rule(loss: Loss | None) -> Any:
 
 
 def check_horizon(horizon: Any) -> int | None:
-    return None if horizon is None else _checks.integer(horizon, "horizon", low=1)
+    return None if horizon is None else checks.integer(horizon, "horizon", low=1)

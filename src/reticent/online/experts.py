@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reticent import _checks
+from reticent import checks
 from reticent.losses import Costs, Loss
 from reticent.online import kernels
 from reticent.online.learner import Learner
-from reticent.online.rules import FloatArray, Moment, Problem, Rule
+from reticent.online.rules import FloatArray, OnlineProblem, Released, Rule
 from reticent.privacy import Budget, Participation
 from reticent.sets import ConvexSet, Simplex
 
@@ -89,7 +89,7 @@ class Experts(Learner):
         noise_precision: str = "lattice",
     ) -> None:
         if not isinstance(set, ConvexSet):
-            set = Simplex(_checks.integer(set, "set", low=2))
+            set = Simplex(checks.integer(set, "set", low=2))
         if not isinstance(set, Simplex) or set.mass != 1.0 or set.dim < 2:
             raise ValueError(
                 f"set must be a number of experts or a Simplex of mass 1 with two corners or more, got {set!r}; "
@@ -102,7 +102,7 @@ class Experts(Learner):
                 "other losses use FollowTheRegularizedLeader"
             )
         self.temperature = (
-            None if temperature is None else _checks.number(temperature, "temperature", low=0.0)
+            None if temperature is None else checks.number(temperature, "temperature", low=0.0)
         )
         super().__init__(
             set,
@@ -160,7 +160,7 @@ class Exponentiated(Rule):
         self.growth = 0.0
         self.begins = 0.0
 
-    def prepare(self, problem: Problem) -> None:
+    def prepare(self, problem: OnlineProblem) -> None:
         super().prepare(problem)
         if self._given is None:
             self.growth, self.begins = balanced(problem)
@@ -179,13 +179,13 @@ class Exponentiated(Rule):
             kernels.RADIUS: self.begins,
         }
 
-    def step(self, moment: Moment) -> FloatArray:
+    def step(self, moment: Released) -> FloatArray:
         weights = np.empty(moment.total.size)
         kernels.exponentiate(moment.total, self.temperature(moment.t), weights)
         return weights
 
 
-def balanced(problem: Problem) -> tuple[float, float]:
+def balanced(problem: OnlineProblem) -> tuple[float, float]:
     """Growth of the temperature with sqrt(t), and the step from which it holds, that make the regret bound least.
 
     With noise of standard deviation s and at temperature c, one record costs at most the smaller of 1/(8 c) and

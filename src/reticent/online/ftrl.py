@@ -13,11 +13,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from reticent import _checks
+from reticent import checks
 from reticent.losses import Loss
 from reticent.online import totals
 from reticent.online.learner import Learner
-from reticent.online.rules import Problem, ProjectedLeader
+from reticent.online.rules import OnlineProblem, ProjectedLeader
 from reticent.privacy import Budget, Participation, prescribed
 from reticent.sets import ConvexSet
 from reticent.sets.base import ProjectionUnavailable
@@ -107,7 +107,7 @@ class FollowTheRegularizedLeader(Learner):
         self.regularizer = (
             None
             if regularizer is None
-            else _checks.number(regularizer, "regularizer", low=0.0, open_low=True)
+            else checks.number(regularizer, "regularizer", low=0.0, open_low=True)
         )
         self.averaging = bool(averaging)
         if self.averaging and self.regularizer is not None:
@@ -155,7 +155,7 @@ class _Regularized(ProjectedLeader):
         self._given = regularizer
         self._averaging = averaging
 
-    def prepare(self, problem: Problem) -> None:
+    def prepare(self, problem: OnlineProblem) -> None:
         super().prepare(problem)
         if self._given is not None:
             return
@@ -169,17 +169,17 @@ class _Regularized(ProjectedLeader):
             self.fresh = quiet(problem) / self.anchor
 
 
-def balanced(problem: Problem) -> tuple[float, float]:
+def balanced(problem: OnlineProblem) -> tuple[float, float]:
     """Weight of the anchor, and what it grows by with the root of the number of records."""
     return quiet(problem) + against_noise(problem), 0.5 * problem.lipschitz / problem.reach
 
 
-def quiet(problem: Problem) -> float:
+def quiet(problem: OnlineProblem) -> float:
     """Weight with which no step corrects more than a quarter of what its own record is off by."""
     return 4.0 * problem.bend
 
 
-def against_noise(problem: Problem) -> float:
+def against_noise(problem: OnlineProblem) -> float:
     """Weight that balances pull and noise: sqrt(2) s/u, with noise s and a coordinate u of the best decision.
 
     No coordinate needs to be larger than R/sqrt(d), which makes the norm of all of them the reach, nor than

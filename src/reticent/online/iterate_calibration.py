@@ -13,8 +13,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from reticent import _checks
-from reticent._checks import FloatArray
+from reticent import checks
+from reticent.checks import FloatArray
 from reticent.losses import GeneralizedLinear
 from reticent.online import iterate_kernels as k
 from reticent.online import schedules
@@ -72,7 +72,7 @@ def calibrate(
     slope = (
         loss.scalar_bounds(set)[0]
         if lipschitz is None
-        else _checks.number(lipschitz, "lipschitz", low=0.0, open_low=True) / loss.feature_norm
+        else checks.number(lipschitz, "lipschitz", low=0.0, open_low=True) / loss.feature_norm
     )
     if not math.isfinite(slope):
         raise ValueError(
@@ -84,7 +84,7 @@ def calibrate(
     elif added == "auto":
         weight = balanced_addition(set, loss, bound, budget.mu, horizon)
     else:
-        weight = _checks.number(added, "added_regularizer", low=0.0, open_low=True)
+        weight = checks.number(added, "added_regularizer", low=0.0, open_low=True)
     if loss.ridge == 0.0 and (weight == 0.0 or not math.isfinite(set.norm_bound)):
         raise ValueError(
             f"{loss!r} is not strongly convex, so its iterates are not stable; give the loss a "

@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from reticent._compile import compiled, specialised
+from reticent.compiling import compiled, specialised
 from reticent.losses.kernels import dphi, implicit_scalar, phi
 from reticent.noise.door import bounded_row
 from reticent.online.kernels import dot, project

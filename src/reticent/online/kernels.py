@@ -18,7 +18,7 @@ import math
 
 import numpy as np
 
-from reticent._compile import compiled, specialised
+from reticent.compiling import compiled, specialised
 from reticent.losses.kernels import LINEAR, LOGISTIC, dphi, phi
 from reticent.noise import door
 from reticent.sets.kernels import L2BALL, local_linear_minimizer_inplace, project_inplace

@@ -17,14 +17,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reticent import _checks
+from reticent import checks
 from reticent.losses import GeneralizedLinear, Loss
 from reticent.losses.kernels import LINEAR
 from reticent.online import kernels as k
 from reticent.online import records, totals
 from reticent.online.base import FloatArray, OnlineLearner, check_horizon
 from reticent.online.records import NO_GAPS, Chunk
-from reticent.online.rules import Moment, Problem, Rule
+from reticent.online.rules import OnlineProblem, Released, Rule
 from reticent.privacy import Budget, Guarantee, Participation
 from reticent.sets import ConvexSet
 from reticent.sets.kernels import LOCAL_KINDS
@@ -251,7 +251,7 @@ class Learner(TotalLearner):
 
     def _begin(self) -> None:
         ridge = 0.0 if self.loss is None else self.loss.ridge
-        problem = Problem(
+        problem = OnlineProblem(
             self.set,
             self.lipschitz,
             ridge,
@@ -300,7 +300,7 @@ class Learner(TotalLearner):
         t : int, optional
             The decision after so many records; by default after all so far.
         """
-        t = _checks.integer(self.steps if t is None else t, "t", low=0)
+        t = checks.integer(self.steps if t is None else t, "t", low=0)
         gain = self.rule.gain(t) if t else 0.0
         if gain is None:
             raise NoIntervals(
@@ -382,14 +382,12 @@ class Learner(TotalLearner):
             return self.observe(None)
         g: Any = gradient
         if not self._plain(g):
-            array = _checks.real_array(gradient, "gradient")
+            array = checks.real_array(gradient, "gradient")
             if array.shape == self.set.shape:
                 array = array.reshape(-1)
-            g = np.require(
-                _checks.vector(array, "gradient", self.dim), requirements=("C", "A", "W")
-            )
+            g = np.require(checks.vector(array, "gradient", self.dim), requirements=("C", "A", "W"))
         if self._persons is not None:
-            _checks.vector(g, "gradient", self.dim)
+            checks.vector(g, "gradient", self.dim)
             with self._lock:
                 self._check_room(1)
                 if self._counts(person):
@@ -401,9 +399,9 @@ class Learner(TotalLearner):
         if self._compiled:
             code, decision = self._once(self._update_kernel, g)
             if code < 0:
-                _checks.vector(g, "gradient", self.dim)
+                checks.vector(g, "gradient", self.dim)
             return decision if self._flat else decision.reshape(self.set.shape)
-        _checks.vector(g, "gradient", self.dim)
+        checks.vector(g, "gradient", self.dim)
         with self._lock:
             self._python_step(g)
             return self.decision
@@ -456,7 +454,7 @@ class Learner(TotalLearner):
         gradient = self.loss.gradient(x.copy(), a, label)
         if self.loss.ridge:
             gradient = gradient - self.loss.ridge * x
-        return _checks.vector(np.reshape(gradient, -1), "the gradient of the loss", self.dim)
+        return checks.vector(np.reshape(gradient, -1), "the gradient of the loss", self.dim)
 
     def _python_step(self, gradient: FloatArray | None) -> None:
         """The frame in plain sight: the total takes the gradient in, the rule takes the total out."""
@@ -474,12 +472,12 @@ class Learner(TotalLearner):
     def _decide(self) -> None:
         memory, noisy = self._memory, self.total._released()
         played = memory[k.PLAYED] + memory[k.DECISION]
-        moment = Moment(
+        moment = Released(
             self.total.steps, noisy.copy(), memory[k.NOISY].copy(), memory[k.DECISION].copy(),
             played.copy(),
         )  # fmt: skip
         point = np.reshape(self.rule.step(moment), -1)
-        point = _checks.vector(point, "the rule's decision", self.dim)
+        point = checks.vector(point, "the rule's decision", self.dim)
         memory[k.PLAYED], memory[k.NOISY], memory[k.DECISION] = played, noisy, point
 
     # ------------------------------------------------------------------ many steps, compiled
@@ -602,7 +600,7 @@ class Restored:
 
 def _lipschitz(given: float | None, loss: Loss | None, set: ConvexSet) -> float:
     if given is not None:
-        return _checks.number(given, "lipschitz", low=0.0, open_low=True)
+        return checks.number(given, "lipschitz", low=0.0, open_low=True)
     if loss is None:
         raise ValueError(
             "lipschitz must be given where there is no loss: gradients are clipped to it, and the "

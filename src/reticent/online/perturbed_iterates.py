@@ -17,7 +17,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reticent import _checks
+from reticent import checks
 from reticent.losses import GeneralizedLinear, Loss
 from reticent.noise.source import Source
 from reticent.online import iterate_calibration, records, schedules
@@ -125,7 +125,7 @@ class PerturbedIterates(OnlineLearner):
         iterate_calibration.needs_exact_projection(set)
         self.horizon = check_horizon(horizon)
         self.inner = ImplicitGradient() if inner is None else inner
-        self.noise_precision = _checks.choice(
+        self.noise_precision = checks.choice(
             noise_precision, "noise_precision", ("lattice", "float")
         )
         self.schedule = schedules.choose(schedule, budget, self.horizon)
@@ -221,7 +221,7 @@ class PerturbedIterates(OnlineLearner):
 
     def deviation(self, t: int) -> float:
         """Standard deviation of one coordinate of the noise of the decision after t records."""
-        t = _checks.integer(t, "t", low=1, high=self.horizon or schedules.LONGEST)
+        t = checks.integer(t, "t", low=1, high=self.horizon or schedules.LONGEST)
         strength, done = self._reach.start, 0
         while done < t:
             rows = min(t - done, 2**16)

@@ -18,7 +18,7 @@ import math
 
 import numpy as np
 
-from reticent._compile import compiled, specialised
+from reticent.compiling import compiled, specialised
 from reticent.losses.kernels import phi
 from reticent.noise.door import admit, bounded
 from reticent.online.kernels import dot

@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reticent import _checks
+from reticent import checks
 from reticent.losses import Loss, Squared
 from reticent.noise import door, lattice
 from reticent.online import quadratic_kernels as k
@@ -108,7 +108,7 @@ class QuadraticLeader(TotalLearner):
         calibration: str = "exact",
     ) -> None:
         if not isinstance(set, ConvexSet):
-            set = WholeSpace(_checks.integer(set, "set", low=1))
+            set = WholeSpace(checks.integer(set, "set", low=1))
         super().__init__(set, Squared() if loss is None else loss, budget)
         if not isinstance(self.loss, Squared):
             raise TypeError(
@@ -118,7 +118,7 @@ class QuadraticLeader(TotalLearner):
         needs_projection(set)
         self.horizon = check_horizon(horizon)
         self.participation = participation
-        self.refresh = _checks.integer(refresh, "refresh", low=1)
+        self.refresh = checks.integer(refresh, "refresh", low=1)
         self.calibration = prescribed.check(calibration)
         self.noise_precision = noise_precision
         F, Y, ridge = self.loss.feature_norm, self.loss._largest_label, self.loss.ridge
@@ -136,7 +136,7 @@ class QuadraticLeader(TotalLearner):
         # What to tune for: a decision that takes the longest features to the largest label.
         self._typical = min(self.radius, Y / F)
         self.weight = self._weight(weight, F, Y)
-        self.damping = None if damping is None else _checks.number(damping, "damping", low=0.0)
+        self.damping = None if damping is None else checks.number(damping, "damping", low=0.0)
         self._start(total, seed)
 
     def _weight(self, given: float | None, F: float, Y: float) -> float:
@@ -153,7 +153,7 @@ class QuadraticLeader(TotalLearner):
             of_squares, of_labels = np.ravel(found.scale)[:2]
             return float(of_squares / of_labels)
         if given is not None:
-            return _checks.number(given, "weight", low=0.0, open_low=True)
+            return checks.number(given, "weight", low=0.0, open_low=True)
         # Least (F^4 + w^2 F^2 Y^2) (r^2/2 + 1/w^2): the noise of V x and of u, at ||x|| = r.
         return math.sqrt(math.sqrt(2.0) * F / (self._typical * Y))
 
@@ -312,7 +312,7 @@ class QuadraticLeader(TotalLearner):
 
     def _decide(self) -> None:
         point = np.reshape(self.set.project(self._target), -1)
-        self._decision[:] = _checks.vector(point, "what project returned", self.dim)
+        self._decision[:] = checks.vector(point, "what project returned", self.dim)
 
     # ------------------------------------------------------------------ saved states
 

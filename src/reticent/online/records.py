@@ -18,8 +18,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from reticent import _checks
-from reticent._compile import compiled
+from reticent import checks
+from reticent.compiling import compiled
 from reticent.losses import BestFixed, GeneralizedLinear, Loss, best_fixed
 from reticent.losses.kernels import LINEAR
 from reticent.noise import door
@@ -106,7 +106,7 @@ def is_stream(X: Any) -> bool:
 def prepare(loss: Loss, dim: int, X: Any, y: Any = None, present: Any = None) -> Chunk:
     """Records checked and clipped; rows where ``present`` is false become null records."""
     if not sp.issparse(X):
-        X = _checks.real_array(X, "X")
+        X = checks.real_array(X, "X")
     if X.ndim != 2 or X.shape[1] != dim:
         raise ValueError(
             f"X must have one row for each record and {dim} columns, got shape {X.shape}"
@@ -127,7 +127,7 @@ def prepare(loss: Loss, dim: int, X: Any, y: Any = None, present: Any = None) ->
         return Chunk(X, labels, gaps, beyond)
     A, labels, counts = loss.prepare(X, y)
     if not sp.issparse(A):
-        A = _checks.matrix(A, "X", dim)
+        A = checks.matrix(A, "X", dim)
     return Chunk(A, labels, gaps, counts.features + counts.labels)
 
 

@@ -23,13 +23,13 @@ from typing import Any
 
 import numpy as np
 
-from reticent._checks import FloatArray
+from reticent.checks import FloatArray
 from reticent.online import kernels
 from reticent.sets import ConvexSet
 
 
 @dataclass(frozen=True)
-class Problem:
+class OnlineProblem:
     """What a rule may base its constants on: nothing here was read off the data."""
 
     set: ConvexSet
@@ -73,7 +73,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Moment:
+class Released:
     """What has been released when a rule is asked: t records, their noisy total, the decisions."""
 
     t: int
@@ -113,9 +113,9 @@ class Rule:
     kernel: int | None = None
     """The number that the compiled loop knows the rule by; None runs ``step`` in a Python loop."""
 
-    problem: Problem
+    problem: OnlineProblem
 
-    def prepare(self, problem: Problem) -> None:
+    def prepare(self, problem: OnlineProblem) -> None:
         """Called once, before the first decision."""
         self.problem = problem
 
@@ -123,7 +123,7 @@ class Rule:
         """The first decision, which no data may enter."""
         return self.problem.center.copy()
 
-    def step(self, moment: Moment) -> FloatArray:
+    def step(self, moment: Released) -> FloatArray:
         """The next decision, a flat vector.
 
         If it raises, the record of the step has been counted all the same, and the learner takes no
@@ -184,7 +184,7 @@ class ProjectedLeader(Leader):
 
     kernel = kernels.PROJECTION
 
-    def prepare(self, problem: Problem) -> None:
+    def prepare(self, problem: OnlineProblem) -> None:
         super().prepare(problem)
         self.mean = np.zeros(problem.dim)
 
@@ -199,7 +199,7 @@ class ProjectedLeader(Leader):
             weights[-1] += (1.0 - self.fresh) ** kept
         return np.asarray(one * weights, dtype=np.float64)
 
-    def step(self, moment: Moment) -> FloatArray:
+    def step(self, moment: Released) -> FloatArray:
         weight = self.anchor_weight(moment.t)
         pull = weight * self.problem.center + (self.curvature - self.problem.ridge) * moment.played
         share = 1.0 / (self.curvature * moment.t + weight)
@@ -233,7 +233,7 @@ class LocalLinearLeader(Leader):
 
     kernel = kernels.LOCAL_LINEAR
 
-    def prepare(self, problem: Problem) -> None:
+    def prepare(self, problem: OnlineProblem) -> None:
         super().prepare(problem)
         rho = problem.set.rho
         assert rho is not None
@@ -249,7 +249,7 @@ class LocalLinearLeader(Leader):
     def restore(self, state: dict[str, Any]) -> None:
         self.certified = float(state["certified"])
 
-    def _gradient(self, moment: Moment) -> FloatArray:
+    def _gradient(self, moment: Released) -> FloatArray:
         m, ridge = self.curvature, self.problem.ridge
         weight = self.anchor_weight(moment.t)
         return (
@@ -259,7 +259,7 @@ class LocalLinearLeader(Leader):
             - weight * self.problem.center
         )
 
-    def step(self, moment: Moment) -> FloatArray:
+    def step(self, moment: Released) -> FloatArray:
         x, center = moment.decision, self.problem.center
         weight = self.anchor_weight(moment.t)
         strength = self.curvature * moment.t + weight
@@ -300,7 +300,7 @@ class FixedLocalLinearLeader(LocalLinearLeader):
         super().__init__(curvature, 0.0)
         self.constants = constants
 
-    def prepare(self, problem: Problem) -> None:
+    def prepare(self, problem: OnlineProblem) -> None:
         super().prepare(problem)
         self.anchor, self.share, self.radius = self.constants(
             rho=self.rho,
@@ -312,7 +312,7 @@ class FixedLocalLinearLeader(LocalLinearLeader):
     def knobs(self) -> dict[int, float]:
         return super().knobs() | {kernels.RADIUS: self.radius, kernels.SHARE: self.share}
 
-    def step(self, moment: Moment) -> FloatArray:
+    def step(self, moment: Released) -> FloatArray:
         x = moment.decision
         strength = self.curvature * moment.t + self.anchor
         radius = self.radius / strength

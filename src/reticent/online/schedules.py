@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expi
 
-from reticent import _checks
-from reticent._checks import FloatArray
+from reticent import checks
+from reticent.checks import FloatArray
 from reticent.noise import lattice
 from reticent.noise.source import Source
 from reticent.online import iterate_kernels as k
@@ -126,7 +126,7 @@ def choose(schedule: Any, budget: Budget, horizon: int | None) -> str:
         if budget.window is not None:
             return "proportional"
         return "horizon-free" if horizon is None else "optimal"
-    word = _checks.choice(schedule, "schedule", (*SCHEDULES, *prescribed.names()[1:]))
+    word = checks.choice(schedule, "schedule", (*SCHEDULES, *prescribed.names()[1:]))
     if budget.window is not None and word != "proportional":
         raise ValueError(
             f"schedule={word!r} cannot use a window; leave it out, or use 'proportional'"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from reticent._compile import compiled, specialised
+from reticent.compiling import compiled, specialised
 from reticent.losses.kernels import SOFTMAX, dphi, phi
 from reticent.noise import door
 from reticent.sums import on_demand_kernels as demand
@@ -127,9 +127,10 @@ def go(kind, learning, buffers):  # type: ignore[no-untyped-def]
                         column = int(rows[found[i], demand.COORDINATE])
                         found[at] = find(c * width + column, places, rows, counters)
                     if t > 0.0:
-                        used = noise_at(buffers)(
-                            found[at], rows, t, filters, lost, normals, used, room
-                        )
+                        if rows[found[at], demand.NEXT] != t + 1.0:
+                            used = noise_at(buffers)(
+                                found[at], rows, t, filters, lost, normals, used, room
+                            )
                         predictor += weight_of(found[at], rows, knobs, part) * u[i]
                 z[r, c] = predictor
             if learning:

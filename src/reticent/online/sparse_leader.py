@@ -17,8 +17,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from reticent import _checks
-from reticent._checks import FloatArray
+from reticent import checks
+from reticent.checks import FloatArray
 from reticent.losses import GeneralizedLinear, Loss, Quadratic
 from reticent.losses.kernels import SOFTMAX
 from reticent.noise import door
@@ -28,7 +28,7 @@ from reticent.online.approximate_leader import _Projected
 from reticent.online.base import check_horizon
 from reticent.online.learner import _lipschitz, _smoothness
 from reticent.online.records import NO_GAPS
-from reticent.online.rules import Problem
+from reticent.online.rules import OnlineProblem
 from reticent.privacy import Budget, Guarantee, Participation
 from reticent.sets import L2Ball, WholeSpace
 from reticent.state import parts
@@ -125,7 +125,7 @@ class SparseLeader:
         self, columns: Any, loss: Any, radius: Any, unit: Any, constant: Any, horizon: Any, lipschitz: Any,
         anchor: Any,
     ) -> None:  # fmt: skip
-        self.columns = _checks.integer(columns, "columns", low=1, high=2**40)
+        self.columns = checks.integer(columns, "columns", low=1, high=2**40)
         self._outputs = int(getattr(loss, "outputs", 1))
         kernel: Any = None
         if self._outputs > 1:
@@ -143,16 +143,16 @@ class SparseLeader:
             )
         self._kind, self._params = kernel
         self.loss = loss
-        self.radius = _checks.number(radius, "radius", low=0.0, open_low=True)
-        self.unit = _checks.number(unit, "unit", low=0.0, open_low=True)
-        self.constant = _checks.number(constant, "constant", low=0.0)
+        self.radius = checks.number(radius, "radius", low=0.0, open_low=True)
+        self.unit = checks.number(unit, "unit", low=0.0, open_low=True)
+        self.constant = checks.number(constant, "constant", low=0.0)
         if not self.constant < loss.feature_norm:
             raise ValueError(
                 f"constant must be below the loss's feature_norm, {loss.feature_norm:g}, got {constant!r}"
             )
         self.horizon = check_horizon(horizon)
         self.lipschitz = _lipschitz(lipschitz, loss, WholeSpace(1))
-        self.anchor = None if anchor is None else _checks.number(anchor, "anchor", low=0.0)
+        self.anchor = None if anchor is None else checks.number(anchor, "anchor", low=0.0)
         self._width = self.columns + (self.constant > 0.0)
         self.dim = self._outputs * self._width
 
@@ -163,7 +163,7 @@ class SparseLeader:
         ball = L2Ball(1, radius=self.radius)
         rule = _Projected(self.loss.ridge, self.anchor, None)
         rule.prepare(
-            Problem(
+            OnlineProblem(
                 ball, self.lipschitz, self.loss.ridge, _smoothness(self.loss), self.horizon,
                 mechanism.error,
             )
@@ -292,7 +292,7 @@ class SparseLeader:
         asked = np.asarray(indices)
         if asked.ndim != 1 or (asked.size and asked.dtype.kind not in "iu"):
             raise ValueError(f"indices must be whole numbers in one row, got {indices!r}")
-        return asked.astype(np.int64), _checks.vector(values, "values", len(asked))
+        return asked.astype(np.int64), checks.vector(values, "values", len(asked))
 
     def run(
         self,

@@ -12,7 +12,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from reticent import _checks, sums
+from reticent import checks, sums
 from reticent.privacy import Budget, Guarantee, Participation, PrivacyLeakWarning
 from reticent.privacy.prescribed import Calibration
 from reticent.sums import Mechanism, RunningTotal
@@ -61,7 +61,7 @@ def describe(
         return total
     make = total
     if isinstance(total, str):
-        word = _checks.choice(total, "total", WORDS)
+        word = checks.choice(total, "total", WORDS)
         if word == "auto":
             pure = "tree" if budget.window is None else "window-tree"
             word = "correlated" if budget.delta > 0 else pure

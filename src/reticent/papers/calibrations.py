@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent._checks import FloatArray
+from reticent.checks import FloatArray
 from reticent.papers import formulas
 from reticent.privacy import Budget
 from reticent.privacy.prescribed import Prescription, gaussian_curve, register

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reticent._checks import FloatArray
+from reticent.checks import FloatArray
 from reticent.plots.style import COLOURS, axes
 
 FINE = np.concatenate([np.linspace(0.0, 4.0, 161), np.geomspace(4.1, 60.0, 60)])

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent._checks import FloatArray, integer, number
+from reticent.checks import FloatArray, integer, number
 from reticent.privacy.curve import Curve, from_dict
 from reticent.privacy.curves import Gaussian, NoPrivacy
 from reticent.privacy.participation import ONE_RECORD, Participation

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from reticent._checks import number, real_array
+from reticent.checks import number, real_array
 from reticent.privacy.curve import Curve, smallest_epsilon
 
 

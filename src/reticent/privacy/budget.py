@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from reticent._checks import choice, integer, number
+from reticent.checks import choice, integer, number
 from reticent.privacy import gaussian
 from reticent.privacy.errors import LooseBudgetWarning
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from reticent._checks import integer, number, real_array
+from reticent.checks import integer, number, real_array
 from reticent.privacy.budget import Budget
 from reticent.privacy.curve import Curve
 from reticent.privacy.curves import BoundedRange, Laplace, Pure

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.optimize import brentq
 
-from reticent._checks import integer
+from reticent.checks import integer
 from reticent.privacy import gaussian, renyi, subsampled, two_point
 from reticent.privacy.curve import Curve, from_dict
 from reticent.privacy.curves import Gaussian, NoPrivacy, Profile, Pure

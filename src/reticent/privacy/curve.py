@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, ClassVar
 
-from reticent._checks import number
+from reticent.checks import number
 from reticent.privacy import renyi
 
 KINDS: dict[str, type[Curve]] = {}

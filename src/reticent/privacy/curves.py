@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import ndtri_exp
 
-from reticent._checks import FloatArray, number
+from reticent.checks import FloatArray, number
 from reticent.privacy import gaussian
 from reticent.privacy.bounds import Profile, Renyi, ZeroConcentrated
 from reticent.privacy.curve import Curve, from_dict

@@ -24,7 +24,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any
 
-from reticent import _html
+from reticent import html_tables
 from reticent.privacy import gaussian, scope
 from reticent.privacy.budget import Budget, plain
 from reticent.privacy.composition import Composition, Filter
@@ -307,7 +307,7 @@ class Ledger:
         return importlib.import_module("reticent.plots.spending").spending(self, **options)
 
     def _repr_html_(self) -> str:
-        return _html.block(str(self))
+        return html_tables.block(str(self))
 
     def __str__(self) -> str:
         rows = [("", "spent on", "cost")]

@@ -35,7 +35,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import log_ndtr
 
-from reticent._checks import FloatArray, choice, integer, number
+from reticent.checks import FloatArray, choice, integer, number
 from reticent.privacy import gaussian, renyi
 from reticent.privacy.budget import NEIGHBOURS
 from reticent.privacy.curve import Curve, smallest_epsilon

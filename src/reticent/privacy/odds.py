@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from reticent._checks import integer
+from reticent.checks import integer
 
 if TYPE_CHECKING:
     from reticent.privacy.guarantee import Guarantee

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent._checks import FloatArray, integer, real_array
+from reticent.checks import FloatArray, integer, real_array
 
 MOST_RECORDS = 2**20
 """The costs of more records of one person than this are not computed."""

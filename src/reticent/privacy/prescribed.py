@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent._checks import FloatArray, choice, number
+from reticent.checks import FloatArray, choice, number
 from reticent.privacy.budget import NEIGHBOURS, Budget
 from reticent.privacy.curves import Curve, Gaussian, NoPrivacy
 

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
-from reticent._checks import number
+from reticent.checks import number
 from reticent.privacy.curve import Curve, from_dict
 
 _ROUND_UP = 1.0 + 2.0**-40

@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from reticent._checks import choice, integer, number
+from reticent.checks import choice, integer, number
 from reticent.privacy.bounds import Renyi
 from reticent.privacy.budget import NEIGHBOURS
 from reticent.privacy.curve import Curve

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from reticent._checks import FloatArray
+from reticent.checks import FloatArray
 from reticent.privacy import gaussian
 
 LARGEST = 200_000

@@ -15,12 +15,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from reticent._version import __version__
 from reticent.service import chain, sqlite
 from reticent.service.anchor import DATABASE
 from reticent.service.folder import KEY, Options
 from reticent.service.sealing import Ring, master_key
 from reticent.service.store import StoreError
+from reticent.version import __version__
 
 MANIFEST = "backup.json"
 

@@ -11,7 +11,6 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from reticent._version import __version__
 from reticent.service import chain
 from reticent.service.engine import Turn
 from reticent.service.metrics import KIND
@@ -19,6 +18,7 @@ from reticent.service.problems import Problem
 from reticent.service.routes_admin import share_of
 from reticent.service.routes_streams import lives
 from reticent.service.web import Service, answer
+from reticent.version import __version__
 
 LEAST = 64 * 2**20
 """Bytes that must be free on the disk of the folder: a commit needs some, and so does the log."""
@@ -78,7 +78,10 @@ def _not_ready(name: str, words: str) -> Problem:
 async def metrics(service: Service, request: Request) -> Response:
     """What a monitor reads, of the streams and ledgers that its token is for."""
     caller = service.caller(request, "watch")
-    now: dict[str, float] = {"commands_waiting": service.engine.waiting()}
+    now: dict[str, float] = {
+        "commands_waiting": service.engine.waiting(),
+        "bytes_waiting": service.held,
+    }
     try:
         await check(service)
         now["ready"] = 1

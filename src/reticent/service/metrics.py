@@ -16,8 +16,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from reticent._version import __version__
 from reticent.service.engine import Live
+from reticent.version import __version__
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 KIND = "text/plain; version=0.0.4; charset=utf-8"
@@ -125,6 +125,7 @@ _WORDS = {
     "start_time_seconds": "When the process started, in seconds since 1970.",
     "ready": "Whether the service is ready.",
     "commands_waiting": "Commands that wait for the engine.",
+    "bytes_waiting": "Bytes of requests that were not answered yet.",
     "disk_free_bytes": "Space that is left where the folder lies.",
     "log_entries": "Entries in the chain of administrative acts.",
     "jobs_waiting": "Fits that wait or run.",

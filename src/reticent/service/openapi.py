@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from reticent._version import __version__
+from reticent.version import __version__
 
 _OBJECT: dict[str, Any] = {"type": "object"}
 _COUNT = {"type": "integer", "minimum": 0}

@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from reticent import _checks
+from reticent import checks
 from reticent.privacy import Budget, Guarantee, Ledger
 from reticent.service import chain, jobs, openapi, tokens
 from reticent.service.engine import Turn
@@ -71,7 +71,7 @@ async def create_token(service: Service, request: Request) -> Response:
     try:
         if unknown:
             raise ValueError(f"a token has role, streams, expires_in and label, not {unknown[0]!r}")
-        role = _checks.choice(asked.get("role"), "role", tokens.ROLES)
+        role = checks.choice(asked.get("role"), "role", tokens.ROLES)
         if granted is not None:
             if not isinstance(granted, list) or len(granted) > 10_000:
                 raise ValueError("streams must be a list of names, or left out for all of them")
@@ -80,7 +80,7 @@ async def create_token(service: Service, request: Request) -> Response:
             raise ValueError("label must be text of at most 200 characters")
         seconds = asked.get("expires_in")
         if seconds is not None:
-            seconds = _checks.number(seconds, "expires_in", low=1, high=100 * _YEAR)
+            seconds = checks.number(seconds, "expires_in", low=1, high=100 * _YEAR)
     except (ValueError, TypeError) as error:
         raise Problem(422, "bad-token", str(error)) from None
     now = service.engine.clock()
@@ -212,7 +212,7 @@ async def create_ledger(service: Service, request: Request) -> Response:
             raise ValueError(f"a ledger has name, budget and unit, not {unknown[0]!r}")
         name = check_name(asked.get("name"), "name")
         budget = budget_from(asked.get("budget"))
-        unit = _checks.choice(asked.get("unit", "record"), "unit", ("record", "person"))
+        unit = checks.choice(asked.get("unit", "record"), "unit", ("record", "person"))
     except (ValueError, TypeError) as error:
         raise Problem(422, "bad-ledger", str(error)) from None
     await service.do(_AddLedger(name, budget, unit), caller)

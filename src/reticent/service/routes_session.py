@@ -9,11 +9,11 @@ from importlib import resources
 from starlette.requests import Request
 from starlette.responses import Response
 
-from reticent._version import __version__
 from reticent.service import session
 from reticent.service.problems import Problem
 from reticent.service.tokens import ALLOWED, Caller
 from reticent.service.web import Service, answer
+from reticent.version import __version__
 
 # The page is its own files and nothing else: no script in the markup, none from elsewhere, and none made from text.
 _POLICY = (

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from reticent import _checks
+from reticent import checks
 from reticent.privacy import Budget
 from reticent.service.problems import Problem
 from reticent.tables import Schema
@@ -73,7 +73,7 @@ class Specification:
         given = dict(data)
         try:
             name = check_name(given.pop("name", None), "name")
-            kind = _checks.choice(given.pop("kind", None), "kind", KINDS)
+            kind = checks.choice(given.pop("kind", None), "kind", KINDS)
             schema = given.pop("schema", None)
             if schema is not None:
                 schema = Schema.from_dict(schema)
@@ -82,15 +82,15 @@ class Specification:
             elif kind != "bandit":
                 raise ValueError("schema is missing: the columns of a record with public bounds")
             budget = budget_from(given.pop("budget", None))
-            publish = _checks.choice(given.pop("publish", "request"), "publish", PUBLISH)
+            publish = checks.choice(given.pop("publish", "request"), "publish", PUBLISH)
             seed = given.pop("seed", None)
             if seed is not None:
-                seed = _checks.integer(seed, "seed", low=0, high=2**63 - 1)
+                seed = checks.integer(seed, "seed", low=0, high=2**63 - 1)
             ledger = given.pop("ledger", None)
             if ledger is not None:
                 ledger = check_name(ledger, "ledger")
             remember = given.pop("remember", WEEK)
-            remember = _checks.integer(remember, "remember", low=60, high=520 * WEEK)
+            remember = checks.integer(remember, "remember", low=60, high=520 * WEEK)
         except (ValueError, TypeError) as error:
             raise Problem(422, "bad-specification", str(error)) from None
         return cls(name, kind, schema, budget, publish, seed, ledger, remember, given)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from reticent.sets.base_polytope import BasePolytope, NotSubmodular
     from reticent.sets.birkhoff import Birkhoff
     from reticent.sets.box import Box, LinfBall
-    from reticent.sets.contract import ContractError, Report, check
+    from reticent.sets.contract import CheckReport, ContractError, check
     from reticent.sets.ellipsoid import Ellipsoid
     from reticent.sets.flow import FlowPolytope
     from reticent.sets.hypersimplex import HyperSimplex
@@ -58,7 +58,7 @@ _HOME = {
     "Polytope": "polytope",
     "Product": "product",
     "ProjectionUnavailable": "base",
-    "Report": "contract",
+    "CheckReport": "contract",
     "Simplex": "simplex",
     "SpanningTreePolytope": "spanning_tree",
     "Spectrahedron": "spectrahedron",
@@ -71,6 +71,7 @@ __all__ = [
     "BasePolytope",
     "Birkhoff",
     "Box",
+    "CheckReport",
     "ContractError",
     "ConvexSet",
     "Ellipsoid",
@@ -88,7 +89,6 @@ __all__ = [
     "Polytope",
     "Product",
     "ProjectionUnavailable",
-    "Report",
     "Simplex",
     "SpanningTreePolytope",
     "Spectrahedron",

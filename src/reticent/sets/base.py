@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent._checks import FloatArray, number, real_array
+from reticent.checks import FloatArray, number, real_array
 
 PROJECTION_FREE = (
     'online.FollowTheApproximateLeader(step="local-linear"), bandit.ProjectionFreeBandit '

@@ -18,7 +18,7 @@ from itertools import combinations, permutations
 
 import numpy as np
 
-from reticent._checks import FloatArray, integer, number
+from reticent.checks import FloatArray, integer, number
 from reticent.sets.base import VERTEX_LIMIT, ConvexSet, within_limit
 from reticent.sets.hull import chebyshev_ball
 

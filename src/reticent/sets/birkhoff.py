@@ -16,7 +16,7 @@ from itertools import permutations
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from reticent._checks import FloatArray, integer
+from reticent.checks import FloatArray, integer
 from reticent.sets.base import VERTEX_LIMIT, ConvexSet, within_limit
 from reticent.sets.hull import zero_sum_basis
 

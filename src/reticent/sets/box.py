@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent._checks import FloatArray, integer, number, real_array
+from reticent.checks import FloatArray, integer, number, real_array
 from reticent.sets import kernels
 from reticent.sets.base import VERTEX_LIMIT, ConvexSet, frozen, within_limit
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reticent._checks import FloatArray, integer, number
+from reticent.checks import FloatArray, integer, number
 from reticent.sets import kernels
 from reticent.sets.base import ConvexSet, VerticesUnavailable
 
@@ -38,7 +38,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Report:
+class CheckReport:
     """What `check` found; print it."""
 
     subject: str
@@ -65,7 +65,7 @@ def check(
     tol: float = 1e-7,
     seed: int = 0,
     raise_on_failure: bool = True,
-) -> Report:
+) -> CheckReport:
     """Test everything a set offers.
 
     Parameters
@@ -101,7 +101,7 @@ def check(
         findings.append(Finding(name, not problem, problem))
         if problem and name == "attributes":
             break  # nothing else can be asked of it
-    report = Report(repr(convex), tuple(findings))
+    report = CheckReport(repr(convex), tuple(findings))
     if raise_on_failure and not report.passed:
         raise ContractError(str(report))
     return report

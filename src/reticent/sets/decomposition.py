@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent._checks import FloatArray
+from reticent.checks import FloatArray
 
 if TYPE_CHECKING:
     from reticent.sets.base import ConvexSet

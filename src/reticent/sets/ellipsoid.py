@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent._checks import FloatArray, real_array, vector
+from reticent.checks import FloatArray, real_array, vector
 from reticent.sets.base import ConvexSet, frozen
 
 

@@ -18,8 +18,8 @@ from functools import cached_property
 
 import numpy as np
 
-from reticent._checks import FloatArray
-from reticent._compile import compiled
+from reticent.checks import FloatArray
+from reticent.compiling import compiled
 from reticent.sets.base import VERTEX_LIMIT, ConvexSet, frozen, within_limit
 from reticent.sets.decomposition import heaviest_first
 from reticent.sets.hull import chebyshev_ball

@@ -14,7 +14,7 @@ from itertools import combinations
 
 import numpy as np
 
-from reticent._checks import FloatArray, integer
+from reticent.checks import FloatArray, integer
 from reticent.sets.base import VERTEX_LIMIT, ConvexSet, within_limit
 from reticent.sets.hull import zero_sum_basis
 from reticent.sets.thresholds import capped_threshold

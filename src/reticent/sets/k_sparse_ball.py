@@ -15,7 +15,7 @@ from itertools import combinations, product
 
 import numpy as np
 
-from reticent._checks import FloatArray, integer, number
+from reticent.checks import FloatArray, integer, number
 from reticent.sets.base import VERTEX_LIMIT, ConvexSet, within_limit
 from reticent.sets.thresholds import capped_threshold
 

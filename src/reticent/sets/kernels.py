@@ -1,7 +1,7 @@
 """Compiled projections and oracles of the simple sets, for the learners' loops.
 
 A set names itself by ``set.kernel == (kind, params)``. The kind chooses a kernel while a learner's
-own loop is compiled (see `reticent._compile.specialised`); the params are passed to it. The local
+own loop is compiled (see `reticent.compiling.specialised`); the params are passed to it. The local
 oracles are those of docs/algorithms/local-linear-oracle.md. Considered: passing kernels as
 arguments, which Numba cannot cache across processes.
 
@@ -16,8 +16,8 @@ import math
 
 import numpy as np
 
-from reticent._checks import FloatArray
-from reticent._compile import compiled, specialised
+from reticent.checks import FloatArray
+from reticent.compiling import compiled, specialised
 from reticent.sets.thresholds import simplex_threshold
 
 UNCONSTRAINED = 0

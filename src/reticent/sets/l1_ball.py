@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from reticent._checks import FloatArray, integer, number
-from reticent._compile import compiled
+from reticent.checks import FloatArray, integer, number
+from reticent.compiling import compiled
 from reticent.sets import kernels
 from reticent.sets.base import VERTEX_LIMIT, ConvexSet, refuse_nonfinite, within_limit
 

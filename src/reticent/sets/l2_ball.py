@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from reticent._checks import FloatArray, integer, number
+from reticent.checks import FloatArray, integer, number
 from reticent.sets import kernels
 from reticent.sets.base import ConvexSet
 

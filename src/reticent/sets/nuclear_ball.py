@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.sparse.linalg import ArpackError, svds
 
-from reticent._checks import FloatArray, integer, number
+from reticent.checks import FloatArray, integer, number
 from reticent.sets import kernels
 from reticent.sets.base import ConvexSet
 

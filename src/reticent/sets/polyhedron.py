@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linprog
 
-from reticent._checks import FloatArray, real_array, vector
+from reticent.checks import FloatArray, real_array, vector
 from reticent.sets.base import ConvexSet, frozen
 from reticent.sets.hull import FLAT, chebyshev_ball
 from reticent.sets.polytope import TIGHT

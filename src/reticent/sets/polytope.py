@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent._checks import FloatArray, real_array
+from reticent.checks import FloatArray, real_array
 from reticent.sets.base import VERTEX_LIMIT, ConvexSet, frozen, within_limit
 from reticent.sets.hull import FLAT, chebyshev_ball
 

@@ -17,7 +17,7 @@ from itertools import pairwise, product
 
 import numpy as np
 
-from reticent._checks import FloatArray
+from reticent.checks import FloatArray
 from reticent.sets import kernels
 from reticent.sets.base import VERTEX_LIMIT, ConvexSet, within_limit
 

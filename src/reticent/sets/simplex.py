@@ -15,7 +15,7 @@ import math
 
 import numpy as np
 
-from reticent._checks import FloatArray, integer, number
+from reticent.checks import FloatArray, integer, number
 from reticent.sets import kernels
 from reticent.sets.base import VERTEX_LIMIT, ConvexSet, within_limit
 from reticent.sets.hull import zero_sum_basis

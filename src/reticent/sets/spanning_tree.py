@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from reticent._checks import FloatArray, integer
-from reticent._compile import compiled
+from reticent.checks import FloatArray, integer
+from reticent.compiling import compiled
 from reticent.sets.base import VERTEX_LIMIT, ConvexSet, frozen, within_limit
 from reticent.sets.flow import number_nodes
 from reticent.sets.hull import chebyshev_ball, zero_sum_basis

@@ -15,8 +15,8 @@ import math
 import numpy as np
 from scipy.sparse.linalg import ArpackError, eigsh
 
-from reticent._checks import FloatArray, integer, number
-from reticent._compile import compiled
+from reticent.checks import FloatArray, integer, number
+from reticent.compiling import compiled
 from reticent.sets import kernels
 from reticent.sets.base import ConvexSet
 from reticent.sets.hull import zero_sum_basis

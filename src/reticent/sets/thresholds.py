@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from reticent._checks import FloatArray
-from reticent._compile import compiled
+from reticent.checks import FloatArray
+from reticent.compiling import compiled
 
 MOST_PASSES = 64
 

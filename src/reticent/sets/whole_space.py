@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from reticent._checks import FloatArray, integer
+from reticent.checks import FloatArray, integer
 from reticent.sets import kernels
 from reticent.sets.base import ConvexSet, VerticesUnavailable
 

@@ -3,7 +3,7 @@
 They take plain arrays, functions and sets, and know nothing of losses, budgets or noise. A method is a
 generator of points; whoever runs it decides by a certificate when a point is good enough:
 :func:`reticent.solve.search.follow` by a duality gap (the best fixed decision in hindsight),
-``reticent.erm._minimise`` by a certified distance from the minimiser.
+``reticent.erm.minimise`` by a certified distance from the minimiser.
 
 ==================  ====================================================================
 ``region``          a set as the solvers see it

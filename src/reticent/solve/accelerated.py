@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 
-from reticent._checks import FloatArray
+from reticent.checks import FloatArray
 from reticent.solve.region import Projection
 
 Function = Callable[[FloatArray], float]

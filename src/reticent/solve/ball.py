@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from reticent._checks import FloatArray
+from reticent.checks import FloatArray
 
 _FLAT = 1e-15
 """Eigenvalues below this share of the largest are 0 but for rounding."""

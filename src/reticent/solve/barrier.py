@@ -17,8 +17,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from reticent._checks import FloatArray
-from reticent._compile import compiled
+from reticent.checks import FloatArray
+from reticent.compiling import compiled
 from reticent.solve.certificate import least_of_tangent
 from reticent.solve.objective import MeanTerms, Objective
 from reticent.solve.region import Region

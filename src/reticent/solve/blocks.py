@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 from threadpoolctl import ThreadpoolController
 
-from reticent._checks import FloatArray
+from reticent.checks import FloatArray
 from reticent.noise import door
 
 UNLIMITED = 1e150
@@ -196,7 +196,7 @@ class Records(Protocol):
         known to be finite, too.
     units : float
         What whoever computes the sums of rows may lose, in units of rounding: `UNITS` for the kernels of
-        :mod:`reticent.erm._sums`; more where a device adds in another order.
+        :mod:`reticent.erm.rounded_sums`; more where a device adds in another order.
     """
 
     @property

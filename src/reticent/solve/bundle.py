@@ -13,7 +13,7 @@ import itertools
 
 import numpy as np
 
-from reticent._checks import FloatArray
+from reticent.checks import FloatArray
 from reticent.sets import Simplex
 from reticent.solve.accelerated import Function, Gradient, accelerated
 from reticent.solve.certificate import least_of_tangent

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reticent._checks import FloatArray
+from reticent.checks import FloatArray
 from reticent.solve.objective import Objective
 from reticent.solve.region import Region
 

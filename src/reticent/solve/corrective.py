@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from reticent._checks import FloatArray
+from reticent.checks import FloatArray
 from reticent.sets import Simplex
 from reticent.solve.newton import minimize_by_newton
 from reticent.solve.objective import Objective

@@ -20,7 +20,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-from reticent._checks import FloatArray
+from reticent.checks import FloatArray
 from reticent.solve.objective import Objective
 from reticent.solve.quadratic import QuadraticSolver
 from reticent.solve.region import Region

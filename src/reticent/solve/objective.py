@@ -16,8 +16,8 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 import scipy.sparse as sp
 
-from reticent._checks import FloatArray
-from reticent._compile import compiled
+from reticent.checks import FloatArray
+from reticent.compiling import compiled
 
 _BLOCK = 4096
 

@@ -11,7 +11,7 @@ import scipy.linalg
 import scipy.sparse as sp
 import scipy.sparse.linalg
 
-from reticent._checks import FloatArray
+from reticent.checks import FloatArray
 from reticent.solve.accelerated import accelerated, settled
 from reticent.solve.ball import in_ball, within
 from reticent.solve.newton import Model, model_hessian, newton, proximal_newton, thinned_start

@@ -20,7 +20,7 @@ import numpy as np
 import scipy.linalg as sla
 from numpy.typing import NDArray
 
-from reticent._checks import FloatArray
+from reticent.checks import FloatArray
 from reticent.sets.decomposition import minor_cycle
 from reticent.solve.accelerated import accelerated
 from reticent.solve.ball import in_ball

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent._checks import FloatArray
+from reticent.checks import FloatArray
 from reticent.sets import L1Ball, L2Ball, NuclearBall, Simplex, Spectrahedron, WholeSpace
 
 Projection = Callable[[FloatArray], FloatArray]

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 
-from reticent._checks import FloatArray
+from reticent.checks import FloatArray
 from reticent.solve.accelerated import Function, Gradient, accelerated
 from reticent.solve.certificate import duality_gap
 from reticent.solve.objective import Objective

@@ -26,8 +26,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent import _checks
-from reticent._compile import compiled
+from reticent import checks
+from reticent.compiling import compiled
 from reticent.noise import lattice
 from reticent.privacy import Budget, Guarantee, Release
 from reticent.privacy.ages import Filtered
@@ -158,9 +158,9 @@ class CorrelatedMechanism(Mechanism):
     def __post_init__(self) -> None:
         buffers = self.buffers
         self._keep(
-            objective=_checks.choice(self.objective, "objective", ("max", "mean")),
-            buffers=None if buffers is None else _checks.integer(buffers, "buffers", low=1),
-            longest=_checks.integer(self.longest, "longest", low=2**9, high=OLDEST),
+            objective=checks.choice(self.objective, "objective", ("max", "mean")),
+            buffers=None if buffers is None else checks.integer(buffers, "buffers", low=1),
+            longest=checks.integer(self.longest, "longest", low=2**9, high=OLDEST),
         )
         super().__post_init__()
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from reticent._compile import compiled
+from reticent.compiling import compiled
 from reticent.privacy import Budget, Guarantee
 from reticent.privacy.budget import OLDEST
 from reticent.privacy.participation import Participation

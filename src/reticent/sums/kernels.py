@@ -8,7 +8,7 @@ the sensitivity that was promised holds to the last bit.
 
 from __future__ import annotations
 
-from reticent._compile import compiled
+from reticent.compiling import compiled
 from reticent.noise.door import REFUSED, WHOLE, admit, cut, fill, largest_square
 
 

@@ -20,8 +20,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent import _checks
-from reticent._checks import FloatArray
+from reticent import checks
+from reticent.checks import FloatArray
 from reticent.noise import lattice
 from reticent.privacy import Budget, Guarantee
 from reticent.privacy.budget import OLDEST
@@ -104,13 +104,13 @@ class Mechanism(ABC):
         positive = {"low": 0.0, "open_low": True}
         # a norm far from where a square, or a lattice step, is beyond what a double can hold
         self._keep(
-            dim=_checks.integer(self.dim, "dim", low=1),
-            horizon=_optional(_checks.integer, self.horizon, "horizon", low=1),
-            norm=_checks.number(self.norm, "norm", low=1e-100, high=1e100),
-            noise=_checks.choice(self.noise, "noise", self.noises),
-            noise_precision=_checks.choice(self.noise_precision, "noise_precision", PRECISIONS),
-            sensitivity=_optional(_checks.number, self.sensitivity, "sensitivity", **positive),
-            records=_optional(_checks.integer, self.records, "records", low=1),
+            dim=checks.integer(self.dim, "dim", low=1),
+            horizon=_optional(checks.integer, self.horizon, "horizon", low=1),
+            norm=checks.number(self.norm, "norm", low=1e-100, high=1e100),
+            noise=checks.choice(self.noise, "noise", self.noises),
+            noise_precision=checks.choice(self.noise_precision, "noise_precision", PRECISIONS),
+            sensitivity=_optional(checks.number, self.sensitivity, "sensitivity", **positive),
+            records=_optional(checks.integer, self.records, "records", low=1),
         )
         self._check_budget()
         self._check_participation()
@@ -208,7 +208,7 @@ class Mechanism(ABC):
 
     def error(self, t: int) -> float:
         """Standard deviation of one coordinate of the noise in the t-th total (t = 1, 2, ...), exactly."""
-        t = _checks.integer(t, "t", low=1, high=self.horizon)
+        t = checks.integer(t, "t", low=1, high=self.horizon)
         if not self.has_epochs:
             return math.sqrt(self.variance(t, self.horizon))
         variance = 0.0

@@ -13,8 +13,8 @@ import math
 
 import numpy as np
 
-from reticent._checks import FloatArray
-from reticent._compile import compiled, specialised
+from reticent.checks import FloatArray
+from reticent.compiling import compiled, specialised
 
 # Columns of ``rows``; the buffers come after them.
 TOTAL = 0
@@ -65,7 +65,8 @@ def find(coordinate, places, rows, counters):  # type: ignore[no-untyped-def]
     row = counters[TOUCHED]
     counters[TOUCHED] += 1
     places[at] = row + 1
-    rows[row, :] = 0.0
+    for i in range(rows.shape[1]):
+        rows[row, i] = 0.0
     rows[row, COORDINATE] = coordinate
     rows[row, NEXT] = 1.0
     rows[row, MARK] = -1.0

@@ -19,8 +19,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reticent import _checks
-from reticent._checks import FloatArray
+from reticent import checks
+from reticent.checks import FloatArray
 from reticent.noise import door
 from reticent.noise.source import Source
 from reticent.privacy import Guarantee, charge
@@ -207,7 +207,7 @@ class RunningTotal:
             refuse_ids(self._persons, person)
             with self._lock:
                 return self._add(contribution)
-        v = _checks.vector(contribution, "contribution", self.dim)
+        v = checks.vector(contribution, "contribution", self.dim)
         with self._lock:
             digests = self._persons.digests([person])
             self._ready()
@@ -226,10 +226,10 @@ class RunningTotal:
         ):
             v = contribution
         else:
-            v = _checks.vector(contribution, "contribution", self.dim)
+            v = checks.vector(contribution, "contribution", self.dim)
         out = np.empty(self.dim)
         if self._row == len(self._block):
-            _checks.vector(v, "contribution", self.dim)  # a refusal must come before a draw
+            checks.vector(v, "contribution", self.dim)  # a refusal must come before a draw
         self._ready()
         row = self._row
         self._advance(1)
@@ -239,7 +239,7 @@ class RunningTotal:
         )  # fmt: skip
         if code == door.REFUSED:
             self._advance(-1)
-            _checks.vector(v, "contribution", self.dim)
+            checks.vector(v, "contribution", self.dim)
             raise ValueError("contribution must be finite and must not change while it is added")
         self.clipped += code
         return out
@@ -255,11 +255,11 @@ class RunningTotal:
             Whose each of them is, where persons are protected. Those of persons who have no record left
             are blanked.
         """
-        rows = _checks.real_array(contributions, "contributions")
+        rows = checks.real_array(contributions, "contributions")
         if rows.ndim != 2 or rows.shape[1] != self.dim:
             raise ValueError(f"contributions must have shape (n, {self.dim}), got {rows.shape}")
         if not door.finite(rows.reshape(-1)):  # a refusal must come before anything is added
-            _checks.matrix(rows, "contributions", self.dim)
+            checks.matrix(rows, "contributions", self.dim)
         out = np.empty((len(rows), self.dim))
         with self._lock:
             if self.horizon is not None and self.steps + len(rows) > self.horizon:

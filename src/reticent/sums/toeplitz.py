@@ -24,7 +24,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from reticent._checks import FloatArray, choice, integer, number
+from reticent.checks import FloatArray, choice, integer, number
 from reticent.privacy.ages import Decay, geometric, pairs
 
 LARGEST_SIZE = 2**40

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent._checks import FloatArray, choice, integer, number
+from reticent.checks import FloatArray, choice, integer, number
 from reticent.privacy.ages import geometric, pairs
 from reticent.privacy.participation import ONE_RECORD, Participation
 from reticent.sums.toeplitz import (

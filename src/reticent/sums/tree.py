@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent import _checks
-from reticent._checks import FloatArray
-from reticent._compile import compiled
+from reticent import checks
+from reticent.checks import FloatArray
+from reticent.compiling import compiled
 from reticent.privacy import Budget, Guarantee, Release, curves
 from reticent.privacy.ages import Stepwise
 from reticent.privacy.participation import Participation
@@ -242,7 +242,7 @@ class TreeMechanism(Mechanism):
 
     def __post_init__(self) -> None:
         self._keep(
-            estimator=_checks.choice(self.estimator, "estimator", ("honaker", "plain")),
+            estimator=checks.choice(self.estimator, "estimator", ("honaker", "plain")),
             calibration=Calibration.read(self.calibration, "tree"),
         )
         super().__post_init__()

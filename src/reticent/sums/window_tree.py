@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent._compile import compiled
+from reticent.compiling import compiled
 from reticent.privacy import Budget, Guarantee
 from reticent.privacy.participation import Participation
 from reticent.privacy.prescribed import Calibration, Prescription

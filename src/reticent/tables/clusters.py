@@ -17,8 +17,8 @@ from typing import Any, ClassVar
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from reticent._checks import FloatArray
-from reticent.erm._passes import Survey
+from reticent.checks import FloatArray
+from reticent.erm.passes import Survey
 from reticent.solve.blocks import (
     UNITS,
     AsFound,

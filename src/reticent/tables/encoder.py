@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent._checks import FloatArray
+from reticent.checks import FloatArray
 from reticent.tables.schema import PERSON, Column, Schema, TableError, canonical
 
 Columns = Mapping[str, Sequence[Any]]

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent import _checks
+from reticent import checks
 from reticent.solve.blocks import ends, rows_per_block
 from reticent.tables.encoder import Encoder
 from reticent.tables.schema import TableError
@@ -223,7 +223,7 @@ def _arrays(files: list[Path], target: Any, features: Sequence[str] | None) -> S
             )
         whole, keep, label, name = [replace(first, labels=labels)], None, None, os.fspath(target)
     else:
-        label = _checks.integer(target, "target", low=-first.columns, high=first.columns - 1)
+        label = checks.integer(target, "target", low=-first.columns, high=first.columns - 1)
         label %= first.columns
         keep = tuple(j for j in range(first.columns) if j != label)
         whole, name = arrays, str(label)

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reticent._version import __version__
 from reticent.tables.encoder import Columns, Encoder, FloatArray
 from reticent.tables.schema import Schema, TableError
+from reticent.version import __version__
 
 if TYPE_CHECKING:
     from reticent.privacy import Guarantee

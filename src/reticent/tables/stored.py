@@ -15,8 +15,8 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from reticent._checks import FloatArray
-from reticent.erm._sums import survey
+from reticent.checks import FloatArray
+from reticent.erm.rounded_sums import survey
 from reticent.solve.blocks import (
     UNITS,
     AsGiven,

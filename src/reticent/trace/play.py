@@ -16,8 +16,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent import _html
-from reticent._checks import FloatArray, integer
+from reticent import html_tables
+from reticent.checks import FloatArray, integer
 from reticent.privacy import Guarantee
 
 NOT_PRIVATE = "diagnostic: read off the records, not covered by the guarantee"
@@ -120,7 +120,7 @@ class Play:
         rows.append(("decisions kept", str(len(self.steps))))
         rows += [("mean loss", f"{self.mean_loss:.6g}"), ("clipped", str(self.clipped))]
         rows.append(("", f"mean loss and clipped: {NOT_PRIVATE}"))
-        return _html.table(rows) + self.guarantee._repr_html_()
+        return html_tables.table(rows) + self.guarantee._repr_html_()
 
     def __str__(self) -> str:
         return (

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from reticent import _checks, _html
-from reticent._checks import FloatArray
+from reticent import checks, html_tables
+from reticent.checks import FloatArray
 from reticent.privacy import Guarantee
 
 
@@ -98,7 +98,7 @@ class Summary:
         return f"<Summary of {len(self.names)} numbers>"
 
     def _repr_html_(self) -> str:
-        return _html.block(str(self))
+        return html_tables.block(str(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
@@ -143,7 +143,7 @@ def of_noise(
     normal : bool
         Whether the noise is normal.
     """
-    level = _checks.number(level, "level", low=0.0, high=1.0, open_low=True, open_high=True)
+    level = checks.number(level, "level", low=0.0, high=1.0, open_low=True, open_high=True)
     values = np.asarray(estimate, dtype=np.float64).reshape(-1)
     called = [f"x{k}" for k in range(values.size)] if names is None else [str(n) for n in names]
     if len(called) != values.size:

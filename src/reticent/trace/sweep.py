@@ -140,6 +140,6 @@ def _check_versions(client: Any) -> None:
 
 
 def _version() -> str:
-    from reticent._version import __version__
+    from reticent.version import __version__
 
     return __version__

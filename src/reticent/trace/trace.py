@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent import _html
-from reticent._checks import FloatArray, integer
+from reticent import html_tables
+from reticent.checks import FloatArray, integer
 from reticent.trace.progress import Progress
 
 NOT_PRIVATE = "diagnostic: read off the records, not covered by the guarantee"
@@ -126,7 +126,7 @@ class Trace:
         return f"<Trace: {self.solver}, {steps}, {self.total_seconds:.3g} s>"
 
     def _repr_html_(self) -> str:
-        return _html.block(str(self))
+        return html_tables.block(str(self))
 
     def __str__(self) -> str:
         ending = "" if self.finished else ", stopped before the last step"

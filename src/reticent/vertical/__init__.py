@@ -9,7 +9,7 @@ from reticent.vertical.block_frank_wolfe import (
 )
 from reticent.vertical.coordinator import Coordinator
 from reticent.vertical.design import Noise
-from reticent.vertical.fit import Fit, Traffic
+from reticent.vertical.fit import JointFit, Traffic
 from reticent.vertical.messages import MalformedMessage, RefusedByParty
 from reticent.vertical.party import Party
 from reticent.vertical.plan import Plan
@@ -23,6 +23,7 @@ from reticent.vertical.samplings import (
     TauNice,
     UniformSerial,
 )
+from reticent.vertical.scores import ScorePart, combined
 from reticent.vertical.sketch import SignSketch
 from reticent.vertical.transport import InProcess, PartyLost, Transport
 
@@ -31,9 +32,9 @@ __all__ = [
     "Custom",
     "Distributed",
     "Elementary",
-    "Fit",
     "Importance",
     "InProcess",
+    "JointFit",
     "Listed",
     "MalformedMessage",
     "Noise",
@@ -42,12 +43,14 @@ __all__ = [
     "Plan",
     "RefusedByParty",
     "Sampling",
+    "ScorePart",
     "SignSketch",
     "TauNice",
     "Traffic",
     "Transport",
     "UniformSerial",
     "block_frank_wolfe",
+    "combined",
     "convergence_bound",
     "distributed_frank_wolfe",
     "expected_curvature",

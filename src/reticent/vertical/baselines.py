@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 
-from reticent import _checks
-from reticent._checks import FloatArray
+from reticent import checks
+from reticent.checks import FloatArray
 from reticent.erm.fit import Fit
 from reticent.losses import records
 from reticent.noise import Source, release
@@ -87,13 +87,13 @@ def one_shot_sketch(
     Fit
         Its trace's settings say how many bytes went up.
     """
-    bound = _checks.number(feature_bound, "feature_bound", low=0.0, open_low=True)
-    label = _checks.number(label_bound, "label_bound", low=0.0, open_low=True)
-    _checks.choice(noise_precision, "noise_precision", ("lattice", "float"))
+    bound = checks.number(feature_bound, "feature_bound", low=0.0, open_low=True)
+    label = checks.number(label_bound, "label_bound", low=0.0, open_low=True)
+    checks.choice(noise_precision, "noise_precision", ("lattice", "float"))
     A = np.concatenate(_blocks(blocks, bound), axis=1)
     rows, dim = A.shape
     target = np.clip(records.labels(y, rows), -label, label)
-    size = min(_checks.integer(sketch_size, "sketch_size", low=1), rows)
+    size = min(checks.integer(sketch_size, "sketch_size", low=1), rows)
     source = Source(seed)
     shape = Plan(rows=rows, rounds=0, columns=0, clip=1.0, selection_scale=1.0, sketch_scale=1.0,
                  sketch_size=size, sketch_spread=min(SPREAD, size),
@@ -159,9 +159,9 @@ def distributed_frank_wolfe(
     >>> fit.point.round(2)
     array([0., 0., 0., 0., 1., 0.])
     """
-    radius = _checks.number(radius, "radius", low=0.0, open_low=True)
-    count = _checks.integer(steps, "steps", low=1)
-    _checks.choice(loss, "loss", ("squared", "logistic"))
+    radius = checks.number(radius, "radius", low=0.0, open_low=True)
+    count = checks.integer(steps, "steps", low=1)
+    checks.choice(loss, "loss", ("squared", "logistic"))
     parts = _blocks(blocks, np.inf)
     rows = parts[0].shape[0]
     target = records.labels(y, rows)

@@ -18,8 +18,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import minimize_scalar
 
-from reticent import _checks
-from reticent._checks import FloatArray
+from reticent import checks
+from reticent.checks import FloatArray
 from reticent.erm.fit import Fit
 from reticent.losses import GeneralizedLinear, kernels
 from reticent.privacy import Guarantee
@@ -106,15 +106,15 @@ def block_frank_wolfe(
         )
     if not isinstance(loss, GeneralizedLinear):
         raise TypeError(f"loss must be generalised linear, got {loss!r}")
-    _checks.choice(step, "step", STEPS)
-    count = _checks.integer(steps, "steps", low=1)
+    checks.choice(step, "step", STEPS)
+    count = checks.integer(steps, "steps", low=1)
     sampling = UniformSerial() if sampling is None else sampling
     if not isinstance(sampling, Sampling):
         raise TypeError(f"sampling must be a vertical.Sampling, got {sampling!r}")
     A, labels, clipped = loss.prepare(X, y)
     if A.shape[1] != set.dim:
         raise ValueError(f"the set has dimension {set.dim} but the records have {A.shape[1]}")
-    x = np.array(set.center if start is None else _checks.vector(start, "start", set.dim))
+    x = np.array(set.center if start is None else checks.vector(start, "start", set.dim))
     if not set.contains(x):
         raise ValueError("start must lie in the set")
     p_min = sampling.p_min(len(set.sets))
@@ -129,7 +129,7 @@ def block_frank_wolfe(
             for i in sampling.draw(len(set.sets), rng).tolist():
                 g = run.block_gradient(i)
                 if gradient is not None:
-                    g = _checks.vector(gradient(g, i, t), "gradient(...)", len(g))
+                    g = checks.vector(gradient(g, i, t), "gradient(...)", len(g))
                 part = set.sets[i]
                 answer = part.linear_minimizer(g) if oracle is None else oracle(part, g, t)
                 moves[i] = np.ravel(answer) - run.block(i)
@@ -257,7 +257,7 @@ def proposition_curvature(hessian: Any, set: Product, sampling: Any) -> float:
     table = pair_curvatures(hessian, set)
     blocks = len(table)
     parties = getattr(sampling, "K", 1)
-    tau = min(_checks.integer(sampling.tau, "sampling.tau", low=1), blocks // parties)
+    tau = min(checks.integer(sampling.tau, "sampling.tau", low=1), blocks // parties)
     if blocks % parties or (getattr(sampling, "sizes", None) not in
                             (None, (blocks // parties,) * parties)):  # fmt: skip
         raise ValueError("Proposition 4 needs parties with equally many blocks")

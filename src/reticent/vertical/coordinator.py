@@ -20,15 +20,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from reticent import _checks
+from reticent import checks
 from reticent.privacy import Budget, prescribed
 from reticent.state import files
 from reticent.trace import Callback
-from reticent.vertical._session import Conversation, Session
 from reticent.vertical.design import VARIANTS, Noise
-from reticent.vertical.fit import Fit
+from reticent.vertical.fit import JointFit
 from reticent.vertical.plan import LOSSES, OWN
 from reticent.vertical.samplings import Sampling
+from reticent.vertical.session import Conversation, Session
 from reticent.vertical.transport import Transport
 
 
@@ -96,7 +96,7 @@ class Coordinator:
         seed: int | None = None,
         progress: bool = False,
         callback: Callback | None = None,
-    ) -> Fit:
+    ) -> JointFit:
         """All rounds of a new run.
 
         Parameters
@@ -144,7 +144,7 @@ class Coordinator:
 
         Returns
         -------
-        Fit
+        JointFit
 
         Raises
         ------
@@ -161,9 +161,9 @@ class Coordinator:
                 f"Budget({budget.epsilon:g}, 1e-6)"
             )
         budget.must_be_for_ever("a fit", "there is one model, and it is kept for ever")
-        _checks.choice(loss, "loss", LOSSES)
-        _checks.choice(variant, "variant", VARIANTS)
-        _checks.choice(own, "own", OWN)
+        checks.choice(loss, "loss", LOSSES)
+        checks.choice(variant, "variant", VARIANTS)
+        checks.choice(own, "own", OWN)
         if prescribed.check(calibration) != "exact" and variant == "ball":
             raise ValueError(
                 f"calibration={calibration!r} prescribes no noise for the values that variant 'ball' "
@@ -175,21 +175,21 @@ class Coordinator:
             "run": secrets.token_hex(16),
             "names": list(self.transport.names),
             "budget": asdict(budget),
-            "radius": _checks.number(radius, "radius", low=0.0, high=1e50, open_low=True),
+            "radius": checks.number(radius, "radius", low=0.0, high=1e50, open_low=True),
             "loss": loss,
             "variant": variant,
-            "rounds": None if rounds is None else _checks.integer(rounds, "rounds", low=1),
-            "columns": None if columns is None else _checks.integer(columns, "columns", low=1),
+            "rounds": None if rounds is None else checks.integer(rounds, "rounds", low=1),
+            "columns": None if columns is None else checks.integer(columns, "columns", low=1),
             "sketch_size": None
             if sketch_size is None
-            else _checks.integer(sketch_size, "sketch_size", low=1),
-            "distortion": _checks.number(distortion, "distortion", low=0.0, open_low=True),
-            "clip": None if clip is None else _checks.number(clip, "clip", low=0.0, open_low=True),
+            else checks.integer(sketch_size, "sketch_size", low=1),
+            "distortion": checks.number(distortion, "distortion", low=0.0, open_low=True),
+            "clip": None if clip is None else checks.number(clip, "clip", low=0.0, open_low=True),
             "own": own,
             "correlation": _correlation(correlation),
             "calibration": calibration,
             "noise": None if noise is None else asdict(noise),
-            "seed": secrets.randbits(63) if seed is None else _checks.integer(seed, "seed", low=0),
+            "seed": secrets.randbits(63) if seed is None else checks.integer(seed, "seed", low=0),
             "plans": None,  # settled when the parties have said who they are
         }
         if self.path is not None:
@@ -205,7 +205,7 @@ class Coordinator:
         self._journal = {}
         return self.resume(progress=progress, callback=callback)
 
-    def resume(self, *, progress: bool = False, callback: Callback | None = None) -> Fit:
+    def resume(self, *, progress: bool = False, callback: Callback | None = None) -> JointFit:
         """Go on with a run that was interrupted; nothing that was answered is drawn again."""
         if self._settings is None:
             if self.path is None or not self.path.exists():
@@ -234,4 +234,4 @@ class Coordinator:
 def _correlation(value: float) -> float | None:
     if value == math.inf:
         return None
-    return _checks.number(value, "correlation", low=0.0, open_low=True)
+    return checks.number(value, "correlation", low=0.0, open_low=True)

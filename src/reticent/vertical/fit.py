@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent._checks import FloatArray
+from reticent.checks import FloatArray
 from reticent.privacy import Guarantee
 from reticent.trace import Trace
 from reticent.vertical.plan import Plan
@@ -58,7 +58,7 @@ class Traffic:
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class JointFit:
     """The result of :meth:`reticent.vertical.Coordinator.run`.
 
     Attributes

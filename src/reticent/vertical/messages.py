@@ -22,8 +22,8 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent._checks import FloatArray
-from reticent.vertical._codec import MalformedMessage, Reader, read, write
+from reticent.checks import FloatArray
+from reticent.vertical.codec import MalformedMessage, Reader, read, write
 
 VERSION = 1
 MAX_BYTES = 64 * 2**20
@@ -323,7 +323,7 @@ def decode(data: bytes, limit: int = MAX_BYTES) -> Message:
     >>> decode(b"hello there")
     Traceback (most recent call last):
     ...
-    reticent.vertical._codec.MalformedMessage: this does not begin like a message
+    reticent.vertical.codec.MalformedMessage: this does not begin like a message
     """
     if not isinstance(data, bytes | bytearray | memoryview):
         raise MalformedMessage(f"a message must be bytes, got {type(data).__name__}")

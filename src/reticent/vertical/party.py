@@ -3,7 +3,7 @@
 The user node of Algorithm 2 of Lou and Cheung, *Uplink Communication Efficient Differentially
 Private Sparse Optimization with Feature-Wise Distributed Data*: what may be asked, in which order, and
 what it costs. What is computed in a round, and what is corrected there, is in
-:mod:`reticent.vertical._rounds`; see docs/algorithms/vertical.md.
+:mod:`reticent.vertical.rounds`; see docs/algorithms/vertical.md.
 
 A request may come twice, and the site may be killed between the two. The state is on disk before
 the answer leaves, and a repeated request gets the same bytes; nothing is ever drawn again.
@@ -23,18 +23,15 @@ from typing import Any
 
 import numpy as np
 
-from reticent import _checks
-from reticent._checks import FloatArray
+from reticent import checks
+from reticent.checks import FloatArray
 from reticent.losses import records
 from reticent.noise import Source
 from reticent.noise.source import generation
 from reticent.privacy import Budget, BudgetExceeded, Guarantee, Ledger
 from reticent.vertical import messages
-from reticent.vertical._columns import Columns
-from reticent.vertical._refused import Refused
-from reticent.vertical._rounds import Round
-from reticent.vertical._site import Memory, SiteFile
 from reticent.vertical.alignment import alignment_digest, hash_ids
+from reticent.vertical.columns import Columns
 from reticent.vertical.messages import (
     Begin,
     Consider,
@@ -49,6 +46,9 @@ from reticent.vertical.messages import (
     Welcome,
 )
 from reticent.vertical.plan import Plan, Terms, promise
+from reticent.vertical.refused import RequestRefused
+from reticent.vertical.rounds import Round
+from reticent.vertical.site import Memory, SiteFile
 
 log = logging.getLogger("reticent.vertical")
 
@@ -133,9 +133,9 @@ class Party:
             raise TypeError(
                 f"ledger must be a reticent.Ledger or a reticent.Budget, got {ledger!r}"
             )
-        bound = _checks.number(feature_bound, "feature_bound", low=0.0, high=1e50, open_low=True)
-        label = _checks.number(label_bound, "label_bound", low=0.0, high=1e50, open_low=True)
-        _checks.choice(noise_precision, "noise_precision", PRECISIONS)
+        bound = checks.number(feature_bound, "feature_bound", low=0.0, high=1e50, open_low=True)
+        label = checks.number(label_bound, "label_bound", low=0.0, high=1e50, open_low=True)
+        checks.choice(noise_precision, "noise_precision", PRECISIONS)
         self._columns = Columns(features, bound)
         if isinstance(ledger, Ledger) and not ledger.adaptive:
             raise ValueError(
@@ -199,7 +199,7 @@ class Party:
             run, sequence = message.run, message.sequence
             with self._lock, self._file.locked():
                 if self._file.folder is None and self._generation != generation():
-                    raise Refused(
+                    raise RequestRefused(
                         "sequence",
                         "this process is a copy of the site's; two answers would carry different "
                         "noise. Give the site a folder, which all its processes share",
@@ -208,7 +208,7 @@ class Party:
                 return self._answer(message, bytes(request))
         except MalformedMessage as error:
             reason, text = "malformed", str(error)
-        except Refused as error:
+        except RequestRefused as error:
             reason, text = error.reason, str(error)
         except BudgetExceeded as error:
             log.warning("party %s: %s", self.name, error)
@@ -246,7 +246,7 @@ class Party:
         if isinstance(message, Consider):
             return self._consider(message).encode()
         if not isinstance(message, messages.REQUESTS):
-            raise Refused("malformed", f"a {type(message).__name__} is not a request")
+            raise RequestRefused("malformed", f"a {type(message).__name__} is not a request")
         digest = hashlib.sha256(request).hexdigest()
         known = self._known(message, digest)
         if known is not None:
@@ -254,14 +254,14 @@ class Party:
         memory = self._memory
         if isinstance(message, Begin):
             if message.sequence != 1:
-                raise Refused("sequence", "a run begins with sequence number 1")
+                raise RequestRefused("sequence", "a run begins with sequence number 1")
             memory, answer = self._begin(message, digest)
         else:
             if message.run.hex() != memory.run or memory.phase != "open":
-                raise Refused("sequence", "this run is not open here")
+                raise RequestRefused("sequence", "this run is not open here")
             self._check_open(memory)
             if message.sequence != len(memory.answers) + 1:
-                raise Refused(
+                raise RequestRefused(
                     "sequence",
                     f"request {message.sequence} came where {len(memory.answers) + 1} is due",
                 )
@@ -288,11 +288,11 @@ class Party:
         """What was answered to the same request before; None if its number is new."""
         run, number, memory = message.run.hex(), message.sequence, self._memory
         if run in memory.past:
-            raise Refused("sequence", "this run is over: another one was begun after it")
+            raise RequestRefused("sequence", "this run is over: another one was begun after it")
         if run != memory.run or not 1 <= number <= len(memory.answers):
             return None
         if memory.digests[number - 1] != digest:
-            raise Refused(
+            raise RequestRefused(
                 "sequence",
                 f"request {number} was answered before, and this is not the same request; go on "
                 "with the run as it was, or begin another",
@@ -318,7 +318,7 @@ class Party:
         Also if it was one already, for a coordinator that starts again repeats all its questions.
         """
         if message.sequence != 0:
-            raise Refused("sequence", "a plan is considered before its run, with number 0")
+            raise RequestRefused("sequence", "a plan is considered before its run, with number 0")
         request = self._plan(message).request(message.run, 1)
         digest = hashlib.sha256(request.encode()).hexdigest()
         known = self._known(request, digest)
@@ -338,7 +338,7 @@ class Party:
         try:
             return Plan.of(message)
         except (ValueError, TypeError) as error:
-            raise Refused("plan", f"the plan makes no sense: {error}") from None
+            raise RequestRefused("plan", f"the plan makes no sense: {error}") from None
 
     def _weigh(self, message: Proposal, digest: str) -> tuple[Plan, Guarantee, bool]:
         """The plan, what it costs, and whether a crash came after that was paid."""
@@ -348,7 +348,7 @@ class Party:
         price = self._price(message.run.hex())
         opening = message.run.hex() == old.run and old.phase == "opening"
         if price is not None and not (opening and old.digests == (digest,)):
-            raise Refused(
+            raise RequestRefused(
                 "plan",
                 "this run was paid for, but what was answered in it is not known here any more; "
                 "begin another run",
@@ -392,7 +392,7 @@ class Party:
         price = self._price(memory.run)
         if price is None:
             if self._file.folder is not None:  # a ledger kept in memory forgets, at a restart
-                raise Refused(
+                raise RequestRefused(
                     "budget", "this run is open here, but the site's ledger does not know it"
                 )
             price = Ready.decode(memory.answers[0]).guarantee
@@ -403,22 +403,24 @@ class Party:
 
     def _check(self, plan: Plan) -> None:
         if plan.rows != self.rows:
-            raise Refused("data", "the plan is for another number of rows")
+            raise RequestRefused("data", "the plan is for another number of rows")
         if plan.columns > self.columns:
-            raise Refused("plan", "the plan asks for more columns than there are")
+            raise RequestRefused("plan", "the plan asks for more columns than there are")
         if plan.labels != "sketched" and self._labels is None:
-            raise Refused("data", "the plan needs labels, and this site has none")
+            raise RequestRefused("data", "the plan needs labels, and this site has none")
         bound, label = self._terms.feature_bound, self._terms.label_bound
         least = {"sketch_scale": bound, "value_scale": bound * plan.clip, "label_scale": label}
         for field, size in least.items():
             scale = getattr(plan, field)
             if self._terms.lattice and 0.0 < scale < FINEST * self.rows * size:
-                raise Refused("plan", f"{field} = {scale:g} is too little noise for the lattice")
+                raise RequestRefused(
+                    "plan", f"{field} = {scale:g} is too little noise for the lattice"
+                )
 
 
 def _check_price(price: str, cost: Guarantee) -> None:
     if price != _text(cost):
-        raise Refused(
+        raise RequestRefused(
             "plan",
             "this run was paid for on other terms (bounds, precision of the noise, what a record "
             "may change) than the site has now; start the site as it was, or begin another run",

@@ -15,8 +15,8 @@ import math
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from reticent import _checks
-from reticent.erm._sums import UNIT, UNITS
+from reticent import checks
+from reticent.erm.rounded_sums import UNIT, UNITS
 from reticent.noise import release
 from reticent.privacy import Guarantee, Release, curves
 from reticent.vertical.messages import Begin, Proposal
@@ -88,19 +88,19 @@ class Plan:
 
     def __post_init__(self) -> None:
         for name, low in (("rows", 1), ("rounds", 0), ("columns", 0), ("sketch_size", 1)):
-            _checks.integer(getattr(self, name), name, low=low, high=2**31)
-        _checks.integer(self.sketch_spread, "sketch_spread", low=1, high=64)
-        _checks.integer(self.sketch_seed, "sketch_seed", low=0, high=2**64 - 1)
+            checks.integer(getattr(self, name), name, low=low, high=2**31)
+        checks.integer(self.sketch_spread, "sketch_spread", low=1, high=64)
+        checks.integer(self.sketch_seed, "sketch_seed", low=0, high=2**64 - 1)
         # far from where a product is rounded by more than its share, which no account includes
-        _checks.number(self.clip, "clip", low=SMALLEST, high=1.0 / SMALLEST)
+        checks.number(self.clip, "clip", low=SMALLEST, high=1.0 / SMALLEST)
         for name in ("selection_scale", "sketch_scale", "value_scale", "label_scale"):
             may_be_zero = name in ("value_scale", "label_scale") and getattr(self, name) == 0.0
             if not may_be_zero:
-                _checks.number(getattr(self, name), name, low=SMALLEST, high=1.0 / SMALLEST)
-        _checks.choice(self.loss, "loss", LOSSES)
-        _checks.choice(self.selection, "selection", SELECTIONS)
-        _checks.choice(self.labels, "labels", LABELS)
-        _checks.choice(self.own, "own", OWN)
+                checks.number(getattr(self, name), name, low=SMALLEST, high=1.0 / SMALLEST)
+        checks.choice(self.loss, "loss", LOSSES)
+        checks.choice(self.selection, "selection", SELECTIONS)
+        checks.choice(self.labels, "labels", LABELS)
+        checks.choice(self.own, "own", OWN)
         if self.labels == "send" and self.label_scale == 0.0:
             raise ValueError("label_scale must be above 0 where labels are sent, got 0")
         if self.sketch_size > self.rows:

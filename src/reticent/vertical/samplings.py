@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv
 
-from reticent import _checks
-from reticent._checks import FloatArray
+from reticent import checks
+from reticent.checks import FloatArray
 
 IntArray = NDArray[np.int64]
 TRIALS = 20_000
@@ -97,7 +97,7 @@ class TauNice(Sampling):
     tau: int
 
     def __post_init__(self) -> None:
-        _checks.integer(self.tau, "tau", low=1)
+        checks.integer(self.tau, "tau", low=1)
 
     def pairs(self, blocks: int) -> FloatArray:
         return _nice(blocks, self.tau)
@@ -130,10 +130,10 @@ class Distributed(Sampling):
     sizes: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        _checks.integer(self.K, "K", low=1)
-        _checks.integer(self.tau, "tau", low=1)
+        checks.integer(self.K, "K", low=1)
+        checks.integer(self.tau, "tau", low=1)
         if self.sizes is not None:
-            sizes = tuple(_checks.integer(size, "sizes", low=1) for size in self.sizes)
+            sizes = tuple(checks.integer(size, "sizes", low=1) for size in self.sizes)
             if len(sizes) != self.K:
                 raise ValueError(f"sizes must have {self.K} numbers, got {len(sizes)}")
             object.__setattr__(self, "sizes", sizes)
@@ -176,7 +176,7 @@ class Importance(Sampling):
     """
 
     def __init__(self, weights: ArrayLike) -> None:
-        array = _checks.real_array(weights, "weights")
+        array = checks.real_array(weights, "weights")
         if array.ndim != 1 or not len(array) or not (np.isfinite(array) & (array > 0.0)).all():
             raise ValueError("weights must be a vector of finite numbers above 0")
         self.p = array / array.sum()
@@ -203,7 +203,7 @@ class Listed(Sampling):
     """
 
     def __init__(self, sets: Sequence[Sequence[int]], probabilities: ArrayLike) -> None:
-        p = _checks.real_array(probabilities, "probabilities")
+        p = checks.real_array(probabilities, "probabilities")
         if p.shape != (len(sets),) or not len(sets) or (p < 0.0).any():
             raise ValueError("probabilities must hold one number, 0 or more, for each set")
         if not np.isclose(p.sum(), 1.0, rtol=0.0, atol=1e-9):
@@ -247,7 +247,7 @@ class Custom(Sampling):
             raise TypeError(f"draw must be callable as draw(blocks, rng), got {draw!r}")
         self._draw = draw
         if p_min is not None:
-            p_min = _checks.number(p_min, "p_min", low=0.0, high=1.0, open_low=True)
+            p_min = checks.number(p_min, "p_min", low=0.0, high=1.0, open_low=True)
         self._p_min = p_min
         self._seen: dict[int, FloatArray] = {}
 

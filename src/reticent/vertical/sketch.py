@@ -20,10 +20,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from reticent import _checks
-from reticent._checks import FloatArray
-from reticent._compile import compiled
-from reticent.erm._sums import UNIT, UNITS
+from reticent import checks
+from reticent.checks import FloatArray
+from reticent.compiling import compiled
+from reticent.erm.rounded_sums import UNIT, UNITS
 
 SPREAD = 4
 """To how many places a record goes by default."""
@@ -82,10 +82,10 @@ class SignSketch:
     """
 
     def __init__(self, rows: int, size: int, *, seed: int = 0, spread: int = SPREAD) -> None:
-        self.rows = _checks.integer(rows, "rows", low=1)
-        size = _checks.integer(size, "size", low=1)
-        spread = _checks.integer(spread, "spread", low=1, high=64)
-        self.seed = _checks.integer(seed, "seed", low=0, high=2**64 - 1)
+        self.rows = checks.integer(rows, "rows", low=1)
+        size = checks.integer(size, "size", low=1)
+        spread = checks.integer(spread, "spread", low=1, high=64)
+        self.seed = checks.integer(seed, "seed", low=0, high=2**64 - 1)
         self.is_identity = size >= self.rows
         self.size = self.rows if self.is_identity else size
         self.spread = 1 if self.is_identity else min(spread, size)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import reticent
-from reticent import _checks
+from reticent import checks
 from reticent.cli.compare.entrants import Table, entrants, reference
 from reticent.cli.console import Console, Rate, table
 from reticent.cli.errors import Refused
@@ -118,11 +118,11 @@ def compare(
     console = Console(quiet=quiet, as_json=as_json)
     target = encoder_of(schema, target).target.name
     try:
-        repeats = _checks.integer(repeats, "--repeats", low=1)
+        repeats = checks.integer(repeats, "--repeats", low=1)
         for epsilon in epsilons:
             reticent.Budget(epsilon, delta)
         if jobs is not None:
-            _checks.integer(jobs, "--jobs", low=1)
+            checks.integer(jobs, "--jobs", low=1)
     except (TypeError, ValueError) as error:
         raise Refused(str(error)) from None
     if not epsilons:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 import reticent
 from reticent import erm, estimators, losses, sets
-from reticent._checks import FloatArray
+from reticent.checks import FloatArray
 
 INTERCEPT = 0.3  # the constant beside features of norm 1, as in the estimators
 

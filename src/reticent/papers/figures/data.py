@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent._checks import FloatArray
+from reticent.checks import FloatArray
 
 Records = tuple[FloatArray, FloatArray]
 

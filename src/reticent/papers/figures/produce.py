@@ -10,11 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from reticent._version import __version__
 from reticent.papers.figures import store
 from reticent.papers.figures.figure import Figure, Row, Settings, Task, load
 from reticent.privacy import PrivacyLeakWarning
 from reticent.trace.sweep import sweep
+from reticent.version import __version__
 
 
 def measure(name: str, settings: Settings, task: Task) -> list[Row]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 
-from reticent._checks import choice, integer, number
+from reticent.checks import choice, integer, number
 from reticent.privacy.curves import Curve, Laplace, NoPrivacy
 from reticent.privacy.prescribed import Prescription, gaussian_curve, ratio
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 
-from reticent._checks import choice, integer, number
+from reticent.checks import choice, integer, number
 from reticent.privacy.budget import NEIGHBOURS
 from reticent.privacy.compose import compose
 from reticent.privacy.curves import BoundedRange, Pure

@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from reticent._checks import FloatArray, choice, integer, number
+from reticent.checks import FloatArray, choice, integer, number
 from reticent.papers.formulas.bandit import log_depth_over_delta, tree_depth
 from reticent.privacy.prescribed import Prescription, gaussian_curve, ratio
 

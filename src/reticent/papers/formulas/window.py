@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from reticent._checks import integer, number
+from reticent.checks import integer, number
 from reticent.privacy.curves import Pure
 from reticent.privacy.prescribed import Prescription, gaussian_curve
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reticent import _checks
+from reticent import checks
 
 SITE_CLASS = "reticent.vertical.flare.site.Site"
 SERVER_CLASS = "reticent.vertical.flare.server.Server"
@@ -73,8 +73,8 @@ class Federation:
         _matches(self.name, "name", _NAME, "lower-case letters, digits and hyphens")
         _matches(self.host, "host", _HOST, "a host name that every party can reach")
         _matches(self.analyst, "analyst", _EMAIL, "an e-mail address")
-        _checks.choice(self.scheme, "scheme", ("tcp", "http", "grpc"))
-        _checks.integer(self.port, "port", low=1, high=65535)
+        checks.choice(self.scheme, "scheme", ("tcp", "http", "grpc"))
+        checks.integer(self.port, "port", low=1, high=65535)
         if len(self.parties) < 1 or len(set(self.parties)) != len(self.parties):
             raise ValueError(f"parties must be at least one and all different, got {self.parties}")
         for party in self.parties:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from reticent import _checks
+from reticent import checks
 from reticent.privacy import Budget, Ledger
 from reticent.vertical.flare.tables import Table, read_table
 from reticent.vertical.messages import MAX_BYTES
@@ -91,9 +91,9 @@ class Settings:
             object.__setattr__(self, "columns", tuple(self.columns))
         self.budget  # noqa: B018  (checks epsilon, delta and neighbours)
         for name in ("feature_bound", "label_bound"):
-            _checks.number(getattr(self, name), name, low=0.0, open_low=True)
-        _checks.integer(self.largest_request, "largest_request", low=1, high=MAX_BYTES)
-        _checks.choice(self.noise_precision, "noise_precision", ("lattice", "float"))
+            checks.number(getattr(self, name), name, low=0.0, open_low=True)
+        checks.integer(self.largest_request, "largest_request", low=1, high=MAX_BYTES)
+        checks.choice(self.noise_precision, "noise_precision", ("lattice", "float"))
 
     @property
     def budget(self) -> Budget:

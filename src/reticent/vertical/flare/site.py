@@ -12,7 +12,7 @@ import logging
 from pathlib import Path
 
 from reticent.vertical import messages
-from reticent.vertical.flare._engine import collab
+from reticent.vertical.flare.engine import collab
 from reticent.vertical.flare.settings import STATE_FOLDER, Settings
 from reticent.vertical.messages import Refusal
 from reticent.vertical.party import Party

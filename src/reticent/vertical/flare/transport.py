@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from reticent import _checks
-from reticent.vertical.flare._engine import collab
+from reticent import checks
+from reticent.vertical.flare.engine import collab
 from reticent.vertical.transport import PartyLost
 
 
@@ -32,8 +32,8 @@ class FlareTransport:
 
     def __init__(self, names: Iterable[str], *, patience: float = 60.0, attempts: int = 2) -> None:
         self._names = tuple(names)
-        self.patience = _checks.number(patience, "patience", low=0.0, open_low=True)
-        self.attempts = _checks.integer(attempts, "attempts", low=1)
+        self.patience = checks.number(patience, "patience", low=0.0, open_low=True)
+        self.attempts = checks.integer(attempts, "attempts", low=1)
         here = {client.name for client in collab.clients}
         for name in self._names:
             if name not in here:

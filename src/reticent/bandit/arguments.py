@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from reticent import _checks
+from reticent import checks
 from reticent.bandit.mirror import KNOWN, Mirror
 from reticent.privacy import Budget, Participation
 from reticent.sets import ConvexSet
@@ -20,7 +20,7 @@ def values_of(values: Any) -> tuple[float, float] | None:
         low, high = values
     except (TypeError, ValueError):
         raise ValueError(f"values must be a pair (low, high), got {values!r}") from None
-    low, high = _checks.number(low, "values[0]"), _checks.number(high, "values[1]")
+    low, high = checks.number(low, "values[0]"), checks.number(high, "values[1]")
     if not low < high:
         raise ValueError(f"values must be a pair low < high, got ({low:g}, {high:g})")
     return low, high
@@ -64,7 +64,7 @@ def participation_of(participation: Any, budget: Budget | None) -> Participation
 
 def mirror_of(mirror: Any, convex: ConvexSet) -> Mirror:
     if isinstance(mirror, str):
-        made: Mirror = KNOWN[_checks.choice(mirror, "mirror", tuple(KNOWN))]()
+        made: Mirror = KNOWN[checks.choice(mirror, "mirror", tuple(KNOWN))]()
     elif isinstance(mirror, Mirror):
         made = mirror
     else:
@@ -76,7 +76,7 @@ def mirror_of(mirror: Any, convex: ConvexSet) -> Mirror:
 def smoothing_of(smoothing: Any, inner_radius: float, shrinks: bool) -> float | None:
     if smoothing is None:
         return None
-    radius = _checks.number(smoothing, "smoothing", low=0.0, open_low=True)
+    radius = checks.number(smoothing, "smoothing", low=0.0, open_low=True)
     if shrinks and radius >= inner_radius:
         raise ValueError(
             f"smoothing must be below the inner radius {inner_radius:.6g} of the set where decisions are shrunk, "

@@ -3,7 +3,7 @@
 Solvers minimise ``(1/n) sum_i loss(x; a_i, y_i)`` over a set, ridge included. The part of the
 gradient that depends on the records is released as a *sum*; a record moves it by at most ``norm``
 (it is blanked) or twice that (it is replaced), plus what rounding can add: see
-``reticent.erm._sums``. The prediction of a record, and so its slope, is a function of that record and
+``reticent.erm.rounded_sums``. The prediction of a record, and so its slope, is a function of that record and
 of public numbers alone, which is why only the final sum's rounding counts.
 
 Slopes are clipped to the bound that the set implies. Without that, a decision that rounding has put a
@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from reticent._checks import FloatArray
-from reticent.erm._groups import Groups
-from reticent.erm._passes import (
+from reticent.checks import FloatArray
+from reticent.erm.groups import Groups
+from reticent.erm.passes import (
     Along,
     Curvature,
     CurvatureTimes,
@@ -32,7 +32,7 @@ from reticent.erm._passes import (
     Values,
     taken,
 )
-from reticent.erm._sums import UNIT, weighted_rows
+from reticent.erm.rounded_sums import UNIT, weighted_rows
 from reticent.losses import ClipCounts, GeneralizedLinear, Loss, Quadratic, kernels
 from reticent.noise import Source, door, release
 from reticent.privacy import Budget, Guarantee, Release, curves, with_remarks
@@ -45,8 +45,8 @@ FAR = 128.0
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
-    """Everything that a solver reads; built by ``reticent.erm._reading``."""
+class OfflineProblem:
+    """Everything that a solver reads; built by ``reticent.erm.reading``."""
 
     loss: Loss
     set: Any
@@ -175,7 +175,7 @@ class Problem:
             return bend * self.loss.feature_norm**2 + self.loss.ridge  # type: ignore[attr-defined]
         return self.loss.smoothness
 
-    def with_set(self, set: Any) -> Problem:
+    def with_set(self, set: Any) -> OfflineProblem:
         return replace(self, set=set)
 
     # Passes: what is kept of a point is the point itself.
@@ -211,11 +211,11 @@ class Problem:
         """The point itself, and the sum of all records' clipped gradients."""
         return x, self.gradient_sum(x)
 
-    def thinned(self, every: int) -> Problem:
+    def thinned(self, every: int) -> OfflineProblem:
         """Every so-many-th record; to begin a run with, never to end it."""
         return replace(self, table=self.table.thinned(every))
 
-    def with_labels(self, y: FloatArray | Meaning) -> Problem:
+    def with_labels(self, y: FloatArray | Meaning) -> OfflineProblem:
         """The same records with other labels, or with labels that stand for something else."""
         if isinstance(y, Meaning):
             return replace(self, table=self.table.meaning(y))
@@ -360,7 +360,7 @@ def label_range(loss: GeneralizedLinear) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def default_radius(problem: Problem, solver: str, noise_norm: Any = None) -> float:
+def default_radius(problem: OfflineProblem, solver: str, noise_norm: Any = None) -> float:
     """The radius at which the bound on what the noise costs is a share of the zero decision's loss.
 
     Every solver's excess risk is about ``radius * (norm of the noise on the summed gradient) / n``,

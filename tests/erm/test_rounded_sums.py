@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from reticent import losses
-from reticent.erm._sums import UNIT, UNITS, gram, predictors, summed_slopes, weighted_rows
+from reticent.erm.rounded_sums import UNIT, UNITS, gram, predictors, summed_slopes, weighted_rows
 from reticent.solve.blocks import InMemory
 from reticent.trace import Recorder
 

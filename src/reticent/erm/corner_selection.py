@@ -22,8 +22,8 @@ from fractions import Fraction
 import numpy as np
 from mpmath import MPIntervalContext, libmp
 
-from reticent._checks import FloatArray
-from reticent._compile import compiled
+from reticent.checks import FloatArray
+from reticent.compiling import compiled
 from reticent.noise import Source, select
 
 _SMALL = 512

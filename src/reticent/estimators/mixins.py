@@ -39,7 +39,7 @@ _LABELS = 2**16
 """Labels that are looked at at a time."""
 
 
-class Face(Charged):
+class FittedEstimator(Charged):
     """Base of the scikit-learn faces."""
 
     _units: Units

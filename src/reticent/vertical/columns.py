@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from reticent._checks import FloatArray
-from reticent.erm._sums import weighted_rows
+from reticent.checks import FloatArray
+from reticent.erm.rounded_sums import weighted_rows
 from reticent.losses import records
 
 
@@ -49,7 +49,7 @@ class Columns:
         return np.asarray(source[:, np.asarray(places, np.int64)] @ weights)
 
     def scores(self, slopes: FloatArray) -> FloatArray:
-        """The gradient of the summed loss, within the bound of :mod:`reticent.erm._sums`."""
+        """The gradient of the summed loss, within the bound of :mod:`reticent.erm.rounded_sums`."""
         return weighted_rows(self.A, slopes)
 
 

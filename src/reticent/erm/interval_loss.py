@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from mpmath import MPIntervalContext
 
-from reticent._checks import FloatArray
+from reticent.checks import FloatArray
 from reticent.losses import kernels
 
 

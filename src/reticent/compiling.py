@@ -36,7 +36,7 @@ import numpy as np
 from numba.core.bytecode import FunctionIdentity
 from numba.extending import overload
 
-from reticent._waiting import watch
+from reticent.compile_notice import watch
 
 try:
     import fcntl
@@ -172,7 +172,7 @@ def _sources() -> str:
         for name in sorted(files):
             if name.endswith(".py"):
                 content = Path(place, name).read_bytes()
-                if b"reticent._compile" in content:
+                if b"reticent.compiling" in content:
                     parts += [os.fsencode(Path(place, name).relative_to(_PACKAGE)), content]
     return _digest(*parts)
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent.erm._problem import Problem
+from reticent.erm.problem import OfflineProblem
 from reticent.noise import Source
 from reticent.state.lease import Lease, claim
 
@@ -56,7 +56,7 @@ class Pause:
         }
 
 
-def terms(problem: Problem) -> dict[str, Any]:
+def terms(problem: OfflineProblem) -> dict[str, Any]:
     """What every plan says of its problem, in words that mean the same in another process."""
     return {
         "loss": re.sub(r" at 0x[0-9a-fA-F]+", "", repr(problem.loss)),

@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from reticent._checks import FloatArray
-from reticent._compile import compiled, specialised
+from reticent.checks import FloatArray
+from reticent.compiling import compiled, specialised
 from reticent.losses import kernels
 from reticent.noise import door
 from reticent.solve.blocks import AS_IT_IS, UNLIMITED, Block, Form, InMemory, summed

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from reticent import _checks
-from reticent._checks import FloatArray
-from reticent.erm._groups import Groups
-from reticent.erm._passes import surveyed
-from reticent.erm._problem import Problem, label_range
+from reticent import checks
+from reticent.checks import FloatArray
+from reticent.erm.groups import Groups
+from reticent.erm.passes import surveyed
+from reticent.erm.problem import OfflineProblem, label_range
 from reticent.losses import (
     CappedLogistic,
     ClipCounts,
@@ -62,7 +62,7 @@ def read(
     weight_bound: float = 1.0,
     groups: Any = None,
     max_records: int | None = None,
-) -> Problem:
+) -> OfflineProblem:
     """Check everything and clip the records; nothing is spent and nothing is drawn."""
     if not isinstance(budget, Budget):
         raise TypeError(f"budget must be a reticent.Budget, got {budget!r}")
@@ -76,9 +76,9 @@ def read(
             f"loss.feature_norm must be at least {LEAST_NORM:.3g}, got {loss.feature_norm:g}: the "
             "squares of such features vanish; rescale the records"
         )
-    _checks.choice(noise_precision, "noise_precision", PRECISIONS)
+    checks.choice(noise_precision, "noise_precision", PRECISIONS)
     prescribed.check(calibration)
-    bound = _checks.number(weight_bound, "weight_bound", low=0.0, open_low=True)
+    bound = checks.number(weight_bound, "weight_bound", low=0.0, open_low=True)
     if isinstance(X, Records):
         table, clipped = _checked_records(loss, X, y, by_entries)
     elif type(loss) in _PLAIN and not by_entries:
@@ -112,7 +112,7 @@ def read(
                 "the records into memory"
             )
         table = replace(table, weights=factors)
-    problem = Problem(
+    problem = OfflineProblem(
         loss,
         WholeSpace(dim) if set is None else set,
         table,
@@ -180,13 +180,13 @@ def _own(
         if not by_entries:
             A, scaled = records.clip_rows(A, loss.feature_norm)
             clipped = clipped._replace(features=max(clipped.features, scaled))
-        labels = records.clip_labels(_checks.vector(labels, "y", A.shape[0]), *label_range(loss))[0]
+        labels = records.clip_labels(checks.vector(labels, "y", A.shape[0]), *label_range(loss))[0]
     return A, labels, clipped
 
 
 def _weights(value: Any, count: int, bound: float) -> FloatArray:
     """One weight for each record, brought within [0, bound]."""
-    return np.clip(_checks.vector(value, "weights", count), 0.0, bound)
+    return np.clip(checks.vector(value, "weights", count), 0.0, bound)
 
 
 def _prepare_entries(loss: Any, X: Any, y: Any) -> tuple[Any, Any, ClipCounts]:
@@ -215,7 +215,7 @@ def _prepare_entries(loss: Any, X: Any, y: Any) -> tuple[Any, Any, ClipCounts]:
     return A, labels, counts._replace(features=count)
 
 
-def need_lipschitz(problem: Problem, solver: str) -> None:
+def need_lipschitz(problem: OfflineProblem, solver: str) -> None:
     """Refuse a loss whose gradients are not bounded on the set."""
     if not math.isfinite(problem.norm):
         raise ValueError(
@@ -231,7 +231,7 @@ def need_lipschitz(problem: Problem, solver: str) -> None:
         )
 
 
-def need_projection(problem: Problem, solver: str) -> None:
+def need_projection(problem: OfflineProblem, solver: str) -> None:
     if not getattr(problem.set, "can_project", True):
         raise ValueError(
             f"{solver} needs a set with a projection, and {problem.set!r} has none; "

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reticent._checks import FloatArray
-from reticent.erm._problem import Problem
-from reticent.erm._sums import UNIT
+from reticent.checks import FloatArray
+from reticent.erm.problem import OfflineProblem
+from reticent.erm.rounded_sums import UNIT
 from reticent.sets import WholeSpace
 from reticent.solve.certificate import Doubt, residual
 from reticent.solve.objective import Objective
@@ -37,11 +37,11 @@ class Minimum:
     steps: int
 
 
-def doubt_of(problem: Problem, pull: float, ridge: float) -> Doubt:
+def doubt_of(problem: OfflineProblem, pull: float, ridge: float) -> Doubt:
     """Bounds on what rounding may take from the gradient; they follow from public numbers.
 
     They hold for the gradient as it is computed here, blocks of rows and compensated sums
-    (``reticent.erm._sums``) included; one computed in another way has another bound. ``pull`` is the
+    (``reticent.erm.rounded_sums``) included; one computed in another way has another bound. ``pull`` is the
     norm of the linear term, or a bound on it.
     """
     slope, bend = (problem.weight_bound * bound for bound in problem.scalar_bounds)
@@ -62,7 +62,7 @@ def pull_of(linear: float, ridge: float, center: float) -> float:
 
 
 def minimise(
-    problem: Problem,
+    problem: OfflineProblem,
     linear: FloatArray,
     ridge: float,
     tolerance: float,

@@ -24,11 +24,11 @@ import numpy as np
 import scipy.sparse as sp
 from mpmath import MPIntervalContext, libmp
 
-from reticent._checks import FloatArray
-from reticent._compile import compiled, specialised
-from reticent.erm._interval_loss import summed
-from reticent.erm._problem import Problem, label_range
-from reticent.erm._sums import UNIT, UNITS
+from reticent.checks import FloatArray
+from reticent.compiling import compiled, specialised
+from reticent.erm.interval_loss import summed
+from reticent.erm.problem import OfflineProblem, label_range
+from reticent.erm.rounded_sums import UNIT, UNITS
 from reticent.losses import kernels
 from reticent.noise import Source, select
 from reticent.sets import Box, L2Ball
@@ -63,7 +63,7 @@ def _size(low: FloatArray, high: FloatArray) -> float:
     return math.hypot(*(np.abs(0.5 * low + 0.5 * high) + 0.51 * len(low) * (high - low)))
 
 
-def largest_exponent(problem: Problem, ridge: float) -> float:
+def largest_exponent(problem: OfflineProblem, ridge: float) -> float:
     """The largest k for which double precision resolves exp(-k F): a function of public numbers.
 
     Raises
@@ -86,7 +86,7 @@ def largest_exponent(problem: Problem, ridge: float) -> float:
     return RESOLVED / doubt
 
 
-def rounding(problem: Problem, ridge: float) -> float:
+def rounding(problem: OfflineProblem, ridge: float) -> float:
     """How far F is from its value in double precision, at most; a function of public numbers.
 
     It covers the float point that stands for a real one, and the subgradients of the envelope.
@@ -111,7 +111,7 @@ def _sums(kind):  # type: ignore[no-untyped-def]
     """``(A, y, points, params, with_slopes)``: the summed loss at every point, and a subgradient of it.
 
     Blocks of records are added as they come and their sums by Neumaier's compensated summation, for
-    which the bound of ``reticent.erm._sums`` holds.
+    which the bound of ``reticent.erm.rounded_sums`` holds.
     """
 
     @compiled
@@ -239,7 +239,7 @@ class Sampler:
     In three dimensions the cells are some thousands, beyond that too many.
     """
 
-    def __init__(self, problem: Problem, k: float, ridge: float) -> None:
+    def __init__(self, problem: OfflineProblem, k: float, ridge: float) -> None:
         most = largest_exponent(problem, ridge)
         if not 0.0 < k <= most:
             raise ValueError(f"k must lie in (0, {most:.6g}], got {k!r}; see largest_exponent")

@@ -10,8 +10,8 @@ again. This is scikit-learn's MurmurHash3.
 from __future__ import annotations
 
 import struct
-from array import array
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 
@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import murmurhash3_32
 
-from reticent._compile import compiled
+from reticent.compiling import compiled
 
 FloatArray = NDArray[np.float64]
 Record = Mapping[Any, Any]
@@ -130,18 +130,19 @@ class SparselyHashed(Hashed):
 
     def one(self, x: Record) -> tuple[NDArray[np.int64], FloatArray]:  # type: ignore[override]
         names: Any = x
+        values = np.empty(len(x))
         try:
             # As quick as it gets; it takes whatever is a number to Python, and no text.
-            values = np.frombuffer(array("d", x.values()))
-        except (TypeError, OverflowError):
+            _writer(len(x))(values, 0, *x.values())
+        except _NOT_PLAIN:
             pairs = [_feature(name, value) for name, value in x.items()]
             values = np.array([value for _, value in pairs], np.float64)
             names = [name for name, _ in pairs]
         places = np.empty(len(names), np.int64)
         try:
-            text = np.frombuffer("\0".join(names).encode(), np.uint8)
+            text = "\0".join(names).encode()
         except TypeError:
-            text = np.frombuffer("\0".join(map(str, names)).encode(), np.uint8)
+            text = "\0".join(map(str, names)).encode()
         if len(names) and murmur_places(text, self.columns, places, values) != len(names):
             # a name with the separator in it: one by one
             for i, (name, value) in enumerate(zip(names, values.tolist(), strict=True)):
@@ -188,14 +189,14 @@ def murmur_places(text, columns, places, values):  # type: ignore[no-untyped-def
     Nothing is changed if they are not as many as there are values.
     """
     count = 1
-    for i in range(text.size):
+    for i in range(len(text)):
         count += text[i] == 0
     if count != values.size:
         return count
     start = 0
     for i in range(values.size):
         stop = start
-        while stop < text.size and text[stop] != 0:
+        while stop < len(text) and text[stop] != 0:
             stop += 1
         number = murmur(text, start, stop)
         places[i] = np.int64(number % np.uint64(columns))
@@ -214,6 +215,7 @@ def _feature(name: Any, value: Any) -> tuple[Any, float]:
     return name, float(value)
 
 
+@lru_cache(maxsize=1024)
 def _writer(columns: int) -> Callable[..., None]:
     return struct.Struct(f"{columns}d").pack_into
 

@@ -16,14 +16,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reticent._checks import FloatArray
-from reticent.erm._selection import Corners
+from reticent.checks import FloatArray
+from reticent.erm.corner_selection import Corners
 from reticent.noise import Source, release, select
-from reticent.vertical._columns import Columns, slopes
-from reticent.vertical._refused import Refused
-from reticent.vertical._site import Memory
+from reticent.vertical.columns import Columns, slopes
 from reticent.vertical.messages import AskLabels, Choice, Fetch, Message, Sketch, Step
 from reticent.vertical.plan import Plan, Terms
+from reticent.vertical.refused import RequestRefused
+from reticent.vertical.site import Memory
 from reticent.vertical.sketch import SignSketch
 
 LARGEST = 1e100
@@ -72,7 +72,9 @@ class Round:
     def _step(self, message: Step) -> tuple[Memory, Message]:
         plan, memory = self.plan, self.memory
         if memory.rounds >= plan.rounds:
-            raise Refused("plan", f"all {plan.rounds} rounds that were paid for have been taken")
+            raise RequestRefused(
+                "plan", f"all {plan.rounds} rounds that were paid for have been taken"
+            )
         if message.labels.size:
             memory = memory.with_(labels=self._sized(message.labels, "labels"))
         scores = self.columns.scores(self._slopes(message, memory.labels))
@@ -101,11 +103,15 @@ class Round:
     def _fetch(self, message: Fetch) -> tuple[Memory, Message]:
         plan, memory = self.plan, self.memory
         if message.column not in memory.chosen:
-            raise Refused("plan", "only a column that was chosen in this run may be asked for")
+            raise RequestRefused(
+                "plan", "only a column that was chosen in this run may be asked for"
+            )
         sent = memory.shared.get(message.column)
         if sent is None:
             if len(memory.shared) >= plan.columns:
-                raise Refused("plan", f"all {plan.columns} columns that were paid for are sent")
+                raise RequestRefused(
+                    "plan", f"all {plan.columns} columns that were paid for are sent"
+                )
             sent = self._draw_sketch(message.column)
             memory = memory.with_(shared={**memory.shared, message.column: sent})
         return memory, Sketch(run=message.run, sequence=message.sequence, sketch=sent)
@@ -113,7 +119,7 @@ class Round:
     def _send_labels(self, message: AskLabels) -> tuple[Memory, Message]:
         plan, memory = self.plan, self.memory
         if plan.labels != "send":
-            raise Refused("plan", "the plan does not ask for the labels' sketch")
+            raise RequestRefused("plan", "the plan does not ask for the labels' sketch")
         sent = memory.sent_labels
         if sent is None:
             sent = self._noisy(plan.sketch().apply(self.labels), plan.label_scale)
@@ -131,9 +137,11 @@ class Round:
             others = sketch.estimate(self._sized(message.others, "others"))
         places, weights = message.places, message.weights
         if len(places) != len(weights) or (places >= columns).any():
-            raise Refused("malformed", "places and weights of the model do not fit the columns")
+            raise RequestRefused(
+                "malformed", "places and weights of the model do not fit the columns"
+            )
         if (np.abs(weights) > LARGEST).any():
-            raise Refused("malformed", f"a weight of the model is beyond {LARGEST:g}")
+            raise RequestRefused("malformed", f"a weight of the model is beyond {LARGEST:g}")
         own = np.zeros(rows)
         if plan.own == "clear":
             own = self.columns.predictions(places, weights)
@@ -149,14 +157,14 @@ class Round:
             assert self.labels is not None
             return self.labels
         if labels is None:
-            raise Refused("plan", "the sketch of the labels has not come yet")
+            raise RequestRefused("plan", "the sketch of the labels has not come yet")
         return sketch.estimate(labels)
 
     def _sized(self, vector: FloatArray, name: str) -> FloatArray:
         if len(vector) != self.plan.sketch_size:
-            raise Refused("malformed", f"{name} must have {self.plan.sketch_size} numbers")
+            raise RequestRefused("malformed", f"{name} must have {self.plan.sketch_size} numbers")
         if (np.abs(vector) > LARGEST).any():
-            raise Refused("malformed", f"a number in {name} is beyond {LARGEST:g}")
+            raise RequestRefused("malformed", f"a number in {name} is beyond {LARGEST:g}")
         return vector
 
     def _choose(self, scores: FloatArray) -> tuple[int, float]:

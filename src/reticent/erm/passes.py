@@ -1,7 +1,7 @@
 """Passes over records: each is a description that can be pickled, and a function of one block.
 
 What they return for the blocks is added by :func:`reticent.solve.blocks.summed`. Sums that are released or
-certified keep the bound of :mod:`reticent.erm._sums`; second derivatives and values only steer a search.
+certified keep the bound of :mod:`reticent.erm.rounded_sums`; second derivatives and values only steer a search.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from reticent._checks import FloatArray
-from reticent.erm import _sums
+from reticent.checks import FloatArray
+from reticent.erm import rounded_sums
 from reticent.losses import kernels
 from reticent.solve.blocks import Block, Records
 from reticent.solve.objective import weighted_gram
@@ -49,7 +49,7 @@ class SlopeSum:
 
     def __call__(self, block: Block) -> FloatArray:
         loss = self.loss
-        return _sums.summed_slopes(block, self.x, loss.kind, loss.params, loss.bound)
+        return rounded_sums.summed_slopes(block, self.x, loss.kind, loss.params, loss.bound)
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Values:
     weighted: bool = True
 
     def __call__(self, block: Block) -> FloatArray:
-        z = _sums.predictors(block, self.x)
+        z = rounded_sums.predictors(block, self.x)
         found = kernels.phi_all(self.loss.kind)(self.loss.params, z, block.labels)
         weighted = self.weighted and block.weights.size
         return np.array([np.sum(found * block.weights if weighted else found)])
@@ -75,7 +75,7 @@ class SlopeSquares:
     x: FloatArray
 
     def __call__(self, block: Block) -> FloatArray:
-        z, bound = _sums.predictors(block, self.x), self.loss.bound
+        z, bound = rounded_sums.predictors(block, self.x), self.loss.bound
         found = np.clip(
             kernels.dphi_all(self.loss.kind)(self.loss.params, z, block.labels), -bound, bound
         )
@@ -92,7 +92,7 @@ class Along:
     d: FloatArray
 
     def __call__(self, block: Block) -> FloatArray:
-        z, dz = _sums.predictors(block, self.x), _sums.predictors(block, self.d)
+        z, dz = rounded_sums.predictors(block, self.x), rounded_sums.predictors(block, self.d)
         bound = self.loss.bound
         found = np.clip(
             kernels.dphi_all(self.loss.kind)(self.loss.params, z, block.labels), -bound, bound
@@ -103,7 +103,7 @@ class Along:
 
 
 def _bends(loss: Scalar, block: Block, x: FloatArray) -> FloatArray:
-    z = _sums.predictors(block, x)
+    z = rounded_sums.predictors(block, x)
     found = kernels.d2phi_all(loss.kind)(loss.params, z, block.labels)
     return found * block.weights if block.weights.size else found
 
@@ -122,7 +122,7 @@ class Curvature:
             return weighted_gram(block.form.applied(block.rows), bends)
         total, kind = np.zeros((dim, dim)), np.float32 if self.single else np.float64
         roots = np.sqrt(bends)
-        for _, rows in _sums.formed(block, dim, roots, kind, _CURVATURE_ROWS):
+        for _, rows in rounded_sums.formed(block, dim, roots, kind, _CURVATURE_ROWS):
             total += rows.T @ rows
         return total
 
@@ -136,15 +136,15 @@ class CurvatureTimes:
     v: FloatArray
 
     def __call__(self, block: Block) -> FloatArray:
-        factors = _bends(self.loss, block, self.x) * _sums.predictors(block, self.v)
-        return _sums.weighted(block, factors)
+        factors = _bends(self.loss, block, self.x) * rounded_sums.predictors(block, self.v)
+        return rounded_sums.weighted(block, factors)
 
 
 @dataclass(frozen=True)
 class Sandwich:
     """Second derivatives at x, and then the products of the scores: each ``sum_i w_i a_i a_i'``.
 
-    Within the bound of :mod:`reticent.erm._sums`, so that both may be released. Weights of records are left out.
+    Within the bound of :mod:`reticent.erm.rounded_sums`, so that both may be released. Weights of records are left out.
 
     Parameters
     ----------
@@ -162,12 +162,17 @@ class Sandwich:
 
     def __call__(self, block: Block) -> FloatArray:
         kind, params, bound = self.loss.kind, self.loss.params, self.loss.bound
-        z = _sums.predictors(block, self.x)
+        z = rounded_sums.predictors(block, self.x)
         bends = kernels.d2phi_all(kind)(params, z, block.labels)
         slopes = kernels.dphi_all(kind)(params, z, block.labels)
         roots = np.sqrt(np.nan_to_num(np.clip(bends, 0.0, self.bend)))
         slopes = np.nan_to_num(np.clip(slopes, -bound, bound))
-        return np.stack([_sums.scaled_products(block, roots), _sums.scaled_products(block, slopes)])
+        return np.stack(
+            [
+                rounded_sums.scaled_products(block, roots),
+                rounded_sums.scaled_products(block, slopes),
+            ]
+        )
 
 
 @dataclass(frozen=True)
@@ -175,7 +180,7 @@ class Products:
     """``A'A`` and then ``A'y``, each entry within the records' units times the sum of absolute values."""
 
     def __call__(self, block: Block) -> FloatArray:
-        return _sums.products(block)
+        return rounded_sums.products(block)
 
 
 @dataclass(frozen=True)
@@ -183,7 +188,7 @@ class Survey:
     """How many rows are beyond their length, how many are not finite, and which is the first of these."""
 
     def __call__(self, block: Block) -> FloatArray:
-        clipped, refused, first = _sums.survey(block)
+        clipped, refused, first = rounded_sums.survey(block)
         return np.array([clipped, refused, block.start + first])
 
 

@@ -7,7 +7,7 @@ nothing that was read from a record.
 from __future__ import annotations
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """One of the reasons of :class:`reticent.vertical.messages.Refusal`, and a sentence."""
 
     def __init__(self, reason: str, text: str) -> None:

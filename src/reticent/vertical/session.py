@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from reticent._checks import FloatArray
+from reticent.checks import FloatArray
 from reticent.privacy import Budget, Guarantee
 from reticent.trace import Callback, Recorder
 from reticent.vertical import messages
 from reticent.vertical.design import Design, Noise, Wish, joined
-from reticent.vertical.fit import Fit, Traffic
+from reticent.vertical.fit import JointFit, Traffic
 from reticent.vertical.messages import (
     AskLabels,
     Begin,
@@ -152,7 +152,7 @@ class Session:
             self.settings["plans"] = {name: asdict(plan) for name, plan in plans.items()}
         self.plans = {name: Plan(**plan) for name, plan in self.settings["plans"].items()}
 
-    def play(self) -> Fit:
+    def play(self) -> JointFit:
         rounds = int(self.settings["rounds"])
         schedule = self._schedule(rounds)
         # Nobody pays for what another party refuses, or for what is not private enough together.
@@ -187,7 +187,7 @@ class Session:
         traffic = Traffic(
             tuple(self.names), np.array(self.talk.up, np.int64), np.array(self.talk.down, np.int64)
         )
-        return Fit(self._points(), whole, guarantees, recorder.close(), traffic, self.plans)
+        return JointFit(self._points(), whole, guarantees, recorder.close(), traffic, self.plans)
 
     # ------------------------------------------------------------ before the first round
 

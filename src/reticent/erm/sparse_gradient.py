@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from reticent._checks import FloatArray
-from reticent._compile import compiled
-from reticent.erm._sums import UNIT, UNITS, weighted_rows
+from reticent.checks import FloatArray
+from reticent.compiling import compiled
+from reticent.erm.rounded_sums import UNIT, UNITS, weighted_rows
 
 _KEPT = 2**22
 """Numbers of columns of A'A that are kept for a second use."""

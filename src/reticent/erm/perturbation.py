@@ -16,8 +16,8 @@ from typing import Any
 
 from scipy.optimize import minimize_scalar
 
-from reticent.erm._minimise import doubt_of, pull_of
-from reticent.erm._problem import Problem, default_radius
+from reticent.erm.minimise import doubt_of, pull_of
+from reticent.erm.problem import OfflineProblem, default_radius
 from reticent.losses import CappedLogistic, Logistic, SmoothHinge
 from reticent.noise import lattice
 from reticent.privacy import (
@@ -61,12 +61,12 @@ def is_margin(loss: Any) -> bool:
     return type(loss) in _TYPICAL
 
 
-def part(problem: Problem, count: int) -> float:
+def part(problem: OfflineProblem, count: int) -> float:
     """The share of the budget of one of several releases."""
     return 1.0 / (math.sqrt(count) if problem.noise == "gaussian" else count)
 
 
-def apart(problem: Problem, scale: float, ridge: float) -> tuple[float, float]:
+def apart(problem: OfflineProblem, scale: float, ridge: float) -> tuple[float, float]:
     """A residual that the minimiser can surely reach, and how far two neighbours' points can be.
 
     Reads no record.
@@ -83,14 +83,14 @@ def apart(problem: Problem, scale: float, ridge: float) -> tuple[float, float]:
     return tolerance, 2.0 * (tolerance + rounding) / ridge
 
 
-def _spread(problem: Problem, scale: float) -> float:
+def _spread(problem: OfflineProblem, scale: float) -> float:
     """What the norm of the linear term exceeds with a probability below e^-40 only."""
     if problem.noise == "gaussian":
         return scale * (math.sqrt(problem.dim) + 9.0)
     return scale * 2.0 * (problem.dim + 40.0)
 
 
-def reach_bound(problem: Problem, scale: float, ridge: float) -> float:
+def reach_bound(problem: OfflineProblem, scale: float, ridge: float) -> float:
     """A bound on the norm of the minimiser, whatever the records.
 
     Its objective is at most that of the point that the ridge pulls to, 0 by default. So for its distance
@@ -105,13 +105,13 @@ def reach_bound(problem: Problem, scale: float, ridge: float) -> float:
     return problem.pulled + pull + math.sqrt(pull * pull + 2.0 * worst / ridge)
 
 
-def _bend(problem: Problem) -> float:
+def _bend(problem: OfflineProblem) -> float:
     """A bound on the Hessian of one record."""
     bend = problem.scalar_bounds[1]
     return problem.weight_bound * float(bend) * problem.feature_norm**2
 
 
-def exact(problem: Problem, given: float | None, count: int) -> Setting:
+def exact(problem: OfflineProblem, given: float | None, count: int) -> Setting:
     own = problem.count * problem.loss.ridge
     epsilon = problem.budget.epsilon
     if given is None:
@@ -136,7 +136,7 @@ def exact(problem: Problem, given: float | None, count: int) -> Setting:
     return _at(problem, ridge, share, count)
 
 
-def _left(problem: Problem, share: float, count: int) -> float:
+def _left(problem: OfflineProblem, share: float, count: int) -> float:
     """What the linear terms may spend of epsilon."""
     budget = problem.budget
     if budget.delta == 0.0:
@@ -146,24 +146,24 @@ def _left(problem: Problem, share: float, count: int) -> float:
     return (budget.epsilon - rest) * (1.0 - 1e-9)
 
 
-def _determinant(problem: Problem, ridge: float) -> float:
+def _determinant(problem: OfflineProblem, ridge: float) -> float:
     """A bound on how much one record, or person, changes the logarithm of the determinant."""
     r = _directions(problem)
     return r * math.log1p(_bend(problem) / (r * ridge)) * (1.0 + 2.0**-50)
 
 
-def _directions(problem: Problem) -> int:
+def _directions(problem: OfflineProblem) -> int:
     return 1 if problem.groups is None else problem.groups.directions(problem.dim)
 
 
-def _least_ridge(problem: Problem, left: float) -> float:
+def _least_ridge(problem: OfflineProblem, left: float) -> float:
     """The ridge at which the determinant alone costs as much as is left."""
     r = _directions(problem)
     return _bend(problem) / (r * math.expm1(min(left / r, 500.0)))
 
 
 def _best_ridge(
-    problem: Problem, own: float, share: float, count: int
+    problem: OfflineProblem, own: float, share: float, count: int
 ) -> tuple[float, float, float]:
     """The minimiser of a bound on the excess risk over what privacy allows, and the bound.
 
@@ -196,7 +196,7 @@ def _best_ridge(
     return least * math.exp(best), linear + final, final
 
 
-def _risk(problem: Problem, ridge: float, own: float, scale: float) -> float:
+def _risk(problem: OfflineProblem, ridge: float, own: float, scale: float) -> float:
     """A bound on the expected excess of the summed loss, of one problem. Reads no record.
 
     In general ``E||b||^2 / (2 ridge) + (ridge - own) R^2 / 2`` for the best decision in the ball of
@@ -224,7 +224,9 @@ def _risk(problem: Problem, ridge: float, own: float, scale: float) -> float:
     return 0.5 * p * mean * unit / (mean + ridge) ** 2
 
 
-def _scale(problem: Problem, ridge: float, left: float, count: int, rough: bool = False) -> float:
+def _scale(
+    problem: OfflineProblem, ridge: float, left: float, count: int, rough: bool = False
+) -> float:
     """The least scale of the linear terms for a ridge; a rough one is for choosing the ridge."""
     budget, c = problem.budget, _determinant(problem, ridge)
     delta = _TAIL * budget.delta
@@ -276,7 +278,7 @@ def _calibrated(budget: Budget, log_determinant: float, persons: bool, count: in
     )
 
 
-def _at(problem: Problem, ridge: float, share: float, count: int) -> Setting:
+def _at(problem: OfflineProblem, ridge: float, share: float, count: int) -> Setting:
     """The least noise for a ridge, the share for the minimiser's distance set aside."""
     budget, left = problem.budget, _left(problem, share, count)
     c = _determinant(problem, ridge)
@@ -306,7 +308,7 @@ def _at(problem: Problem, ridge: float, share: float, count: int) -> Setting:
 
 
 def _curve(
-    problem: Problem, scale: float, c: float, count: int = 1, one_sided: bool | None = None
+    problem: OfflineProblem, scale: float, c: float, count: int = 1, one_sided: bool | None = None
 ) -> ObjectivePerturbation:
     neighbours, mu = problem.budget.neighbours, problem.norm / scale
     if problem.groups is not None:
@@ -315,7 +317,7 @@ def _curve(
     return ObjectivePerturbation(mu, c, neighbours, sided, count)
 
 
-def prescribed_setting(problem: Problem, given: float | None, calibration: str) -> Setting:
+def prescribed_setting(problem: OfflineProblem, given: float | None, calibration: str) -> Setting:
     """Ridge and noise as a calibration prescribes them, and what they really cost."""
     budget, bend, own = problem.budget, _bend(problem), problem.count * problem.loss.ridge
     norm = problem.norm

@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from reticent._checks import FloatArray
-from reticent.erm._problem import Problem
-from reticent.erm._selection import Corners
-from reticent.erm._sums import UNIT, UNITS
+from reticent.checks import FloatArray
+from reticent.erm.corner_selection import Corners
+from reticent.erm.problem import OfflineProblem
+from reticent.erm.rounded_sums import UNIT, UNITS
 from reticent.noise import Source, select
 from reticent.noise.release import noisy
 from reticent.privacy import Budget, Release, curves
@@ -35,7 +35,7 @@ class Oracle(ABC):
 
     name: str
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: OfflineProblem) -> None:
         self.problem = problem
 
     @property
@@ -95,7 +95,7 @@ class CornerOracle(Selection):
 
     name = "corners"
 
-    def __init__(self, problem: Problem, slack: float | None = None) -> None:
+    def __init__(self, problem: OfflineProblem, slack: float | None = None) -> None:
         super().__init__(problem)
         self.signed = isinstance(problem.set, L1Ball)
         self.size = float(problem.set.radius if self.signed else problem.set.mass)
@@ -142,7 +142,7 @@ class VertexOracle(Selection):
 
     name = "vertices"
 
-    def __init__(self, problem: Problem, vertices: FloatArray) -> None:
+    def __init__(self, problem: OfflineProblem, vertices: FloatArray) -> None:
         super().__init__(problem)
         self.vertices = vertices.reshape(len(vertices), -1)
         self.candidates = len(vertices)

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from reticent import _checks
-from reticent._checks import FloatArray
+from reticent import checks
+from reticent.checks import FloatArray
 from reticent.state.persons import read
 
 _HAIR = 1.0 - 2.0**-30
@@ -62,7 +62,7 @@ class Groups:
         _, person, sizes = np.unique(whole, return_inverse=True, return_counts=True)
         if max_records is None:
             return cls(_HAIR / sizes[person], len(sizes), 1.0, None)
-        most = _checks.integer(max_records, "max_records", low=1)
+        most = checks.integer(max_records, "max_records", low=1)
         order = np.argsort(person, kind="stable")
         place = np.empty(records, np.int64)
         place[order] = np.arange(records) - np.repeat(np.cumsum(sizes) - sizes, sizes)

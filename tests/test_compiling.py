@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import reticent
-from reticent import _compile
+from reticent import compiling
 
 PACKAGE = Path(reticent.__file__).parent
 NOBODY = 65534
@@ -51,7 +51,7 @@ def outer(number):
     return kernel
 """
 ASK = "from reticent.online.kernels import through; print(through(1.0))"
-WHERE = "from reticent import _compile; print(_compile.folder())"
+WHERE = "from reticent import compiling; print(compiling.folder())"
 
 # A decision without projection is linear in the total: its distance from that of a zero record shows the contribution.
 LEARN = """
@@ -226,13 +226,13 @@ def test_specialised_kernels_take_whole_numbers_only():
         return number * x + len(array)
 
     with pytest.raises(TypeError, match="only whole numbers"):
-        _compile.compiled(closing)
+        compiling.compiled(closing)
     with pytest.raises(TypeError, match="takes whole numbers"):
-        _compile.specialised(lambda kind: kind)(1.5)
+        compiling.specialised(lambda kind: kind)(1.5)
 
 
 def test_old_caches_are_removed_but_not_under_a_living_process(copy):
-    if _compile.fcntl is None:
+    if compiling.fcntl is None:
         pytest.skip("this system has no locks on folders")
     living = start(copy, ASK + "; import sys; sys.stdout.flush(); sys.stdin.read()")
     assert living.stdout.readline().strip() == "1.0"
@@ -280,13 +280,13 @@ def test_kernels_use_only_what_the_digest_covers():
     for path in PACKAGE.rglob("*.py"):
         source = path.read_text()
         assert path.name in (
-            "_compile.py",
-            "_waiting.py",
+            "compiling.py",
+            "compile_notice.py",
         ) or not any(  # the latter compiles nothing
             isinstance(node, ast.Import | ast.ImportFrom) and "numba" in ast.unparse(node)
             for node in ast.walk(ast.parse(source))
-        ), f"{path} compiles without the cache of reticent._compile"
-        if "reticent._compile" in source:
+        ), f"{path} compiles without the cache of reticent.compiling"
+        if "reticent.compiling" in source:
             covered.add(path)
             trees[path] = ast.parse(source)
     for path, tree in trees.items():
@@ -345,28 +345,28 @@ class TestTrust:
     """Whoever can write a cache runs code as its user."""
 
     def test_a_private_folder(self, tmp_path):
-        _compile._make_private(tmp_path / "mine")
+        compiling._make_private(tmp_path / "mine")
 
     @pytest.mark.parametrize("mode", [0o770, 0o707, 0o755])
     def test_a_folder_that_others_can_enter(self, tmp_path, mode):
         (tmp_path / "mine").mkdir()
         (tmp_path / "mine").chmod(mode)
         with pytest.raises(PermissionError, match="this user alone"):
-            _compile._make_private(tmp_path / "mine")
+            compiling._make_private(tmp_path / "mine")
 
     def test_a_link(self, tmp_path):
         (tmp_path / "theirs").mkdir(mode=0o700)
         (tmp_path / "mine").symlink_to(tmp_path / "theirs")
         with pytest.raises(PermissionError, match="this user alone"):
-            _compile._make_private(tmp_path / "mine")
+            compiling._make_private(tmp_path / "mine")
 
     def test_strangers_can_write_above(self, tmp_path):
         (tmp_path / "open" / "below").mkdir(parents=True)
         (tmp_path / "open").chmod(0o777)
         with pytest.raises(PermissionError, match="others could replace"):
-            _compile._make_private(tmp_path / "open" / "below" / "mine")
+            compiling._make_private(tmp_path / "open" / "below" / "mine")
         (tmp_path / "open").chmod(0o1777)
-        _compile._make_private(tmp_path / "open" / "below" / "mine")
+        compiling._make_private(tmp_path / "open" / "below" / "mine")
 
     def test_another_owner(self, tmp_path):
         if os.geteuid() != 0:
@@ -374,16 +374,16 @@ class TestTrust:
         (tmp_path / "mine").mkdir(mode=0o700)
         os.chown(tmp_path / "mine", NOBODY, NOBODY)
         with pytest.raises(PermissionError, match="this user alone"):
-            _compile._make_private(tmp_path / "mine")
+            compiling._make_private(tmp_path / "mine")
         os.chown(tmp_path, NOBODY, NOBODY)
         with pytest.raises(PermissionError, match="others could replace"):
-            _compile._make_private(tmp_path / "other")
+            compiling._make_private(tmp_path / "other")
 
 
 # --- what a person reads meanwhile
 
 
-IMPATIENT = "from reticent import _waiting; _waiting.PATIENCE = 0.0\n"
+IMPATIENT = "from reticent import compile_notice; compile_notice.PATIENCE = 0.0\n"
 
 
 def test_a_first_call_says_what_it_waits_for(copy):
@@ -407,7 +407,7 @@ def test_other_kernels_and_quick_ones_are_not_spoken_of(copy):
     foreign = "import numba\n@numba.njit\ndef own(x):\n    return x\nprint(own(1.0))\n"
     process = start(copy, IMPATIENT + "import reticent.sums.kernels\n" + foreign)
     assert process.communicate(timeout=300) == ("1.0\n", "")
-    patient = "from reticent import _waiting; _waiting.PATIENCE = 1e6\n"
+    patient = "from reticent import compile_notice; compile_notice.PATIENCE = 1e6\n"
     assert start(copy, patient + ASK).communicate(timeout=300) == ("1.0\n", "")
 
 
@@ -425,7 +425,7 @@ def test_threads_that_import_together(copy):
 import importlib, sys, threading
 import numba
 numba.config.CACHE_DIR = "given"
-names = ["sums.tree", "online.kernels", "bandit.kernels", "erm._sums", "noise.lattice", "sets.flow"]
+names = ["sums.tree", "online.kernels", "bandit.kernels", "erm.rounded_sums", "noise.lattice", "sets.flow"]
 start = threading.Barrier(len(names))
 def load(name):
     start.wait()
@@ -434,8 +434,8 @@ threads = [threading.Thread(target=load, args=(name,)) for name in names]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
 assert numba.config.CACHE_DIR == "given"
-from reticent import _compile
-folder = str(_compile.folder())
+from reticent import compiling
+folder = str(compiling.folder())
 found = [value for module in list(sys.modules.values()) if module.__name__.startswith("reticent")
          for value in vars(module).values() if hasattr(value, "py_func")]
 assert len(found) > 60, len(found)

@@ -102,6 +102,9 @@ def test_an_id_is_the_same_in_every_container():
     assert digest(pandas.Series([7, 8])) == digest([7])
     assert digest(pandas.Series(["ab", "c"], dtype="category")) == digest(["ab"])
     assert digest(pandas.array([7, 8], dtype="Int64")) == digest([7])
+    arrow = pytest.importorskip("pyarrow")
+    assert digest(arrow.array(["ab", "c"])) == digest(["ab"])
+    assert digest(arrow.chunked_array([[7], [8]])) == digest([7])
 
 
 @pytest.mark.parametrize(
@@ -125,6 +128,13 @@ def test_an_id_is_the_same_in_every_container():
         ([2**65], "64-bit"),
         ([-1, 2**63], "64-bit"),
         ([object()], "one type"),
+        (np.ma.masked_array([1, 2], mask=[False, True]), r"person\[1\] is missing"),
+        ("ab", "a list or an array"),
+        (b"ab", "a list or an array"),
+        ({1, 2}, "a list or an array"),
+        ({"a": 1}, "a list or an array"),
+        (iter([1, 2]), "a list or an array"),
+        (7, "a list or an array"),
     ],
 )
 def test_bad_ids(ids, words):
@@ -135,6 +145,18 @@ def test_bad_ids(ids, words):
     pandas = pytest.importorskip("pandas")
     with pytest.raises(ValueError, match=r"person\[1\] is missing"):
         table.digests(pandas.array([1, None], dtype="Int64"))
+    arrow = pytest.importorskip("pyarrow")
+    with pytest.raises(ValueError, match=r"person\[1\] is missing"):
+        table.digests(arrow.array(["a", None]))
+
+
+def test_masked_ids_of_null_records_may_be_anything():
+    table = Persons(Participation(2))
+    there = np.array([True, False])
+    ids = np.ma.masked_array([1, 2], mask=[False, True])
+    assert table.admit(table.digests(ids, there=there), 1).tolist() == [True, False]
+    with pytest.raises(ValueError, match="missing"):
+        table.digests(ids, there=~there)
 
 
 def test_a_stream_has_ids_of_one_kind():

@@ -14,6 +14,7 @@ exactly, and what is left is the integral of a positive function over ``[a, b]``
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -129,8 +130,11 @@ def epsilon(delta: float, mu: float) -> float:
     mu = number(mu, "mu", low=0.0)
     if mu == 0.0 or delta == 1.0:
         return 0.0
-    if delta == 0.0:
-        return math.inf
+    return math.inf if delta == 0.0 else _epsilon(delta, mu)
+
+
+@functools.lru_cache(maxsize=4096)
+def _epsilon(delta: float, mu: float) -> float:
     target = math.log(delta) - _margin(math.log(delta))
     if _log_delta(0.0, mu) <= target:
         return 0.0
@@ -156,6 +160,11 @@ def mu(epsilon: float, delta: float) -> float:
             "delta must be above 0 for Gaussian noise, got 0.0: no amount of it is private with "
             "delta = 0; choose delta > 0 (say 1e-6), or pure noise such as gamma or laplace"
         )
+    return _mu(epsilon, delta)
+
+
+@functools.lru_cache(maxsize=4096)
+def _mu(epsilon: float, delta: float) -> float:
     target = math.log(delta) - _margin(math.log(delta))
     # Two values that are certainly private: one makes Phi(-a) < delta, one is exact at epsilon = 0.
     z = math.sqrt(2.0 * (1.0 - target))

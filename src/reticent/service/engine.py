@@ -104,6 +104,8 @@ class Turn:
         The time of the transaction, in seconds since 1970.
     published : dict of int to list of OutputRow
         What the transaction publishes, by the id of the stream.
+    sources : dict of int to set of str
+        Sources whose records led to these decisions, by the id of the stream.
     acts : list of dict
         What the transaction does that is not a release: creations, tokens, charges.
     """
@@ -117,6 +119,7 @@ class Turn:
         self.taken: dict[str, int] = {}
         self.renewed: dict[str, int] | None = None
         self.published: dict[int, list[OutputRow]] = {}
+        self.sources: dict[int, set[str]] = {}
         self.acts: list[dict[str, Any]] = []
         self._held: set[str] = set()
 
@@ -151,9 +154,11 @@ class Turn:
         """Have the state of a stream saved, for its runner is about to take a step."""
         self.moved[live.row.name] = live
 
-    def publish(self, live: Live, outputs: list[OutputRow]) -> None:
-        """Decisions to be published when the transaction is durable."""
+    def publish(self, live: Live, outputs: list[OutputRow], source: str | None = None) -> None:
+        """Decisions to be published when the transaction is durable, and which source they come from, if any."""
         self.rows.add_outputs(live.row.id, outputs)
+        if source is not None:
+            self.sources.setdefault(live.row.id, set()).add(source)
         self.published.setdefault(live.row.id, []).extend(outputs)
         last = outputs[-1]
         self.heads[live.row.name] = Head(last.steps, last.number, last.body, last.at)
@@ -235,10 +240,8 @@ class Engine:
                 raise queue.Full
             self._queue.put_nowait(_Item(command, done, direct))
         except queue.Full:
-            raise Problem(
-                429, "too-busy", "more requests are waiting than the service can answer soon; try again later",
-                {"Retry-After": str(math.ceil(max(1.0, wait - 0.5 * _PATIENCE)))},
-            ) from None  # fmt: skip
+            words = "more requests are waiting than the service can answer soon"
+            raise too_busy(words, wait - 0.5 * _PATIENCE) from None
 
     def waiting(self) -> int:
         """How many commands wait."""
@@ -479,6 +482,12 @@ class Engine:
         """Where the store says which worker writes a stream, the locks of one machine must not."""
         if self.leases is not None:
             runner.lease.entrust()
+
+
+def too_busy(why: str, seconds: float) -> Problem:
+    """More than can be done soon: refused early, with a time."""
+    headers = {"Retry-After": str(math.ceil(max(1.0, seconds)))}
+    return Problem(429, "too-busy", f"{why}; try again later", headers)
 
 
 def moving() -> Problem:

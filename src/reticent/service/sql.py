@@ -253,6 +253,10 @@ class Rows:
         row = self._one("SELECT steps, number, sealed FROM states WHERE stream = ?", (stream,))
         return None if row is None else StateRow(*row)
 
+    def latest(self) -> dict[str, int]:
+        query = "SELECT name, number FROM streams JOIN states ON states.stream = streams.id"
+        return dict(self._db.rows(query))
+
     def save(self, stream: int, row: StateRow) -> None:
         # SQLite overwrites a value that keeps its length where it lies
         values = {"steps": row.steps, "number": row.number, "sealed": row.sealed}
@@ -365,9 +369,9 @@ class Rows:
 
     # Sources -----------------------------------------------------------------------------------------
 
-    def position(self, source: str) -> str:
-        row = self._one("SELECT position FROM sources WHERE name = ?", (source,))
-        return "" if row is None else str(row[0])
+    def position(self, source: str) -> tuple[str, str]:
+        row = self._one("SELECT position, stream FROM sources WHERE name = ?", (source,))
+        return ("", "") if row is None else (str(row[0]), str(row[1]))
 
     def set_position(self, source: str, stream: str, position: str) -> None:
         values = {"name": source, "stream": stream, "description": "", "position": position}

@@ -158,6 +158,9 @@ class Reading(Protocol):
     def state(self, stream: int) -> StateRow | None:
         """Where a stream stands."""
 
+    def latest(self) -> dict[str, int]:
+        """The number of the latest decision of every stream that was not deleted, by name."""
+
     def output(self, stream: int, number: int) -> OutputRow | None:
         """A published decision."""
 
@@ -179,8 +182,8 @@ class Reading(Protocol):
     def tokens(self) -> list[TokenRow]:
         """Every token that was not revoked."""
 
-    def position(self, source: str) -> str:
-        """Up to where a source was read; empty at its beginning."""
+    def position(self, source: str) -> tuple[str, str]:
+        """Up to where a source was read, and which stream took it; empty at its beginning."""
 
     def chains(self) -> list[int]:
         """The logs that there are: one of each stream, by its id, and 0 for administrative acts."""

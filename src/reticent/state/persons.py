@@ -8,7 +8,7 @@ The rule, and why it may read nothing but a person's own records: docs/algorithm
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -289,7 +289,7 @@ class Persons:
         return Digests(kind, out, _EVERYWHERE)
 
     def _some_digests(self, person: Any, there: NDArray[np.bool_]) -> Digests:
-        values = person if person is None else np.asarray(person, object)
+        values = person if person is None else np.asarray(_unmasked(person), object)
         if values is None or values.shape != there.shape:
             raise ValueError(f"person must hold one id for each of the {len(there)} records")
         some = self.digests(values[there])
@@ -431,6 +431,7 @@ def read(person: Any, name: str = "person") -> tuple[str, NDArray[np.uint8], NDA
 
 def as_array(person: Any) -> NDArray[Any]:
     """Ids in an array that can be cut and put in another order; what is wrong with them stays wrong."""
+    person = _unmasked(person)
     values = np.asarray(person)
     return values if values.dtype.kind in "iu" else np.asarray(person, object)
 
@@ -442,6 +443,13 @@ def _plain(person: Any, name: str) -> NDArray[Any]:
             f"{name} must hold an id for each record, got None: the promise is about persons; give "
             "person=ids, or build the learner without max_records and min_gap"
         )
+    if isinstance(person, str | bytes | Mapping | Set) or not hasattr(person, "__len__"):
+        raise TypeError(
+            f"{name} must be a list or an array with one id for each record, got a "
+            f"{type(person).__name__}"
+        )
+    person = _unmasked(person)
+    person = getattr(person, "to_pylist", lambda: person)()  # of an Arrow array, as Python objects
     values = person if isinstance(person, np.ndarray) else getattr(person, "to_numpy", None)
     if callable(values):
         values = values()
@@ -480,6 +488,15 @@ def _plain(person: Any, name: str) -> NDArray[Any]:
             )
         return np.array(items, np.uint64 if high >= 2**63 else np.int64)
     return np.array(items)
+
+
+def _unmasked(person: Any) -> Any:
+    """A masked array with None where it is masked: NumPy would show what lies beneath."""
+    if not isinstance(person, np.ma.MaskedArray):
+        return person
+    values = person.data.astype(object)
+    values[np.ma.getmaskarray(person)] = None
+    return values
 
 
 _NOTHING = object()

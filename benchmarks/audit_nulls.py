@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 from reticent import audit
 from reticent.audit import canaries
+from reticent.audit.bets import Bets
 from reticent.audit.statistics import Classifier, Fisher
-from reticent.privacy import Curve, Gaussian, Pure
+from reticent.privacy import Curve, Gaussian, Laplace, Pure, compose
 
 ALARM = 0.05
-RUNS = 256  # of each world, in one attack
+RUNS = 128  # of each world, in one attack
 
 Array = NDArray[np.float64]
 Null = Callable[[np.random.Generator], bool]
@@ -67,14 +68,17 @@ def counted(
 
 
 def bet(draw: Callable[..., Array], claim: Curve, delta: float) -> Null:
-    """Bets at several deltas, looked at after every batch."""
+    """Bets at several deltas, events and stakes chosen anew after every batch, looked at each time."""
 
     def null(rng: np.random.Generator) -> bool:
-        found = audit.sequential(
-            lambda world, size: draw(rng, world, size), 0.0, 1.0, runs=RUNS, delta=delta, claim=claim,
-            false_alarm=ALARM, batch=RUNS,
-        )  # fmt: skip
-        return not found.holds
+        bets = Bets(claim, delta, np.ones(1))
+        a, b = (draw(rng, world, 32)[:, 0].astype(float) for world in (0.0, 1.0))
+        for size in (64, 128):
+            bets.choose(a, b, 1.0)
+            fresh = [draw(rng, world, size)[:, 0].astype(float) for world in (0.0, 1.0)]
+            bets.play(*fresh)
+            a, b = np.concatenate([a, fresh[0]]), np.concatenate([b, fresh[1]])
+        return bets.share(ALARM) >= 1.0
 
     return null
 
@@ -119,6 +123,7 @@ NULLS: dict[str, Null] = {
     "bets, Gaussian": bet(gaussian, Gaussian(1.0), 1e-6),
     "bets, Laplace": bet(laplace, Pure(1.0), 0.0),
     "bets, labels": bet(label, Pure(1.0), 0.0),
+    "bets, a claim that is neither": bet(laplace, compose([Laplace(1.0), Gaussian(1e-3)]), 1e-3),
     "one run, many canaries": guesses,
     "few runs, many canaries": guesses_of_a_curve,
 }

@@ -87,6 +87,18 @@ def test_repeating_a_persons_record_changes_nothing(name):
     assert fits[0].guarantee_.epsilon(1e-6) == fits[1].guarantee_.epsilon(1e-6)
 
 
+@pytest.mark.parametrize("name", ["logistic", "svc", "linear"])
+def test_the_number_of_records_decides_nothing(name, monkeypatch):
+    """A person who brings more records must not change what is released: their number is not public."""
+    monkeypatch.setattr(reticent.estimators.scaling, "_MOST_NUMBERS", 3 * (N + 200))
+    rows = np.concatenate([np.arange(N), np.full(400, 7)])
+    few, many = (
+        ESTIMATORS[name]().fit(X[r], Y[r], groups=np.arange(N)[r]) for r in (np.arange(N), rows)
+    )
+    assert few.scaling_ == many.scaling_
+    assert few.guarantee_ == many.guarantee_
+
+
 def test_weights_classes_and_groups_together():
     labels = RNG.integers(0, 3, size=N)
     model = PrivateLogisticRegression(

@@ -32,18 +32,30 @@ def records(first: int, count: int) -> list[dict[str, Any]]:
 
 
 class Service:
-    """A `reticent serve` on a folder."""
+    """A `reticent serve` on a folder, or on a database whose key lies beside where the folder would be."""
 
-    def __init__(self, folder: Path, *options: str, wait: bool = True, token: str = "") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *options: str,
+        wait: bool = True,
+        token: str = "",
+        database: str | None = None,
+    ) -> None:
         self.folder = folder
         self._options = options
+        self._place = ["--data", str(folder)]
+        if database is not None:
+            key = folder.parent / "service.key"
+            key.write_text("5e" * 32)
+            self._place = ["--database", database, "--key-file", str(key)]
         self.token = token
         self.start(wait)
 
     def start(self, wait: bool = True) -> None:
         """Start the process, and wait until it listens (and is ready)."""
         command = [
-            sys.executable, "-m", "reticent", "serve", "--data", str(self.folder), "--port", "0", *self._options,
+            sys.executable, "-m", "reticent", "serve", *self._place, "--port", "0", *self._options,
         ]  # fmt: skip
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.env()

@@ -44,9 +44,9 @@ def _send(folder: Folder, first: int) -> bytes:
 
 
 def _downgrade(options: Options) -> None:
-    """What format 1 was: the same without what the second step adds."""
+    """What format 1 was: the same without what later steps add."""
     with sqlite3.connect(options.data / "service.sqlite") as db:
-        for table in ("log", "sources", "leases"):
+        for table in ("log", "sources", "leases", "persons"):
             db.execute(f"DROP TABLE {table}")
         db.execute("UPDATE about SET value = '1' WHERE name = 'format'")
     db.close()
@@ -77,7 +77,7 @@ def test_an_interrupted_migration_changes_nothing(
     body = _send(folder, 0)
     folder.close()
     _downgrade(options)
-    broken = (*sql.MIGRATIONS[:1], sql.MIGRATIONS[1] + "; CREATE TABLE about (x {integer})")
+    broken = (*sql.MIGRATIONS[:-1], sql.MIGRATIONS[-1] + "; CREATE TABLE about (x {integer})")
     with monkeypatch.context() as patch:
         patch.setattr(sql, "MIGRATIONS", broken)
         with pytest.raises(StoreError, match="already exists"):

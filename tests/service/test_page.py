@@ -12,7 +12,7 @@ import pytest
 
 from reticent.service.problems import Problem
 
-from .running import Service, records, specification
+from .running import SCHEMA, Service, records, specification
 
 playwright = pytest.importorskip(
     "playwright.sync_api", reason="playwright drives the browser; it is not installed"
@@ -35,6 +35,16 @@ def browser() -> Iterator[Any]:
         browser = driver.chromium.launch(executable_path=BROWSER, args=options)
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A running service that may hold tables."""
+    home = tmp_path_factory.mktemp("page")
+    (home / "tables").mkdir()
+    service = Service(home / "data", "--tables", str(home / "tables"))
+    yield service
+    service.kill()
 
 
 @pytest.fixture
@@ -230,6 +240,45 @@ def test_a_stream_is_deleted_and_the_log_says_who_did_it(service: Service, open_
     assert caught.value.status == 410
     go(page, service, "streams/gone", "Refused")
     playwright.expect(page.get_by_role("alert")).to_contain_text("deleted")
+
+
+def test_a_model_is_fitted_to_a_table_by_a_form(service: Service, open_page: Any) -> None:
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    folder = service.folder.parent / "tables" / "visits"
+    folder.mkdir()
+    cells = [k / 500 - 1 for k in range(1000)]
+    pq.write_table(
+        pa.table({"a": cells, "b": cells[::-1], "y": [cell > 0 for cell in cells]}),
+        folder / "0.parquet",
+    )
+    client = service.client()
+    page = open_page()
+    go(page, service, "jobs", "Jobs")
+    playwright.expect(page.locator("main")).to_contain_text("There are no tables for this token")
+    table = {"name": "visits", "path": str(folder), "schema": SCHEMA}
+    client.call("POST", "/v1/tables", table | {"budget": {"epsilon": 1.5, "delta": 1e-6}})
+    page.reload()
+    said = page.get_by_role("alert").last
+    page.get_by_label("Further options, as JSON").fill("{")
+    page.get_by_role("button", name="Fit", exact=True).click()
+    playwright.expect(said).to_contain_text("not JSON")
+    page.get_by_label("Further options, as JSON").fill("")
+    page.get_by_role("button", name="Fit", exact=True).dblclick()
+    playwright.expect(said).to_contain_text("A fit of visits waits")
+    playwright.expect(page.locator("tbody tr")).to_have_count(1)
+    # a fit may have to compile first
+    playwright.expect(page.locator("tbody tr").first).to_contain_text("done", timeout=120_000)
+    charged = client.call("GET", "/v1/ledgers/visits")["entries"]
+    assert len(charged) == 1
+    # what is left does not pay for another
+    page.get_by_role("button", name="Fit", exact=True).click()
+    newest = page.locator("tbody tr").first
+    playwright.expect(newest).to_contain_text("does not fit in what is left", timeout=60_000)
+    page.get_by_label("Kind", exact=True).select_option("linear")
+    page.get_by_role("button", name="Fit", exact=True).click()
+    playwright.expect(said).to_contain_text("does not fit the target")
+    assert client.call("GET", "/v1/ledgers/visits")["entries"] == charged
 
 
 def test_a_session_that_ends_says_so(service: Service, open_page: Any) -> None:

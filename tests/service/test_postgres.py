@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
+import json
 import os
+import queue
 import sys
 import threading
 import time
@@ -10,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 import pytest
@@ -36,14 +41,15 @@ from reticent.service.specification import Specification
 from reticent.service.store import StoreError
 from reticent.service.streams import Create, Send
 
-from .running import records, specification
+from .conftest import fresh_database
+from .running import Service, records, specification
 
 pytestmark = pytest.mark.skipif(database.available() is not None, reason=database.available() or "")
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[database.Database]:
-    """A server that all tests of this file share; each makes a database of its own."""
+    """A server of this file's own, which some tests stop; each test makes a database of its own."""
     made = database.Database()
     yield made
     made.close()
@@ -54,10 +60,7 @@ def options(server: database.Database, tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("RETICENT_ANCHORS", str(tmp_path / "anchors"))
     key = tmp_path / "key"
     key.write_text("ab" * 32)
-    name = f"t{os.urandom(4).hex()}"
-    with psycopg.connect(server.url, autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {name}")
-    return Options(None, key_file=key, database=server.url.replace("/postgres", f"/{name}"))
+    return Options(None, key_file=key, database=fresh_database(server))
 
 
 def sql_of(options: Options, *statements: str) -> list[Any]:
@@ -350,10 +353,10 @@ def test_an_interrupted_migration_changes_nothing(
     worker.send("old", 0)
     worker.close()
     sql_of(
-        options, "DROP TABLE log", "DROP TABLE sources", "DROP TABLE leases",
+        options, "DROP TABLE log", "DROP TABLE sources", "DROP TABLE leases", "DROP TABLE persons",
         "UPDATE about SET value = '1' WHERE name = 'format'",
     )  # fmt: skip
-    broken = (*sql.MIGRATIONS[:1], sql.MIGRATIONS[1] + "; CREATE TABLE about (x {integer})")
+    broken = (*sql.MIGRATIONS[:-1], sql.MIGRATIONS[-1] + "; CREATE TABLE about (x {integer})")
     with monkeypatch.context() as patch:
         patch.setattr(sql, "MIGRATIONS", broken)
         with pytest.raises(StoreError, match="already exists"):
@@ -402,6 +405,40 @@ def test_a_database_that_was_set_back_or_copied_is_refused_until_adopted(
     with pytest.raises(StoreError, match="stop them first"):
         adopt(options)
     worker.close()
+
+
+def test_decisions_of_another_worker_arrive_as_events(
+    server: database.Database, tmp_path: Path
+) -> None:
+    url = fresh_database(server)
+    one = Service(tmp_path / "data", database=url)
+    two = Service(tmp_path / "data", database=url, token=one.token)
+    one.client().create(specification("told"))
+    one.client().send("told", records(0, 3))  # now its lease is the first worker's
+    heard: queue.Queue[Any] = queue.Queue()
+
+    def listen(path: str) -> None:
+        connection = http.client.HTTPConnection(urlsplit(two.url).netloc, timeout=60)
+        connection.request("GET", path, headers={"Authorization": f"Bearer {one.token}"})
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            for line in connection.getresponse():
+                if line.startswith(b"data: "):
+                    heard.put((path, json.loads(line[6:])))
+
+    paths = ("/v1/events", "/v1/streams/told/events")
+    for path in paths:
+        threading.Thread(target=listen, args=(path,), daemon=True).start()
+    first = dict(heard.get(timeout=30) for _ in paths)
+    assert first[paths[0]]["all"]
+    assert first[paths[1]]["steps"] == 3
+    one.client().send("told", records(3, 4))
+    found = {path: 0 for path in paths}
+    while min(found.values()) < 7:  # the list may say again where it stood
+        path, body = heard.get(timeout=30)
+        (stands,) = body.get("streams", [body])
+        found[path] = stands["steps"]
+    for service in (one, two):
+        service.kill()
 
 
 def test_a_lease_that_was_not_renewed_in_time_but_nobody_took(workers: list[Worker]) -> None:

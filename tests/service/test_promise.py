@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from reticent.privacy import Guarantee, gaussian
 from reticent.service.problems import Problem
@@ -178,6 +179,60 @@ def streams_ledger(rows: Any) -> Guarantee:
     spent = ledger_of(rows, "s").spent
     assert spent is not None
     return spent
+
+
+def test_the_noise_after_an_adoption_is_as_large_as_the_service_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sample deviation over many columns, before and after; each check fails by chance once in a million."""
+    from reticent.service import adopting, folder, runners, streams
+    from reticent.service.engine import Engine
+    from reticent.service.records import Reader
+    from reticent.service.specification import Specification
+
+    monkeypatch.setenv("RETICENT_ANCHORS", str(tmp_path / "anchors"))
+    width, number = 400, {"type": "number", "bounds": [-1, 1]}
+    asked = {
+        "name": "wide", "kind": "total", "budget": BUDGET,
+        "schema": {"columns": {f"c{k}": number for k in range(width)}},
+    }  # fmt: skip
+    x = {f"c{k}": 0.5 - k / width for k in range(width)}
+    sent = 0
+
+    def told(data: Path, count: int) -> tuple[Any, float]:
+        """The error of every total after further records, and the deviation that is claimed for it."""
+        nonlocal sent
+        home = folder.Folder(folder.Options(data))
+        assert home.anchor is not None
+        engine = Engine(home.store, home.ring)
+        engine.committed = home.anchor.commit
+        specification = Specification.from_dict(asked)
+        engine.call(streams.Create(specification))
+        reader = Reader(runners.encoder_of(specification), home.keys, labelled=False)
+        rows = [json.dumps({"id": f"r{k}", "x": x}) for k in range(sent, sent + count)]
+        engine.call(streams.Send("wide", reader.lines("\n".join(rows).encode())))
+        sent += count
+        found = json.loads(engine.live("wide").head.body)
+        engine.stop()
+        home.close()
+        clean = sent * np.array(list(x.values()))
+        return np.array(found["totals"]) - clean, float(found["standard_deviation"])
+
+    def like(error: Any, deviation: float) -> None:
+        square = float(np.sum((error / deviation) ** 2))
+        low, high = stats.chi2.ppf([5e-7, 1 - 5e-7], width)
+        assert low < square < high, (square, width)
+
+    before, first = told(tmp_path / "data", 5)
+    like(before, first)
+    shutil.copytree(tmp_path / "data", tmp_path / "copy")
+    adopting.adopt(folder.Options(tmp_path / "copy"))
+    after, second = told(tmp_path / "copy", 5)
+    like(after, second)
+    # what was released before is in it, and the noise that came on top is new, not a part of the old one
+    assert second > first
+    like(after - before, math.sqrt(second**2 - first**2))
+    assert abs(np.corrcoef(after - before, before)[0, 1]) < 4.9 / math.sqrt(width)
 
 
 def test_keys_are_changed_and_old_ones_open_nothing(tmp_path: Path) -> None:

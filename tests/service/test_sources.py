@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 from faults import database
 
-from reticent.service import runners, sources
+from reticent.service import chain, runners, sources
 from reticent.service.engine import Engine
 from reticent.service.folder import Folder, Options
 from reticent.service.problems import Problem
@@ -36,6 +36,7 @@ class Pulled:
         self.engine = Engine(self.folder.store, self.folder.ring)
         assert self.folder.anchor is not None
         self.engine.committed = self.folder.anchor.commit
+        self.engine.witness = chain.witness
         asked = Specification.from_dict(specification("pulled", seed=4, publish="every"))
         self.engine.call(Create(asked))
         reader = Reader(runners.encoder_of(asked), self.folder.keys)
@@ -103,6 +104,24 @@ def test_files_in_a_folder(pulled: Pulled, tmp_path: Path, expected: Any) -> Non
     assert pulled.body == expected(5)
 
 
+def test_the_log_says_which_source_gave_what(pulled: Pulled, tmp_path: Path) -> None:
+    there = tmp_path / "files"
+    there.mkdir()
+    source = sources.FolderSource(str(there))
+    for k in range(2):
+        (there / f"{k}.jsonl").write_text(line(k) + "\n")
+        assert pulled.pull(source) == 1
+    with pulled.folder.store.read() as rows:
+        acts = [json.loads(row.body) for row in rows.log(chain.ACTS, 0, 100)]
+        releases = [json.loads(row.body) for row in rows.log(1, 0, 100)]
+        assert chain.verify(rows).wrong == []
+    begun = [act for act in acts if act["act"] == "begin source"]
+    assert begun == [{"act": "begin source", "source": "one", "stream": "pulled"}]
+    assert [(entry["last"], entry.get("sources")) for entry in releases] == [
+        (0, None), (1, ["one"]), (2, ["one"]),
+    ]  # fmt: skip
+
+
 def test_two_that_fetch_at_once_count_once(pulled: Pulled, tmp_path: Path) -> None:
     there = tmp_path / "files"
     there.mkdir()
@@ -138,7 +157,7 @@ def test_a_bad_record_stops_the_source_and_changes_nothing(pulled: Pulled, tmp_p
     assert "secret" not in caught.value.detail
     assert pulled.body == before
     with pulled.folder.store.read() as rows:
-        assert rows.position("one") == ""
+        assert rows.position("one") == ("", "")
 
 
 def test_a_table_whose_keys_are_committed_out_of_order(pulled: Pulled, expected: Any) -> None:

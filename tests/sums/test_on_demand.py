@@ -249,3 +249,26 @@ def test_the_horizon_ends():
     total.add(None)
     with pytest.raises(ValueError, match="horizon"):
         total.add(None)
+
+
+def test_persons_are_told_apart_and_kept():
+    """A promise about persons is kept by the total itself: surplus records are blanked, ids are asked for."""
+    rule = reticent.privacy.Participation(2, 3)
+    total = sums.OnDemand(described(participation=rule), seed=0)
+    assert total.guarantee.unit == "person"
+    with pytest.raises(ValueError, match="person"):
+        total.add([0], [1.0])
+    assert total.steps == 0
+    for _ in range(4):
+        total.add([0], [1.0], person="ann")
+    total.add(None)
+    total = sums.OnDemand.from_state(total.state())
+    for _ in range(4):
+        total.add([0], [1.0], person="ann")
+    total.add([1], [1.0], person="bob")
+    clean = {int(row[k.COORDINATE]): row[k.TOTAL] for row in total._rows[: total.touched]}
+    assert clean == pytest.approx({0: 2.0, 1: 1.0})
+    assert total.steps == 10
+    records = sums.OnDemand(described(), seed=0)
+    with pytest.raises(ValueError, match="single records are protected"):
+        records.add([0], [1.0], person="ann")

@@ -6,6 +6,7 @@ party refuses what is beyond its own budget.
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -209,6 +210,69 @@ def weights(
     rows = [(name, f"{value:+.6f}") for name, value in found.items()]
     words = table(rows) if rows else "no column of this party has a weight"
     Console(quiet=quiet, as_json=json).result({"weights": found}, words)
+
+
+@app.command(
+    epilog=example(
+        "reticent vertical score kits/clinic model.json --data new.csv --name march --out clinic.part"
+    )
+)
+def score(
+    kit: Kit,
+    model: Annotated[Path, typer.Argument(help="Model file that a run wrote.")],
+    data: Annotated[
+        Path, typer.Option(help="Table of the people to score: .csv, .parquet or .npz.")
+    ],
+    name: Annotated[str, typer.Option(help="Name of the batch, the same at all parties.")],
+    out: Annotated[Path, typer.Option(help="File to write the party's masked part to.")],
+    again: Annotated[
+        bool,
+        typer.Option("--again", help="Agree to score these people with one more model."),
+    ] = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Write a party's part of people's scores, masked so that only the sum of all parts can be read."""
+    part = _commands().score(kit, model, data=data, name=name, out=out, again=again)
+    words = (
+        f"{out}: {len(part.masked)} people. Together with the parts of all other parties it shows each person's "
+        "score to whoever has them; by itself it shows nothing."
+    )
+    said = {"people": len(part.masked), "file": str(out)}
+    Console(quiet=quiet, as_json=json).result(said, words)
+
+
+@app.command(
+    epilog=example("reticent vertical predict model.json clinic.part lab.part --out scores.csv")
+)
+def predict(
+    model: Annotated[Path, typer.Argument(help="Model file that a run wrote.")],
+    parts: Annotated[list[Path], typer.Argument(help="File of each party's part.")],
+    out: Annotated[Path, typer.Option(help="CSV file to write the predictions to.")] = Path(
+        "predictions.csv"
+    ),
+    ids: Annotated[
+        Path | None, typer.Option(help="Table of the same people, to write their ids beside.")
+    ] = None,
+    id_column: Annotated[str | None, typer.Option(help="Column of their ids.")] = None,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Add the parties' parts to predictions, one line a person in the order of the ids."""
+    if (ids is None) != (id_column is None):
+        raise Refused("--ids and --id-column go together: a table, and its column of ids")
+    from reticent.vertical.flare.tables import read_ids
+
+    found = _commands().predict(model, parts)
+    who = range(len(found)) if ids is None else read_ids(ids, str(id_column))
+    if len(who) != len(found):
+        raise Refused(f"--ids {ids} has {len(who)} people, the parts have {len(found)}")
+    with out.open("w", newline="", encoding="utf-8") as file:
+        lines = csv.writer(file)
+        lines.writerow([id_column or "row", "prediction"])
+        lines.writerows((person, float(value)) for person, value in zip(who, found, strict=True))
+    said = {"people": len(found), "file": str(out)}
+    Console(quiet=quiet, as_json=json).result(said, f"{out}: {len(found)} predictions")
 
 
 @app.command(epilog=example("reticent vertical ledger kits/clinic"))

@@ -31,11 +31,12 @@ _WHO = {
     "record": "each record by itself; a person with several records, one record at a time",
     "person": "each person, all of their records together",
 }
+_THERE = {"record": "a record is", "person": "a person's records are"}
 _REFERENCE = 1e-6
 """The delta at which a guarantee is printed when nobody asked for one."""
 
 GDP = (
-    "mu-GDP: telling from the outputs whether a record is there is as hard as telling a draw of N(0, 1) "
+    "mu-GDP: telling from the outputs whether {} there is as hard as telling a draw of N(0, 1) "
     "from one of N(mu, 1) (Gaussian differential privacy)"
 )
 ZCDP = (
@@ -439,7 +440,7 @@ class Guarantee:
         lines.extend(f"caveat: {line}" for line in self.caveats)
         for name, meaning in (("GDP", GDP), ("zCDP", ZCDP)):
             if any(f"-{name}" in line for line in lines):
-                lines.append(f"{meaning}")
+                lines.append(meaning.format(_THERE[self.unit]))
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:

@@ -85,7 +85,10 @@ def make_app(service: Service, lifespan: Any = None) -> Starlette:
     def endpoint(path: str, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
         async def handle(request: Request) -> Response:
             began = time.perf_counter()
-            response = await answered(request)
+            try:
+                response = await answered(request)
+            finally:
+                service.let_go(request)
             seconds = time.perf_counter() - began
             service.metrics.request(request.method, path, response.status_code, seconds)
             if service.log_requests:

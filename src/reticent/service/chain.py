@@ -58,12 +58,14 @@ def append_act(rows: Transaction, at: float, act: str, **about: Any) -> None:
 def witness(turn: Turn) -> None:
     """Write down what a transaction does; called inside it, after its commands."""
     for stream, outputs in turn.published.items():
-        body = {
+        body: dict[str, Any] = {
             "first": outputs[0].number,
             "last": outputs[-1].number,
             "steps": outputs[-1].steps,
             "digest": digest_of(outputs),
         }
+        if stream in turn.sources:
+            body["sources"] = sorted(turn.sources[stream])
         append(turn.rows, stream, turn.now, [body])
     if turn.acts:
         turn.rows.alone()

@@ -22,10 +22,10 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from reticent.service import runners
+from reticent.service import persons, runners
 from reticent.service.packing import pack, unpack
 from reticent.service.problems import Problem
 from reticent.service.sealing import Damaged, Ring, state_place
@@ -90,6 +90,7 @@ class Live:
     head: Head
     runner: runners.Runner | None = None
     position: int = 0  # where the runner's lease stood at the last commit
+    kept: persons.Kept = field(default_factory=persons.Kept)
     forgotten: float | None = None  # the time before which keys were forgotten, once it was read
 
 
@@ -104,6 +105,8 @@ class Turn:
         The time of the transaction, in seconds since 1970.
     published : dict of int to list of OutputRow
         What the transaction publishes, by the id of the stream.
+    sources : dict of int to set of str
+        Sources whose records led to these decisions, by the id of the stream.
     acts : list of dict
         What the transaction does that is not a release: creations, tokens, charges.
     """
@@ -117,6 +120,7 @@ class Turn:
         self.taken: dict[str, int] = {}
         self.renewed: dict[str, int] | None = None
         self.published: dict[int, list[OutputRow]] = {}
+        self.sources: dict[int, set[str]] = {}
         self.acts: list[dict[str, Any]] = []
         self._held: set[str] = set()
 
@@ -151,9 +155,11 @@ class Turn:
         """Have the state of a stream saved, for its runner is about to take a step."""
         self.moved[live.row.name] = live
 
-    def publish(self, live: Live, outputs: list[OutputRow]) -> None:
-        """Decisions to be published when the transaction is durable."""
+    def publish(self, live: Live, outputs: list[OutputRow], source: str | None = None) -> None:
+        """Decisions to be published when the transaction is durable, and which source they come from, if any."""
         self.rows.add_outputs(live.row.id, outputs)
+        if source is not None:
+            self.sources.setdefault(live.row.id, set()).add(source)
         self.published.setdefault(live.row.id, []).extend(outputs)
         last = outputs[-1]
         self.heads[live.row.name] = Head(last.steps, last.number, last.body, last.at)
@@ -165,6 +171,7 @@ class Turn:
         identity = self.rows.add_stream(row)
         row = replace(row, id=identity)
         live = Live(row, specification, Head(0, 0, body, self.now), runner)
+        persons.begin(runner, live.kept)
         self._engine.entrusted(runner)
         self.made.append(live)
         self.moved[row.name] = live
@@ -235,10 +242,8 @@ class Engine:
                 raise queue.Full
             self._queue.put_nowait(_Item(command, done, direct))
         except queue.Full:
-            raise Problem(
-                429, "too-busy", "more requests are waiting than the service can answer soon; try again later",
-                {"Retry-After": str(math.ceil(max(1.0, wait - 0.5 * _PATIENCE)))},
-            ) from None  # fmt: skip
+            words = "more requests are waiting than the service can answer soon"
+            raise too_busy(words, wait - 0.5 * _PATIENCE) from None
 
     def waiting(self) -> int:
         """How many commands wait."""
@@ -370,7 +375,10 @@ class Engine:
                     head = turn.head(live)
                     assert live.runner is not None
                     place = state_place(live.row.id)
-                    sealed = self.ring.seal(pack(live.runner.state()), place)
+                    state, live.kept = persons.write(
+                        rows, self.ring, live.row.id, live.runner, live.kept
+                    )
+                    sealed = self.ring.seal(pack(state), place)
                     rows.save(live.row.id, StateRow(head.steps, head.number, sealed))
                 changed = rows.changed() or bool(turn.acts)
                 if changed:
@@ -459,18 +467,20 @@ class Engine:
     def runner(self, live: Live) -> runners.Runner:
         """The runner of a stream, restored if it is not in memory. Called in the engine's thread only."""
         if live.runner is None:
-            with self.store.read() as rows:
-                state = rows.state(live.row.id)
-            assert state is not None
             try:
-                plain = self.ring.open(state.sealed, state_place(live.row.id))
+                with self.store.read() as rows:
+                    state = rows.state(live.row.id)
+                    assert state is not None
+                    plain = unpack(self.ring.open(state.sealed, state_place(live.row.id)))
+                    live.kept = persons.read(rows, self.ring, live.row.id, plain)
             except Damaged as error:
                 raise Problem(
                     503, "damaged-state",
                     f"the state of stream {live.row.name!r} cannot be read: {error}; restore a whole backup and "
                     "run `reticent serve adopt`",
                 ) from None  # fmt: skip
-            live.runner = runners.restore(live.specification, unpack(plain))
+            live.runner = runners.restore(live.specification, plain)
+            persons.begin(live.runner, live.kept)
             live.position = live.runner.position
             self.entrusted(live.runner)
         return live.runner
@@ -479,6 +489,12 @@ class Engine:
         """Where the store says which worker writes a stream, the locks of one machine must not."""
         if self.leases is not None:
             runner.lease.entrust()
+
+
+def too_busy(why: str, seconds: float) -> Problem:
+    """More than can be done soon: refused early, with a time."""
+    headers = {"Retry-After": str(math.ceil(max(1.0, seconds)))}
+    return Problem(429, "too-busy", f"{why}; try again later", headers)
 
 
 def moving() -> Problem:

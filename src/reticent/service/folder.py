@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,15 @@ from typing import Any
 from reticent.service import chain, tokens
 from reticent.service.anchor import DATABASE, Anchor, Facts, default_path, peek, place_of
 from reticent.service.keys import Keys
-from reticent.service.sealing import VARIABLE, Damaged, Ring, master_key, named_key, state_place
+from reticent.service.sealing import (
+    VARIABLE,
+    Damaged,
+    Ring,
+    master_key,
+    named_key,
+    person_place,
+    state_place,
+)
 from reticent.service.sqlite import SqliteStore
 from reticent.service.store import StoreError, TokenRow
 
@@ -89,7 +98,7 @@ class Options:
 _ANCHORS = 64  # workers on one machine
 
 
-class Home:
+class Home(ABC):
     """Where a service lives, opened.
 
     Parameters
@@ -133,12 +142,13 @@ class Home:
             self.close()
             raise
 
+    @abstractmethod
     def _open_store(self, adopting: bool) -> None:
-        raise NotImplementedError
+        """Open ``store`` under ``ring``."""
 
+    @abstractmethod
     def _check_anchor(self) -> None:
         """Refuse what is not what was served last."""
-        raise NotImplementedError
 
     def _open(self, adopting: bool) -> str | None:
         with self.store.read() as rows:
@@ -194,19 +204,21 @@ class Home:
                 "--database, or repeat `reticent serve move` if that was interrupted"
             )
 
+    @abstractmethod
     def settle(self, rows: Any) -> None:
         """Write down, in a transaction, where this service lives from now on."""
 
+    @abstractmethod
     def must_be_idle(self) -> None:
-        """Refuse if the service is running: a folder that is open has no other user."""
+        """Refuse if the service is running."""
 
+    @abstractmethod
     def known_charges(self) -> int | None:
         """How many charges there were, if an anchor tells; refuses what needs no adoption."""
-        raise NotImplementedError
 
+    @abstractmethod
     def new_anchor(self) -> Anchor:
         """An anchor for the service as it is now."""
-        raise NotImplementedError
 
     def _nothing_to_adopt(self) -> StoreError:
         return StoreError(
@@ -234,6 +246,10 @@ class Home:
                 place = state_place(stream.id)
                 sealed = ring.seal(self.ring.open(state.sealed, place), place)
                 rows.save(stream.id, replace(state, sealed=sealed))
+                for generation, part, sealed in rows.persons(stream.id):
+                    place = person_place(stream.id, generation, part)
+                    sealed = ring.seal(self.ring.open(sealed, place), place)
+                    rows.add_persons(stream.id, generation, part, sealed)
                 count += 1
             secret = self.ring.open(bytes.fromhex(about["secret"]), _SECRET)
             rows.set_about("secret", ring.seal(secret, _SECRET).hex())
@@ -303,6 +319,12 @@ class Folder(Home):
         device, inode = place_of(self.path)
         facts = Facts(self.id, self.root, self.commit, 0, str(self.path), inode, device)
         return Anchor(self.anchor_path(), facts)
+
+    def settle(self, rows: Any) -> None:
+        """The anchor says where a folder lies."""
+
+    def must_be_idle(self) -> None:
+        """A folder that is open has no other user."""
 
     def known_charges(self) -> int | None:
         try:
@@ -419,8 +441,9 @@ class Shared(Home):
 
 def open_home(options: Options, *, adopting: bool = False) -> Home:
     """The folder, or the database, that options name."""
-    kind = Folder if options.database is None else Shared
-    return kind(options, adopting=adopting)
+    if options.database is None:
+        return Folder(options, adopting=adopting)
+    return Shared(options, adopting=adopting)
 
 
 def new_token(role: str, label: str) -> tuple[str, TokenRow]:

@@ -78,7 +78,10 @@ def _not_ready(name: str, words: str) -> Problem:
 async def metrics(service: Service, request: Request) -> Response:
     """What a monitor reads, of the streams and ledgers that its token is for."""
     caller = service.caller(request, "watch")
-    now: dict[str, float] = {"commands_waiting": service.engine.waiting()}
+    now: dict[str, float] = {
+        "commands_waiting": service.engine.waiting(),
+        "bytes_waiting": service.held,
+    }
     try:
         await check(service)
         now["ready"] = 1

@@ -125,6 +125,7 @@ _WORDS = {
     "start_time_seconds": "When the process started, in seconds since 1970.",
     "ready": "Whether the service is ready.",
     "commands_waiting": "Commands that wait for the engine.",
+    "bytes_waiting": "Bytes of requests that were not answered yet.",
     "disk_free_bytes": "Space that is left where the folder lies.",
     "log_entries": "Entries in the chain of administrative acts.",
     "jobs_waiting": "Fits that wait or run.",

@@ -28,7 +28,6 @@ _THREAD = (
     65536  # a body above this is decoded in a thread, so that other requests are answered meanwhile
 )
 _QUESTIONS = 100_000  # records to predict in one request
-_POLL = 1.0  # seconds between looks at a stream that another worker writes
 PAUSE = 15.0  # seconds after which a silent stream of events says that it is alive
 
 
@@ -307,10 +306,6 @@ async def events(service: Service, request: Request) -> Response:
     known = int(last) if last.isascii() and last.isdigit() and len(last) < 19 else None
     following = live.head.number if known is None else known + 1
 
-    def elsewhere() -> bool:
-        leases = service.engine.leases
-        return leases is not None and not leases.holds(name)
-
     async def lines() -> AsyncIterator[bytes]:
         number = following
         event = service.wait_on(name)
@@ -325,10 +320,9 @@ async def events(service: Service, request: Request) -> Response:
                         yield b"event: decision\nid: %d\ndata: %s\n\n" % (number, found.body)
                     number += 1
                 try:
-                    await asyncio.wait_for(event.wait(), _POLL if elsewhere() else PAUSE)
+                    await asyncio.wait_for(event.wait(), PAUSE)
                 except TimeoutError:
-                    if not elsewhere():
-                        yield b": still here\n\n"
+                    yield b": still here\n\n"
         finally:
             service.wait_no_more(name, event)
 

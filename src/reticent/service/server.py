@@ -32,6 +32,7 @@ log = logging.getLogger("reticent.service")
 
 _SWITCH = 0.0005  # seconds after which the engine's thread lets the event loop have its turn
 _FORGETTING = 600.0  # seconds between rounds of forgetting keys
+_LOOKING = 0.5  # seconds between looks at what other workers have published
 _STEADY = 3600.0  # seconds for which the clock must have been steady before anything is forgotten
 _JUMP = 60.0  # seconds by which a clock that jumps is told from one that is corrected
 
@@ -107,6 +108,7 @@ def _run(options: Options, folder: Home, engine: Engine, say: Callable[[str], No
         tasks = [asyncio.create_task(_forget(service))]
         if engine.leases is not None:
             tasks.append(asyncio.create_task(_renew(service, engine.leases)))
+            tasks.append(asyncio.create_task(_look_elsewhere(service)))
         puller = Puller(engine, lambda name: service.reader(engine.live(name)), sources)
         yield
         await asyncio.to_thread(puller.stop)
@@ -160,6 +162,15 @@ async def _renew(service: Service, leases: Leases) -> None:
                 if found.token is not None:
                     await asyncio.to_thread(service.jobs.take_over)
         await asyncio.sleep(leases.seconds / 4)
+
+
+async def _look_elsewhere(service: Service) -> None:
+    """Have streams of events tell of decisions that other workers publish."""
+    latest: dict[str, int] = {}
+    while True:
+        with contextlib.suppress(Exception):  # a database that is away is asked again
+            latest = await asyncio.to_thread(service.look_elsewhere, latest)
+        await asyncio.sleep(_LOOKING)
 
 
 async def _forget(service: Service) -> None:

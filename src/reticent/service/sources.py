@@ -174,10 +174,13 @@ class Pull:
     def apply(self, turn: Turn) -> int:
         """How many records were counted."""
         live = turn.stream(self.stream)
-        if turn.rows.position(self.source) != self.before:
+        position, stream = turn.rows.position(self.source)
+        if position != self.before:
             return 0
-        learn(turn, live, self.batch)
+        learn(turn, live, self.batch, self.source)
         turn.rows.set_position(self.source, self.stream, self.after)
+        if stream != self.stream:
+            turn.act({"act": "begin source", "source": self.source, "stream": self.stream})
         return len(self.batch)
 
 
@@ -281,7 +284,7 @@ class Puller:
     def pull(self, one: Described) -> int:
         """Fetch once, and return how many records were counted."""
         with self.engine.store.read() as rows:
-            before = rows.position(one.name)
+            before, _ = rows.position(one.name)
         lines, after = one.source.fetch(before, MOST)
         if not lines:
             return 0

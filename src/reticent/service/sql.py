@@ -88,11 +88,18 @@ CREATE TABLE leases (
     expires {real} NOT NULL
 ){compact}
 """,
+    # 3: tables of persons beside the states that they belong to
+    """
+CREATE TABLE persons (
+    stream {integer} NOT NULL, generation {integer} NOT NULL, part {integer} NOT NULL,
+    sealed {bytes} NOT NULL, PRIMARY KEY (stream, generation, part)
+)
+""",
 )
 FORMAT = str(len(MIGRATIONS))
 TABLES = (
     "about", "streams", "states", "outputs", "keys", "producers", "ledgers", "entries", "tables", "jobs", "tokens",
-    "log", "sources",
+    "log", "sources", "persons",
 )  # fmt: skip
 """Everything that a service is made of; leases are about its workers."""
 
@@ -246,17 +253,35 @@ class Rows:
         )
 
     def erase(self, stream: int) -> None:
-        for table in ("states", "outputs", "keys", "producers"):
+        for table in ("states", "persons", "outputs", "keys", "producers"):
             self._write(f"DELETE FROM {table} WHERE stream = ?", (stream,))
 
     def state(self, stream: int) -> StateRow | None:
         row = self._one("SELECT steps, number, sealed FROM states WHERE stream = ?", (stream,))
         return None if row is None else StateRow(*row)
 
+    def latest(self) -> dict[str, int]:
+        query = "SELECT name, number FROM streams JOIN states ON states.stream = streams.id"
+        return dict(self._db.rows(query))
+
     def save(self, stream: int, row: StateRow) -> None:
         # SQLite overwrites a value that keeps its length where it lies
         values = {"steps": row.steps, "number": row.number, "sealed": row.sealed}
         self._replace("states", ("stream",), stream=stream, **values)
+
+    def persons(self, stream: int) -> list[tuple[int, int, bytes]]:
+        query = "SELECT generation, part, sealed FROM persons WHERE stream = ? ORDER BY generation, part"
+        return [
+            (int(one), int(two), sealed) for one, two, sealed in self._db.rows(query, (stream,))
+        ]
+
+    def add_persons(self, stream: int, generation: int, part: int, sealed: bytes) -> None:
+        key = ("stream", "generation", "part")
+        values = {"stream": stream, "generation": generation, "part": part, "sealed": sealed}
+        self._replace("persons", key, **values)
+
+    def clear_persons(self, stream: int) -> None:
+        self._write("DELETE FROM persons WHERE stream = ?", (stream,))
 
     def output(self, stream: int, number: int) -> OutputRow | None:
         query = "SELECT number, steps, at, body FROM outputs WHERE stream = ? AND number = ?"
@@ -365,9 +390,9 @@ class Rows:
 
     # Sources -----------------------------------------------------------------------------------------
 
-    def position(self, source: str) -> str:
-        row = self._one("SELECT position FROM sources WHERE name = ?", (source,))
-        return "" if row is None else str(row[0])
+    def position(self, source: str) -> tuple[str, str]:
+        row = self._one("SELECT position, stream FROM sources WHERE name = ?", (source,))
+        return ("", "") if row is None else (str(row[0]), str(row[1]))
 
     def set_position(self, source: str, stream: str, position: str) -> None:
         values = {"name": source, "stream": stream, "description": "", "position": position}

@@ -158,6 +158,12 @@ class Reading(Protocol):
     def state(self, stream: int) -> StateRow | None:
         """Where a stream stands."""
 
+    def latest(self) -> dict[str, int]:
+        """The number of the latest decision of every stream that was not deleted, by name."""
+
+    def persons(self, stream: int) -> list[tuple[int, int, bytes]]:
+        """The parts of the table of persons of a stream, in order: generation, number and sealed rows."""
+
     def output(self, stream: int, number: int) -> OutputRow | None:
         """A published decision."""
 
@@ -179,8 +185,8 @@ class Reading(Protocol):
     def tokens(self) -> list[TokenRow]:
         """Every token that was not revoked."""
 
-    def position(self, source: str) -> str:
-        """Up to where a source was read; empty at its beginning."""
+    def position(self, source: str) -> tuple[str, str]:
+        """Up to where a source was read, and which stream took it; empty at its beginning."""
 
     def chains(self) -> list[int]:
         """The logs that there are: one of each stream, by its id, and 0 for administrative acts."""
@@ -227,6 +233,12 @@ class Transaction(Reading, Protocol):
 
     def save(self, stream: int, row: StateRow) -> None:
         """Replace the state of a stream."""
+
+    def add_persons(self, stream: int, generation: int, part: int, sealed: bytes) -> None:
+        """Add a part to the table of persons of a stream, or replace it."""
+
+    def clear_persons(self, stream: int) -> None:
+        """Delete the table of persons of a stream."""
 
     def add_outputs(self, stream: int, rows: Iterable[OutputRow]) -> None:
         """Add decisions that will be published when the transaction ends."""

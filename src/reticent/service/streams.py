@@ -261,8 +261,8 @@ def check_room(runner: runners.Runner, count: int) -> None:
         )
 
 
-def learn(turn: Turn, live: Live, batch: Batch) -> Head:
-    """Have a stream take records and publish what its specification says."""
+def learn(turn: Turn, live: Live, batch: Batch, source: str | None = None) -> Head:
+    """Have a stream take records and publish what its specification says; the log names the source, if any."""
     check_open(live)
     if live.specification.kind == "bandit":
         raise wrong_kind("a bandit takes no records: POST /ask, play the point, POST /tell")
@@ -280,7 +280,7 @@ def learn(turn: Turn, live: Live, batch: Batch) -> Head:
         number = head.number + 1 + len(outputs)
         body = body_of(runner.decision(), number, runner.steps)
         outputs.append(OutputRow(number, runner.steps, turn.now, body))
-    turn.publish(live, outputs)
+    turn.publish(live, outputs, source)
     return turn.head(live)
 
 

@@ -18,7 +18,7 @@ from starlette.responses import Response
 from reticent.privacy import Guarantee
 from reticent.service import runners, session, tokens
 from reticent.service.chain import By
-from reticent.service.engine import Engine, Group, Live, moving
+from reticent.service.engine import Engine, Group, Live, moving, too_busy
 from reticent.service.forwarding import FORWARDED, forward
 from reticent.service.jobs import Jobs
 from reticent.service.keys import MOST, Keys
@@ -31,6 +31,7 @@ LINES, ARROW = "application/x-ndjson", "application/vnd.apache.arrow.stream"
 ANY = "*"
 """In the place of a stream's name: all of them."""
 _READERS = 512  # streams whose decoder is kept
+_BODIES = 4  # of the largest size that are held at a time, from their first byte to their answer
 
 
 class Waiting(asyncio.Event):
@@ -80,6 +81,7 @@ class Service:
         self.metrics = Metrics()
         engine.observed = self.metrics.transaction
         self.stopping = asyncio.Event()
+        self.held = 0  # bytes of bodies whose requests were not answered yet
         self._readers: dict[str, Reader] = {}
         self._waiting: dict[str, set[Waiting]] = defaultdict(set)
         self._limiter = tokens.Limiter(rate)
@@ -170,13 +172,29 @@ class Service:
         said = request.headers.get("content-length")
         if said is not None and (not said.isdigit() or int(said) > self.limit):
             raise self._too_large()
+        self._hold(request, 0, int(said or 0))
         parts, size = [], 0
         async for part in request.stream():
             size += len(part)
             if size > self.limit:
                 raise self._too_large()
+            self._hold(request, len(part))
             parts.append(part)
         return b"".join(parts)
+
+    def _hold(self, request: Request, size: int, more: int = 0) -> None:
+        """Count bytes that wait for an answer, and refuse more than there may be."""
+        if self.held + size + more > _BODIES * self.limit:
+            refusal = too_busy("more bytes are waiting than the service holds at a time", 1.0)
+            refusal.headers["Connection"] = "close"  # the rest of the body is not read
+            raise refusal
+        self.held += size
+        request.state.held = getattr(request.state, "held", 0) + size
+
+    def let_go(self, request: Request) -> None:
+        """A request was answered, or given up."""
+        self.held -= getattr(request.state, "held", 0)
+        request.state.held = 0
 
     def _too_large(self) -> Problem:
         return Problem(
@@ -208,6 +226,18 @@ class Service:
         for waiting in (*self._waiting.get(name, ()), *self._waiting.get(ANY, ())):
             waiting.names.add(name)
             waiting.set()
+
+    def look_elsewhere(self, before: dict[str, int]) -> dict[str, int]:
+        """Wake whoever waits for what another worker has published; returns the latest decisions for the next look."""
+        leases = self.engine.leases
+        if leases is None or not self._waiting or self._loop is None:
+            return before
+        with self.engine.store.read() as rows:
+            latest = rows.latest()
+        for name, number in latest.items():
+            if before.get(name) != number and not leases.holds(name):
+                self._loop.call_soon_threadsafe(self._wake, name)
+        return latest
 
     def wait_on(self, name: str) -> Waiting:
         """An event that is set whenever a stream, or any of them, publishes."""

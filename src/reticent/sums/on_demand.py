@@ -28,6 +28,7 @@ from reticent.state.lease import Lease, claim
 from reticent.state.persons import Persons
 from reticent.sums import on_demand_kernels as k
 from reticent.sums.correlated import CorrelatedMechanism
+from reticent.sums.running import refuse_ids
 
 _VERSION = 1
 _BLOCK = 2**14  # normals drawn at a time, under one key
@@ -170,7 +171,9 @@ class OnDemand:
 
     # What users call ---------------------------------------------------------------------------------
 
-    def add(self, indices: ArrayLike | None, values: ArrayLike | None = None) -> None:
+    def add(
+        self, indices: ArrayLike | None, values: ArrayLike | None = None, person: Any = None
+    ) -> None:
         """Add one sparse contribution; a longer one is scaled down to the norm.
 
         Parameters
@@ -179,15 +182,21 @@ class OnDemand:
             Coordinates, each at most once. ``None`` is the null record.
         values : array
             What is added to each.
+        person : int, str or bytes, optional
+            Whose it is, where persons are protected. If the person has no record left, it is blanked.
         """
-        if indices is None:
-            asked, v = np.empty(0, np.int64), np.empty(0)
-        else:
+        asked, v = np.empty(0, np.int64), np.empty(0)
+        if indices is not None:
             asked = self._checked(indices)
             v = checks.vector(values, "values", len(asked))
+        refuse_ids(self._persons, person)
         with self._lock:
             self._check_room(1)
             self._ready(len(asked))
+            if self._persons is not None and indices is not None:
+                digests = self._persons.digests([person])
+                if not self._persons.admit(digests, self.steps + 1)[0]:
+                    asked, v = asked[:0], v[:0]
             out = np.empty(len(v))
             self._counters[k.CLIPPED] += door.bounded(v, 1.0, self._limit, out)
             self._counters[k.STEPS] += 1

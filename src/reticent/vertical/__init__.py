@@ -23,6 +23,7 @@ from reticent.vertical.samplings import (
     TauNice,
     UniformSerial,
 )
+from reticent.vertical.scores import ScorePart, combined
 from reticent.vertical.sketch import SignSketch
 from reticent.vertical.transport import InProcess, PartyLost, Transport
 
@@ -42,12 +43,14 @@ __all__ = [
     "Plan",
     "RefusedByParty",
     "Sampling",
+    "ScorePart",
     "SignSketch",
     "TauNice",
     "Traffic",
     "Transport",
     "UniformSerial",
     "block_frank_wolfe",
+    "combined",
     "convergence_bound",
     "distributed_frank_wolfe",
     "expected_curvature",

@@ -49,6 +49,44 @@ function newLedger(draw) {
   h("div", { class: "buttons" }, h("button", {}, "Add")), done.node));
 }
 
+const FITS = [["logistic", "classifier: predicts one of several classes"], ["linear", "regression: predicts a number"],
+  ["lasso", "sparse regression: predicts a number"]];
+
+// Fit a model to a table, charged to the ledger of the table's name.
+function newFit(tables, ledgers, draw) {
+  const chosen = choice(tables.map((one) => one.name), tables[0].name);
+  const kind = choice(FITS, "logistic");
+  const target = h("select");
+  const epsilon = h("input", { inputmode: "decimal", value: "1" });
+  const options = h("textarea", { rows: 2, spellcheck: "false" });
+  const left = h("p", { class: "hint" });
+  const done = outcome();
+  const shown = () => {
+    const one = tables.find((table) => table.name === chosen.value);
+    const ledger = ledgers.find((row) => row.name === one.ledger);
+    replace(target, Object.keys(one.schema.columns).map((name) => h("option", { value: name, selected: name === one.schema.target }, name)));
+    replace(left, ledger ? `Left in its ledger: ${ledger.remaining}.` : "");
+  };
+  chosen.addEventListener("change", shown);
+  shown();
+  let key = freshKey();
+  return h("section", {}, h("h2", {}, "Fit a model"), form({}, async () => {
+    done.clear();
+    const asked = { kind: kind.value, epsilon: Number(epsilon.value), target: target.value };
+    try {
+      if (options.value.trim()) asked.options = JSON.parse(options.value);
+    } catch (error) { done.bad(new Error(`The options are not JSON: ${error.message}.`)); return; }
+    try {
+      await post(`/v1/tables/${encodeURIComponent(chosen.value)}/fits`, asked, { "Idempotency-Key": key });
+      key = freshKey();
+      done.good(`A fit of ${chosen.value} waits its turn. Its ledger is charged when it begins to draw noise.`);
+      await draw();
+    } catch (problem) { done.bad(problem); }
+  }, field("Table", chosen), left, h("div", { class: "row" }, field("Kind", kind), field("Column to predict", target), field("Epsilon", epsilon)),
+  field("Further options, as JSON", options, 'Arguments of the estimator, such as {"fit_intercept": false}.'),
+  h("div", { class: "buttons" }, h("button", {}, "Fit")), done.node));
+}
+
 export async function jobs(page) {
   const place = h("div");
   const done = outcome();
@@ -59,12 +97,15 @@ export async function jobs(page) {
     const found = (await get("/v1/jobs")).jobs;
     replace(place, found.length ? table(["Table", "Fit", "Status", "Since", ""], found.reverse().map((job) => [
       job.table, `${job.request.kind}, epsilon ${number(job.request.epsilon)}`,
-      [job.status, job.progress ? ` (${job.progress.phase}, ${number(job.progress.records)} records)` : "", job.detail ? `: ${job.detail}` : ""].join(""),
+      [job.status, job.progress && job.progress.phase ? ` (${job.progress.phase}, ${number(job.progress.records)} records)` : "", job.detail ? `: ${job.detail}` : ""].join(""),
       time(job.created),
       ["waiting", "running"].includes(job.status) ? h("button", { type: "button", class: "plain", click: cancel(job.id), "aria-label": `Cancel the fit of ${job.table}` }, "Cancel") : "",
-    ])) : h("p", {}, "No model was fitted to a table yet; POST /v1/tables/NAME/fits starts one."));
+    ])) : h("p", {}, "No model was fitted to a table yet."));
   };
-  replace(page, h("h1", {}, "Jobs"), done.node, place);
+  const { tables } = await get("/v1/tables");
+  const { ledgers } = await get("/v1/ledgers");
+  replace(page, h("h1", {}, "Jobs"), done.node, place, tables.length ? newFit(tables, ledgers, draw)
+    : h("p", {}, "There are no tables for this token. An administrator adds one by POST /v1/tables, below a folder that the service was started with (--tables)."));
   await draw();
   const timer = setInterval(() => draw().catch(() => {}), 3000);
   return () => clearInterval(timer);

@@ -8,8 +8,10 @@ from reticent.vertical.flare.commands import (
     check_party,
     ledger,
     party,
+    predict,
     provision,
     run,
+    score,
     serve,
     weights,
 )
@@ -27,8 +29,10 @@ __all__ = [
     "close_kit",
     "ledger",
     "party",
+    "predict",
     "provision",
     "run",
+    "score",
     "serve",
     "weights",
 ]

@@ -10,6 +10,7 @@ line.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import secrets
@@ -19,12 +20,20 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import scipy.special
+
 from reticent import html_tables
+from reticent.checks import FloatArray
 from reticent.privacy import Budget, Ledger
 from reticent.trace.progress import Progress
-from reticent.vertical.flare import processes
+from reticent.vertical.alignment import hash_ids
+from reticent.vertical.columns import Columns
+from reticent.vertical.flare import jobs, processes
 from reticent.vertical.flare.kits import Federation, make_kits
 from reticent.vertical.flare.settings import FILE, KEY_FILE, STATE_FOLDER, Settings
+from reticent.vertical.flare.tables import read_table
+from reticent.vertical.scores import ScorePart, combined, model_digest
 
 PathLike = str | os.PathLike[str]
 PARTIES_FILE = "federation.json"
@@ -212,8 +221,6 @@ def run(
         If the run ended without a model; the message says why and what to do.
     """
     _needs_engine()
-    from reticent.vertical.flare import jobs
-
     kit = Path(kit)
     if model is not None and not Path(model).absolute().parent.is_dir():
         raise FileNotFoundError(f"model must be a file in a folder that exists, got {model}")
@@ -242,13 +249,126 @@ def run(
 
 def weights(kit: PathLike, model: PathLike) -> dict[str, float]:
     """A party's own part of a model, with the names of its columns, which only it knows."""
+    _, own, _ = _own_part(Path(kit), model)
+    names = Settings.read(Path(kit) / "local").table().names
+    return {names[place]: weight for place, weight in own.items()}
+
+
+def score(
+    kit: PathLike,
+    model: PathLike,
+    *,
+    data: PathLike,
+    name: str,
+    out: PathLike,
+    again: bool = False,
+) -> ScorePart:
+    """Compute a party's part of the scores of some people, and write it to a file under its mask.
+
+    Parameters
+    ----------
+    kit
+        The party's.
+    model
+        The model file of a run.
+    data
+        A table of the people, with the columns of the party's own table, in any order of rows.
+    name
+        Of the batch: the same at all parties. A name is good for one batch; the same batch can be written again.
+    out
+        The file.
+    again
+        Whether these people may be scored with a further model. Every model tells one more combination of this
+        party's columns to whoever gets the scores.
+
+    Returns
+    -------
+    ScorePart
+        What was written.
+    """
     kit = Path(kit)
+    if not jobs.NAME.fullmatch(name):
+        raise ValueError(f"name must be lower-case letters, digits and hyphens; got {name!r}")
+    mine, own, outcome = _own_part(kit, model)
+    local = kit / "local"
+    settings = Settings.read(local)
+    names = settings.table().names
+    if outcome["columns"][mine] != len(names):
+        raise ValueError(
+            f"the model has {outcome['columns'][mine]} columns for {mine!r}, its table has {len(names)}; use the "
+            "model that was learnt from this table"
+        )
+    people = read_table(Path(data).absolute(), id_column=settings.id_column, columns=names)
+    part = ScorePart.of(
+        Columns(people.features, settings.feature_bound).predictions(
+            list(own), np.array(list(own.values()))
+        ),
+        ids=people.ids,
+        key=settings.secret(local),
+        name=name,
+        party=mine,
+        parties=tuple(outcome["weights"]),
+        model=model_digest(outcome["weights"]),
+    )
+    folder = kit / STATE_FOLDER
+    folder.mkdir(mode=0o700, exist_ok=True)
+    with (folder / "scores.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _remember(folder / "scores.json", part, people.ids, again)
+    jobs.keep(Path(out), part.to_bytes())
+    return part
+
+
+def predict(model: PathLike, parts: Iterable[PathLike]) -> FloatArray:
+    """The predictions for the people of a batch, from all parties' files, in the order of their ids.
+
+    Parameters
+    ----------
+    model
+        The model file: its weights must be those that were scored with. A logistic model gives probabilities.
+    parts
+        A file of each party.
+    """
+    outcome = json.loads(Path(model).read_text())
+    loaded = [ScorePart.load(Path(part)) for part in parts]
+    scores = combined(loaded)
+    if loaded[0].model != model_digest(outcome["weights"]):
+        raise ValueError(
+            f"the parts are of another model than {model}; use the one that was scored with"
+        )
+    return scipy.special.expit(scores) if outcome.get("loss") == "logistic" else scores
+
+
+def _own_part(kit: Path, model: PathLike) -> tuple[str, dict[int, float], dict[str, Any]]:
+    """Who the party is, its own weights by the number of the column, and the model."""
     outcome = json.loads(Path(model).read_text())
     mine = json.loads((kit / "startup" / "fed_client.json").read_text())["client"]["fqsn"]
     if mine not in outcome["weights"]:
         raise ValueError(f"the model has no part for {mine!r}, only for {list(outcome['weights'])}")
-    names = Settings.read(kit / "local").table().names
-    return {names[int(place)]: weight for place, weight in outcome["weights"][mine].items()}
+    own = {int(place): float(weight) for place, weight in outcome["weights"][mine].items()}
+    return mine, own, outcome
+
+
+def _remember(path: Path, part: ScorePart, ids: list[str], again: bool) -> None:
+    """Refuse a name that was used for something else, and a further model for the same people."""
+    kept = json.loads(path.read_text()) if path.exists() else {"batches": {}, "models": {}}
+    sent = kept["batches"].get(part.name, part.digest())
+    if sent != part.digest():
+        raise ValueError(
+            f"name {part.name!r} was used for other scores, and a mask that is used twice hides nothing; choose "
+            "another name, the same at all parties"
+        )
+    people = hash_ids(ids, len(ids)).hex()
+    models = kept["models"].setdefault(people, [])
+    if part.model not in models:
+        if models and not again:
+            raise ValueError(
+                "these people were scored with another model before, and each model tells one more combination of "
+                "this party's columns; say --again to agree to one more"
+            )
+        models.append(part.model)
+    kept["batches"][part.name] = sent
+    jobs.keep(path, kept)
 
 
 def ledger(kit: PathLike) -> Ledger:

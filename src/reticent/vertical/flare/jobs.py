@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -22,6 +23,8 @@ from reticent.vertical.flare.kits import SERVER_FOLDER
 
 PROGRESS = "reticent-progress"
 OUTCOME = "outcome.json"
+NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+"""Of a run, and of a batch of scores."""
 _POLL = 0.5
 
 
@@ -177,9 +180,13 @@ def fetch(opened: Any, job: str, meta: Mapping[str, Any]) -> dict[str, Any]:
     return dict(outcome)
 
 
-def keep(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a JSON file at once or not at all, for its owner only."""
+def keep(path: Path, content: Mapping[str, Any] | bytes) -> None:
+    """Write a file at once or not at all, for its owner only; what is not bytes becomes JSON."""
+    data = content if isinstance(content, bytes) else f"{json.dumps(content, indent=2)}\n".encode()
     draft = path.with_name(path.name + ".new")
     draft.touch(mode=0o600)
-    draft.write_text(json.dumps(content, indent=2) + "\n")
+    with draft.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
     os.replace(draft, path)

@@ -7,7 +7,6 @@ questions from what they kept.
 
 from __future__ import annotations
 
-import re
 import time
 from pathlib import Path
 from typing import Any
@@ -17,11 +16,10 @@ from reticent.trace import Moment
 from reticent.vertical.coordinator import Coordinator
 from reticent.vertical.fit import JointFit
 from reticent.vertical.flare.engine import collab
-from reticent.vertical.flare.jobs import OUTCOME, PROGRESS, keep
+from reticent.vertical.flare.jobs import NAME, OUTCOME, PROGRESS, keep
 from reticent.vertical.flare.transport import FlareTransport
 
 RUNS = "runs"
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
 
 class Server:
@@ -56,7 +54,7 @@ class Server:
     def _run(self, kit: Path) -> dict[str, Any]:
         terms = self.terms
         name = terms["name"]
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
+        if not isinstance(name, str) or not NAME.fullmatch(name):
             raise ValueError(f"name must be lower-case letters, digits and hyphens; got {name!r}")
         memory = kit / RUNS / f"{name}.state"
         memory.parent.mkdir(mode=0o700, exist_ok=True)
@@ -89,6 +87,7 @@ def describe(fit: JointFit, seconds: float) -> dict[str, Any]:
     rounds = len(traffic.uplink) - 2
     return {
         "format": 1,
+        "loss": next(iter(fit.plans.values())).loss,
         "columns": {name: len(point) for name, point in fit.points.items()},
         "weights": {
             name: {str(place): float(point[place]) for place in point.nonzero()[0]}

@@ -8,7 +8,7 @@ beforehand; the alignment check says whether it was.
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,22 +47,14 @@ def read_table(
     columns
         Which of the others to use, in this order; ``None`` for all of them as they come.
     """
-    if not path.exists():
-        raise FileNotFoundError(f"data must be a file that exists, got {path}")
-    readers = {".csv": _csv, ".parquet": _parquet, ".npz": _npz}
-    if path.suffix not in readers:
-        raise ValueError(f"data must end in one of {sorted(readers)}, got {path}")
-    raw = readers[path.suffix](path)
+    raw = _read(path)
     special = [id_column] if label_column is None else [id_column, label_column]
     names = tuple(name for name in raw if name not in special) if columns is None else columns
     for name in (*special, *names):
-        if name not in raw:
-            raise ValueError(f"{path} has no column {name!r}; it has {list(raw)}")
+        _need(raw, name, path)
     if not names or set(names) & set(special):
         raise ValueError(f"columns must name at least one, and neither ids nor labels: {names}")
-    ids = [str(value) for value in raw[id_column]]
-    if len(set(ids)) != len(ids):
-        raise ValueError(f"column {id_column!r} of {path} names somebody twice")
+    ids = _ids(raw, id_column, path)
     order = sorted(range(len(ids)), key=ids.__getitem__)
     features = np.column_stack([_numbers(raw[name], name, path) for name in names])[order]
     labels = None if label_column is None else _numbers(raw[label_column], label_column, path)
@@ -72,6 +64,33 @@ def read_table(
         features=np.ascontiguousarray(features),
         labels=None if labels is None else np.ascontiguousarray(labels[order]),
     )
+
+
+def read_ids(path: Path, id_column: str) -> list[str]:
+    """Whom the rows of a table are about, in the order in which `read_table` puts them."""
+    return sorted(_ids(_read(path), id_column, path))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        raise FileNotFoundError(f"data must be a file that exists, got {path}")
+    readers = {".csv": _csv, ".parquet": _parquet, ".npz": _npz}
+    if path.suffix not in readers:
+        raise ValueError(f"data must end in one of {sorted(readers)}, got {path}")
+    return readers[path.suffix](path)
+
+
+def _need(raw: Mapping[str, Any], name: str, path: Path) -> None:
+    if name not in raw:
+        raise ValueError(f"{path} has no column {name!r}; it has {list(raw)}")
+
+
+def _ids(raw: Mapping[str, Any], id_column: str, path: Path) -> list[str]:
+    _need(raw, id_column, path)
+    ids = [str(value) for value in raw[id_column]]
+    if len(set(ids)) != len(ids):
+        raise ValueError(f"column {id_column!r} of {path} names somebody twice")
+    return ids
 
 
 def _csv(path: Path) -> dict[str, Any]:

@@ -79,6 +79,20 @@ def _total_of_persons(make: Callable[[], sums.RunningTotal], age: int | None = N
     return run
 
 
+def _on_demand_of_persons(mechanism: sums.CorrelatedMechanism) -> Run:
+    """Contributions to one coordinate with the ids of their persons, read after each of them."""
+
+    def run(data: Any, source: Source) -> Outcome:
+        rows, ids = data
+        total, seen = sums.OnDemand(mechanism), []
+        for row, name in zip(rows, ids.tolist(), strict=True):
+            total.add([0], row, person=name)
+            seen.append(total.read([0]))
+        return Outcome(seen, total.guarantee)
+
+    return run
+
+
 def _persons(neighbours: str, rows: int, rule: Participation, first: int = 0) -> Iterator[Pair]:
     """One person with records at every step from the first on, too long, of which few may count."""
     ids = np.arange(100, 100 + rows)
@@ -113,6 +127,18 @@ def totals_of_persons() -> Iterator[Case]:
                 f"{words} of persons, {neighbours}", _total_of_persons(build),
                 partial(_persons, neighbours, rows, rule), quick=words != "Independent",
             )  # fmt: skip
+    for neighbours in BOTH:
+        described = sums.CorrelatedMechanism(
+            1,
+            rows,
+            budget=Budget(1.0, 1e-6, neighbours),
+            participation=rule,
+            noise_precision="float",
+        )
+        yield case(
+            f"OnDemand of persons, {neighbours}", _on_demand_of_persons(described),
+            partial(_persons, neighbours, rows, rule), normals=True, quick=neighbours == "replace",
+        )  # fmt: skip
     fading = Budget(1.0, 1e-6, fade=((4, 1.0), (12, 1.5)))
     for age in (4, 12):
         build = partial(sums.Correlated, 1, budget=fading, participation=rule)
@@ -274,9 +300,9 @@ def _costs(neighbours: str, rows: int, dim: int) -> Iterator[Pair]:
             yield _stream(neighbours, here, there, place, why)
 
 
-def _logits(make: Callable[[], online.OnlineLearner]) -> Run:
+def _logits(make: Callable[[], online.OnlineLearner], play: Callable[[Any], Run] = _learner) -> Run:
     """Weights of experts at a fixed temperature show the noisy total, but for one number added to all."""
-    inner = _learner(make)
+    inner = play(make)
 
     def run(data: Any, source: Source) -> Outcome:
         found = inner(data, source)
@@ -390,14 +416,56 @@ def learners() -> Iterator[Case]:
 
 
 def _learner_of_persons(make: Callable[[], online.OnlineLearner], age: int | None = None) -> Run:
-    """Records with the ids of their persons; what is seen is every decision."""
+    """Records with labels and the ids of their persons; what is seen is every decision."""
 
     def run(data: Any, source: Source) -> Outcome:
-        rows, ids = data
+        X, y, ids, present = data
         learner = make()
         claim = learner.guarantee if age is None else learner.guarantee.at(age)
-        play = learner.run(rows, person=ids, keep=len(rows), keep_records=False)
+        play = learner.run(X, y, present=present, person=ids, keep=len(X), keep_records=False)
         return Outcome([play.decisions, learner.decision], claim)
+
+    return run
+
+
+def _people(
+    neighbours: str,
+    record: FloatArray,
+    other: FloatArray,
+    rows: int,
+    rule: Participation,
+    labels: tuple[float, float] | None = None,
+    first: int = 0,
+) -> Iterator[Pair]:
+    """One person with the same record at every step from the first on, blanked, or replaced by another's."""
+    ids, steps = np.arange(100, 100 + rows), np.arange(rows)
+    everyone = np.ones(rows, dtype=bool)
+
+    def stream(row: FloatArray, which: int, name: int, since: int) -> tuple[Any, Any, Any, Any]:
+        X = np.where((steps >= since)[:, None], row, np.zeros_like(row))
+        y = None if labels is None else np.where(steps >= since, labels[which], 0.0)
+        return X, y, np.where(steps >= since, name, ids), everyone
+
+    here = stream(record, 0, 7, first)
+    if neighbours == "zero-out":
+        gone = (*here[:3], steps < first)
+        yield Pair(here, gone, f"all records of a person blanked, {rule}")
+        return
+    yield Pair(here, stream(other, 1, 7, first), f"all records of a person replaced, {rule}")
+    late = stream(other, 1, 8, first + 1)
+    yield Pair(here, late, f"replaced by a person who comes later, {rule}")
+
+
+def _sparse_of_persons(make: Callable[[], online.SparseLeader]) -> Run:
+    """Records of a sparse learner one by one with their persons, and all its weights after each."""
+
+    def run(data: Any, source: Source) -> Outcome:
+        X, _, ids, present = data
+        learner, seen = make(), []
+        for row, name, there in zip(X, ids.tolist(), present, strict=True):
+            learner.observe((np.arange(len(row)), row, None) if there else None, name)
+            seen.append(learner.decision)
+        return Outcome(seen, learner.guarantee)
 
     return run
 
@@ -424,17 +492,40 @@ def learners_of_persons() -> Iterator[Case]:
                 inner=online.ImplicitGradient(), **common,
             ),
         }  # fmt: skip
+        long = np.array([3.0])
+        people = partial(_people, neighbours, long, -long, rows, rule)
         for words, make in makes.items():
             yield case(
-                f"{words} of persons, {neighbours}", _learner_of_persons(make),
-                partial(_persons, neighbours, rows, rule), quick=neighbours == "replace",
+                f"{words} of persons, {neighbours}", _learner_of_persons(make), people,
+                quick=neighbours == "replace",
             )  # fmt: skip
+        yield case(
+            f"SparseLeader of persons, {neighbours}",
+            _sparse_of_persons(partial(online.SparseLeader, 1, strong, radius=FAR, **common)), people,
+            normals=True, quick=neighbours == "replace",
+        )  # fmt: skip
+        corner = np.array([7.0, -7.0, 7.0, -7.0])
+        yield case(
+            f"Experts of persons, {neighbours}",
+            _logits(partial(online.Experts, 4, temperature=50.0, **common), _learner_of_persons),
+            partial(_people, neighbours, corner, -corner, rows, rule), quick=neighbours == "replace",
+        )  # fmt: skip
+        few, short = 4, Participation(2, 2)
+        yield case(
+            f"QuadraticLeader of persons, {neighbours}",
+            _learner_of_persons(partial(
+                online.QuadraticLeader, sets.L2Ball(1, 1e6), losses.Squared(ridge=0.5),
+                **common | {"horizon": few, "participation": short},
+            )),
+            partial(_people, neighbours, long, long, few, short, (7.0, -7.0)), repeats=4,
+            quick=neighbours == "replace",
+        )  # fmt: skip
     fading = Budget(1.0, 1e-6, fade=((4, 1.0), (12, 1.5)))
     for age in (4, 12):
         yield case(
             f"FollowTheRegularizedLeader of persons, fading, age {age}",
             _learner_of_persons(partial(leader, budget=fading, participation=rule), age),
-            partial(_persons, BOTH[0], age + 3, rule, 3), quick=age == 4,
+            partial(_people, BOTH[0], long, -long, age + 3, rule, None, 3), quick=age == 4,
         )  # fmt: skip
 
 
@@ -456,7 +547,11 @@ def _played(make: Callable[[], bandit.Bandit], see: Callable[[FloatArray], float
     return run
 
 
-def _answers(make: Callable[[], bandit.Bandit], age: int | None = None) -> Run:
+def _answers(
+    make: Callable[[], bandit.Bandit],
+    age: int | None = None,
+    see: Callable[[FloatArray], float] | None = None,
+) -> Run:
     """Values told one by one, each with its person; the decision of a play answers to all totals before it.
 
     A value is turned round where the point lies on the other side, so that a person's answers add up.
@@ -468,7 +563,7 @@ def _answers(make: Callable[[], bandit.Bandit], age: int | None = None) -> Run:
         seen = []
         for value, name in data:
             point, decision = learner.ask(), learner.decision
-            seen.append(_logit(decision))
+            seen.append((see or _logit)(decision))
             side = math.copysign(1.0, point[0] - decision[0])
             learner.tell(None if value is None else side * value, person=name)
         return Outcome(seen, claim)
@@ -508,6 +603,14 @@ def bandits_of_persons() -> Iterator[Case]:
                 f"ProjectionFreeBandit, {words}, {neighbours}", _answers(make, age),
                 partial(_answering, neighbours, plays), quick=words != "tree, of persons",
             )  # fmt: skip
+        projected = partial(
+            bandit.ProjectedBandit, sets.Box([-1.0], [1.0]), budget, horizon=plays, lipschitz=1.0,
+            values=(-1.0, 1.0), step=1e-3, smoothing=0.3, participation=rule,
+        )  # fmt: skip
+        yield case(
+            f"ProjectedBandit of persons, {neighbours}", _answers(projected, None, _first),
+            partial(_answering, neighbours, plays), quick=neighbours == "replace",
+        )  # fmt: skip
     fading = Budget(1.0, 1e-6, fade=((4, 1.0), (12, 1.5)))
     for age in (4, 12):
         # the decision of a play answers to the totals before it

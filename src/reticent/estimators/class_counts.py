@@ -16,7 +16,7 @@ from reticent.noise import Source
 from reticent.noise import release as noisy_release
 from reticent.privacy import Budget, Gaussian, Laplace, Release
 
-SHARE = 0.02
+SHARES = (0.02, 0.05, 0.1)
 """Of the budget: of mu squared, or of epsilon where delta = 0."""
 
 
@@ -45,7 +45,9 @@ class ClassCounts:
     precision: str
 
     @classmethod
-    def of(cls, budget: Budget, classes: int, precision: str, share: float = SHARE) -> ClassCounts:
+    def of(
+        cls, budget: Budget, classes: int, precision: str, share: float = SHARES[0]
+    ) -> ClassCounts:
         """Counts that take a share of a budget."""
         places = 1.0 if budget.neighbours == "zero-out" else 2.0
         pure = budget.delta == 0.0

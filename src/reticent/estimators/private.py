@@ -58,6 +58,7 @@ class Table:
         None  # predictors of the outputs without features, which a ridge pulls to
     )
     rest_bound: float = 0.0
+    factors: FloatArray | None = None  # what rows, their constants and their labels were scaled by
 
     @property
     def public(self) -> int:
@@ -104,6 +105,8 @@ class PrivateEstimator(FittedEstimator):
     solver_: str
     solver_reason_: str
     scaling_: str
+    _bends = True
+    """Whether rows that are too long after scaling are bent, or else count less, with their labels."""
 
     @property
     def _precisions(self) -> list[Any]:  # type: ignore[override]
@@ -207,7 +210,8 @@ class PrivateEstimator(FittedEstimator):
         if self._units.first is not None:
             lines[0] = (
                 f"features clipped to norm {self._units.first:g}, moved and scaled as found, clipped to norm "
-                f"{self._units.norm:.4g}, then divided by it"
+                f"{self._units.norm:.4g}"
+                f"{', constant and label scaled down alike' * self._units.weighed}, then divided by it"
             )
         elif self._units.scale is not None:
             lines[0] = f"each feature clipped to an interval that was found; {lines[0]}"
@@ -249,7 +253,13 @@ class PrivateEstimator(FittedEstimator):
             elif not self.fit_intercept:  # type: ignore[attr-defined]
                 why = "centering needs an intercept"
             else:
-                found, why = Scaling.of(budget, count, X.shape[1], self.noise_precision)  # type: ignore[attr-defined]
+                found, why = Scaling.of(
+                    budget,
+                    count,
+                    X.shape[1],
+                    self.noise_precision,
+                    self._bends,  # type: ignore[attr-defined]
+                )
         self.scaling_ = f"{'none' if found is None else 'columns centered and scaled'}: {why}"
         return found
 

@@ -25,7 +25,7 @@ from reticent import checks, erm
 from reticent.erm.groups import Groups
 from reticent.estimators import parameters
 from reticent.estimators.bounds import SHARE, counted
-from reticent.estimators.class_counts import ClassCounts
+from reticent.estimators.class_counts import SHARES, ClassCounts
 from reticent.estimators.curvature import Curvature, Errors
 from reticent.estimators.mixins import LEAK, ROOM, Classes, FloatArray, KnownClasses, lazily, shares
 from reticent.estimators.private import PrivateEstimator, Table, class_factors
@@ -41,6 +41,8 @@ _OTHERS: dict[str, Callable[..., erm.Fit]] = {
     "output-perturbation": erm.output_perturbation,
 }
 SOLVERS = ("auto", OBJECTIVE, *_OTHERS)
+_RARE = 0.005
+"""Noise of the counts of the classes, as a share of the records, beside which a rare class is seen."""
 _CLEAR = 0.1
 """Noise may be this share of the records, or counts of the classes are left out."""
 TARGETS = ("parameter", "regularised")
@@ -107,7 +109,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         shares = counted(given, persons)
         search = self._search(budget, count, X.shape[1], SHARE)
         balanced = self.class_weight == "balanced"  # type: ignore[attr-defined]
-        counts = ClassCounts.of(budget, len(self.classes_), self.noise_precision)  # type: ignore[attr-defined]
+        counts = self._counts(budget, count, SHARES[:1] if balanced else SHARES)
         factors, most = None, 1.0
         if not balanced:
             factors, most = class_factors(self.class_weight, self.classes_, numbers)  # type: ignore[attr-defined]
@@ -152,6 +154,14 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
             self._errors = Errors(fit.point, **fit.released, **seen)
             self._constant_feature = table.scaling
         return fit, table, whole
+
+    def _counts(self, budget: Budget, count: int, shares: tuple[float, ...]) -> ClassCounts:
+        """Counts of the classes with the first share of the budget at which a rare one is seen, or the last."""
+        for share in shares:
+            made = ClassCounts.of(budget, len(self.classes_), self.noise_precision, share)  # type: ignore[attr-defined]
+            if made.scale <= _RARE * count:
+                break
+        return made
 
     def _wants_rates(self, counts: ClassCounts, count: int) -> bool:
         """Whether the ridge shall pull to the rates of the classes. Reads public numbers only."""

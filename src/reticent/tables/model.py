@@ -145,7 +145,7 @@ class Model:
             how["link"] = "softmax"  # else one class against the rest
         found: Any = getattr(estimator, "_units", None)
         units = None
-        if getattr(found, "first", None) is not None:
+        if getattr(found, "first", None) is not None and not found.weighed:
             units = {
                 "center": found.center.tolist(),
                 "scale": found.scale.tolist(),

@@ -479,11 +479,22 @@ class Engine:
                     f"the state of stream {live.row.name!r} cannot be read: {error}; restore a whole backup and "
                     "run `reticent serve adopt`",
                 ) from None  # fmt: skip
-            live.runner = runners.restore(live.specification, plain)
+            live.runner = self._restored(live, plain)
             persons.begin(live.runner, live.kept)
             live.position = live.runner.position
             self.entrusted(live.runner)
         return live.runner
+
+    def _restored(self, live: Live, state: dict[str, Any]) -> runners.Runner:
+        try:
+            return runners.restore(live.specification, state)
+        except (ValueError, TypeError, KeyError) as error:
+            log.error("a state cannot be continued: %s", type(error).__name__, exc_info=error)
+            raise Problem(
+                409, "state-of-another-version",
+                f"stream {live.row.name!r} was written by another version of Reticent, which this one cannot go on "
+                "from; its decisions stay. Serve it with that version, or create a stream under another name",
+            ) from None  # fmt: skip
 
     def entrusted(self, runner: runners.Runner) -> None:
         """Where the store says which worker writes a stream, the locks of one machine must not."""

@@ -551,6 +551,8 @@ class PrivateLasso(PrivateRegressor):
     def _row_norm(self, constant: float) -> float:
         return 1.0
 
+    _by_entries = True  # clipped: entries, not rows
+
     def _sizes(self, X: Any) -> FloatArray:
         largest = abs(X).max(axis=1)
         return np.asarray(largest.toarray().ravel() if sp.issparse(X) else largest, np.float64)

@@ -451,7 +451,7 @@ def test_a_store_that_is_set_back_while_it_is_served_ends_the_worker(
         with pytest.raises((Problem, StoreFailed)):
             worker.send(name, 100)
     assert ended  # "one" is refused before: this process has gone beyond its state
-    assert all("set back while it was served" in why for why in ended)
+    assert all("the store was set back while it was served" in why for why in ended)
     # those that the streams began with, and no more
     assert sql_of(options, "SELECT count(*) FROM reticent.outputs") == [(2,)]
     worker.engine.stop()

@@ -12,6 +12,7 @@ variance of the noise in a prediction, intercept included.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -97,7 +98,7 @@ class Table:
         return int(self.rows.shape[1])
 
 
-class PrivateEstimator(FittedEstimator):
+class PrivateEstimator(FittedEstimator, ABC):
     """Base of the scikit-learn faces of `reticent.erm`."""
 
     guarantee_: Guarantee
@@ -186,9 +187,13 @@ class PrivateEstimator(FittedEstimator):
         """The records of such a table, clipped where a pass reads them."""
         return X.records(y, Form(self._units.norm, 1.0, constant), self._check_of_labels())
 
+    @abstractmethod
     def _check_of_labels(self) -> LabelCheck:
         """What labels must be, as something that can be sent to where they lie."""
-        raise NotImplementedError
+
+    @abstractmethod
+    def _solve(self, table: Table, labels: Any, common: dict[str, Any]) -> Fit:
+        """The fit, by the solver that was asked for or that suits."""
 
     def _constant(self, columns: int) -> float:
         """The constant feature beside so many others; 0 for none."""
@@ -319,7 +324,7 @@ class PrivateEstimator(FittedEstimator):
 
         def rehearse(rest: Budget) -> Fit:
             quiet = {**common, "budget": rest, "seed": 0, "progress": False}
-            return self._solve(table, labels, quiet)  # type: ignore[attr-defined, no-any-return]
+            return self._solve(table, labels, quiet)
 
         rest, whole = reserve(budget, beside, rehearse)
         common["budget"] = rest

@@ -158,9 +158,6 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
     def _check_of_labels(self) -> FiniteLabels:
         return FiniteLabels(*self._bounds)
 
-    def _solve(self, table: Table, labels: Any, common: dict[str, Any]) -> erm.Fit:
-        raise NotImplementedError
-
     def _squared_labels(self, budget: Budget) -> SquaredLabels | None:
         """What intervals need beside the fit; None without them."""
         return None

@@ -22,10 +22,10 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from reticent.service import runners
+from reticent.service import persons, runners
 from reticent.service.packing import pack, unpack
 from reticent.service.problems import Problem
 from reticent.service.sealing import Damaged, Ring, state_place
@@ -90,6 +90,7 @@ class Live:
     head: Head
     runner: runners.Runner | None = None
     position: int = 0  # where the runner's lease stood at the last commit
+    kept: persons.Kept = field(default_factory=persons.Kept)
     forgotten: float | None = None  # the time before which keys were forgotten, once it was read
 
 
@@ -170,6 +171,7 @@ class Turn:
         identity = self.rows.add_stream(row)
         row = replace(row, id=identity)
         live = Live(row, specification, Head(0, 0, body, self.now), runner)
+        persons.begin(runner, live.kept)
         self._engine.entrusted(runner)
         self.made.append(live)
         self.moved[row.name] = live
@@ -373,7 +375,10 @@ class Engine:
                     head = turn.head(live)
                     assert live.runner is not None
                     place = state_place(live.row.id)
-                    sealed = self.ring.seal(pack(live.runner.state()), place)
+                    state, live.kept = persons.write(
+                        rows, self.ring, live.row.id, live.runner, live.kept
+                    )
+                    sealed = self.ring.seal(pack(state), place)
                     rows.save(live.row.id, StateRow(head.steps, head.number, sealed))
                 changed = rows.changed() or bool(turn.acts)
                 if changed:
@@ -462,21 +467,34 @@ class Engine:
     def runner(self, live: Live) -> runners.Runner:
         """The runner of a stream, restored if it is not in memory. Called in the engine's thread only."""
         if live.runner is None:
-            with self.store.read() as rows:
-                state = rows.state(live.row.id)
-            assert state is not None
             try:
-                plain = self.ring.open(state.sealed, state_place(live.row.id))
+                with self.store.read() as rows:
+                    state = rows.state(live.row.id)
+                    assert state is not None
+                    plain = unpack(self.ring.open(state.sealed, state_place(live.row.id)))
+                    live.kept = persons.read(rows, self.ring, live.row.id, plain)
             except Damaged as error:
                 raise Problem(
                     503, "damaged-state",
                     f"the state of stream {live.row.name!r} cannot be read: {error}; restore a whole backup and "
                     "run `reticent serve adopt`",
                 ) from None  # fmt: skip
-            live.runner = runners.restore(live.specification, unpack(plain))
+            live.runner = self._restored(live, plain)
+            persons.begin(live.runner, live.kept)
             live.position = live.runner.position
             self.entrusted(live.runner)
         return live.runner
+
+    def _restored(self, live: Live, state: dict[str, Any]) -> runners.Runner:
+        try:
+            return runners.restore(live.specification, state)
+        except (ValueError, TypeError, KeyError) as error:
+            log.error("a state cannot be continued: %s", type(error).__name__, exc_info=error)
+            raise Problem(
+                409, "state-of-another-version",
+                f"stream {live.row.name!r} was written by another version of Reticent, which this one cannot go on "
+                "from; its decisions stay. Serve it with that version, or create a stream under another name",
+            ) from None  # fmt: skip
 
     def entrusted(self, runner: runners.Runner) -> None:
         """Where the store says which worker writes a stream, the locks of one machine must not."""

@@ -37,7 +37,7 @@ from reticent.losses import ClipCounts
 from reticent.losses.records import row_norms
 from reticent.noise import Source
 from reticent.privacy import Budget, Guarantee, Release, charge, uncharged, with_remarks
-from reticent.solve.blocks import Form, InMemory, LabelCheck, Lazy
+from reticent.solve.blocks import Form, InMemory, LabelCheck, Lazy, Records
 
 NOISE_PRECISIONS = ("lattice", "float")
 SCALINGS = ("auto", "none")
@@ -156,6 +156,8 @@ class PrivateEstimator(FittedEstimator, ABC):
 
     def _lazy_table(self, X: Lazy, y: Any, sample_weight: Any, groups: Any) -> Table:
         """The same of records that do not lie in memory, with their labels."""
+        if y is None:
+            raise TypeError("y must be given along with X")
         weighted = (sample_weight, getattr(self, "class_weight", None), groups)
         if any(given is not None for given in weighted):
             raise ValueError(
@@ -177,9 +179,13 @@ class PrivateEstimator(FittedEstimator, ABC):
             self.scaling_ = "none: asked for"
         self._set_units(None, None, None, Source(0))
         t = self._constant(X.shape[1])
-        rows = X.records(y, Form(self._units.norm, 1.0, t), self._check_of_labels())
+        rows = self._lazy_rows(X, y, t)
         assert rows.clipped is not None
         return Table(rows, self._row_norm(t), t, None, 1.0, rows.clipped)
+
+    def _lazy_rows(self, X: Lazy, y: Any, constant: float) -> Records:
+        """The records of such a table, clipped where a pass reads them."""
+        return X.records(y, Form(self._units.norm, 1.0, constant), self._check_of_labels())
 
     @abstractmethod
     def _check_of_labels(self) -> LabelCheck:

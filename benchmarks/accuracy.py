@@ -1,35 +1,44 @@
 """Every estimator at its defaults on real tables, beside its other solvers, private baselines and what is not private.
 
-    python benchmarks/accuracy.py regression | classification [--seeds 5] [--epsilons .1,1,8] [--tables NAME,...]
+    python benchmarks/accuracy.py regression | classification [--seeds 10] [--epsilons .1,.5,1,4,8] [--tables NAME,...]
+                                  [--jobs 2] [--into FOLDER] [--seconds 480]
+    python benchmarks/accuracy.py collect FOLDER
     python benchmarks/accuracy.py picture
 
-The first two add to benchmarks/results/accuracy.json what they have measured; the last draws the picture at the top of
-docs/benchmarks.md from it. diffprivlib runs in its own environment (benchmarks/peers), the better of with and without
-an intercept on each split; it has no delta.
+The first measures, one file for each table and seed; without --into these go into benchmarks/results/accuracy.json at
+once, else `collect` does that later. `picture` draws the top of docs/benchmarks.md from it. diffprivlib runs in
+this interpreter if it is installed here, else in its own environment (benchmarks/peers); the better of with and without
+an intercept on each split; it has no delta. The other baselines are those of baselines.py, the best setting of each
+split.
 
 Three quarters of the records are learnt from, the rest is for testing; a new split and new noise for each seed.
-Features are scaled from declared ranges (`real_tables`) to rows of norm at most one, for every entrant alike. The last
-lines are means over tables of the excess relative to not private: (1 - R2) or log loss, divided by that without
-privacy, less 1, cut at 1 (as bad as no model); and the table on which the first entrant loses most to another.
+Features are scaled from declared ranges (`real_tables`) to rows of norm at most one, for every entrant alike. Means
+over tables are in excess.py.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import multiprocessing
 import os
+import sys
+import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import baselines
 import numpy as np
 import real_tables
 from excess import RESULTS, SHOWN, excesses
-from peers.client import Peer
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 
@@ -37,87 +46,122 @@ import reticent
 
 DELTA = 1e-6
 PICTURE = Path(__file__).parent.parent / "docs" / "pictures" / "accuracy.svg"
+PEERS = Path(__file__).parent / "peers"
 
 Found = dict[str, dict[str, float]]
 
 
-def peer_of(peer: Peer, table: real_tables.RealTable, X: np.ndarray, seed: int) -> str:
-    """What the peer reads of one split: labels of a regression within [-1, 1]."""
-    train, test = table.split(seed)
+class Diffprivlib:
+    """The peer in this interpreter, or in its own environment; without either it is left out."""
+
+    def __init__(self) -> None:
+        self._worker: Any = None
+        self._peer: Any = None
+        self._folder = tempfile.TemporaryDirectory(prefix="accuracy-")
+        try:
+            sys.path.insert(0, str(PEERS))
+            import worker_diffprivlib
+
+            self._worker = worker_diffprivlib
+        except ImportError:
+            with contextlib.suppress(RuntimeError, OSError):
+                from peers.client import Peer
+
+                self._peer = Peer("diffprivlib")
+
+    def __bool__(self) -> bool:
+        return not (self._worker is None and self._peer is None)
+
+    def ask(self, task: str, table: real_tables.RealTable, X: np.ndarray, seed: int,
+            epsilon: float) -> Iterator[dict[str, Any]]:  # fmt: skip
+        """Its answers on one split, with an intercept and without; labels of a regression within [-1, 1]."""
+        path = Path(self._folder.name) / f"{table.name}-{seed}.npz"
+        if not path.exists():
+            train, test = table.split(seed)
+            np.savez(path, X=X, y=within(table), train0=train, test0=test)
+        given: dict[str, Any] = {"data": str(path), "epsilon": epsilon, "seed": seed}
+        for on in (True, False):
+            if self._worker is not None:
+                yield getattr(self._worker, task)(**given, intercept=on)
+            else:
+                yield self._peer.ask(task, **given, intercept=on)
+
+
+def within(table: real_tables.RealTable) -> np.ndarray:
+    """Labels as a peer reads them."""
     y = table.y.astype(float)
-    if table.label_bounds is not None:
-        low, high = table.label_bounds
-        y = (y - low) / (high - low) * 2.0 - 1.0
-    return peer.put(f"{table.name}-{seed}", X=X, y=y, train0=train, test0=test)
+    if table.label_bounds is None:
+        return y
+    low, high = table.label_bounds
+    return (y - low) / (high - low) * 2.0 - 1.0
 
 
-def best_of(answers: list[dict[str, float]], key: str) -> dict[str, float]:
-    """The answer of the better setting."""
-    return max(answers, key=lambda each: each[key])
-
-
-def regression(
-    table: real_tables.RealTable, epsilon: float, seed: int, X: np.ndarray, peer: Peer
-) -> Found:
+def regression(table: real_tables.RealTable, seed: int, X: np.ndarray, peer: Diffprivlib,
+               epsilons: list[float]) -> Iterator[Found]:  # fmt: skip
     train, test = table.split(seed)
     model = reticent.PrivateLinearRegression
     common: dict[str, Any] = {"feature_norm": 1.0, "label_bounds": table.label_bounds}
     common |= {"random_state": seed, "noise_precision": "float"}
-    entrants = {
-        "ours": model(epsilon, DELTA, **common),
-        "ours, not scaled": model(epsilon, DELTA, scaling="none", **common),
-        "AdaSSP": model(epsilon, DELTA, solver="adassp", scaling="none", **common),
-        "ours, delta = 0": model(epsilon, 0.0, **common),
-        "not private": LinearRegression(),
-    }
-    found = {}
-    for name, entrant in entrants.items():
-        score = float(entrant.fit(X[train], table.y[train]).score(X[test], table.y[test]))
-        found[name] = {"R2": score, "loss": 1.0 - score}
-    where = peer_of(peer, table, X, seed)
-    best = best_of(
-        [
-            peer.ask("linear_scores", data=where, epsilon=epsilon, intercept=on, seed=seed)
-            for on in (True, False)
-        ],
-        "R2",
-    )
-    found["diffprivlib"] = {"R2": best["R2"], "loss": 1.0 - best["R2"]}
-    return found
+    y = within(table)
+
+    def scored(guess: np.ndarray) -> dict[str, float]:
+        loss = float(np.sum((y[test] - guess) ** 2) / np.sum((y[test] - y[test].mean()) ** 2))
+        return {"R2": 1.0 - loss, "loss": loss}
+
+    plain = scored(LinearRegression().fit(X[train], y[train]).predict(X[test]))
+    for epsilon in epsilons:
+        entrants = {
+            "ours": model(epsilon, DELTA, **common),
+            "ours, not scaled": model(epsilon, DELTA, scaling="none", **common),
+            "AdaSSP": model(epsilon, DELTA, solver="adassp", scaling="none", **common),
+            "ours, delta = 0": model(epsilon, 0.0, **common),
+        }
+        found = {"not private": plain}
+        for name, entrant in entrants.items():
+            loss = 1.0 - float(entrant.fit(X[train], table.y[train]).score(X[test], table.y[test]))
+            found[name] = {"R2": 1.0 - loss, "loss": loss}
+        tries = baselines.boosts(X[train], y[train], X[test], reticent.Budget(epsilon, DELTA), seed)
+        found["boosted AdaSSP, tuned"] = min(map(scored, tries), key=lambda each: each["loss"])
+        if peer:
+            best = max(each["R2"] for each in peer.ask("linear_scores", table, X, seed, epsilon))
+            found["diffprivlib"] = {"R2": best, "loss": 1.0 - best}
+        yield found
 
 
-def classification(
-    table: real_tables.RealTable, epsilon: float, seed: int, X: np.ndarray, peer: Peer
-) -> Found:
+def classification(table: real_tables.RealTable, seed: int, X: np.ndarray, peer: Diffprivlib,
+                   epsilons: list[float]) -> Iterator[Found]:  # fmt: skip
     train, test = table.split(seed)
     model = reticent.PrivateLogisticRegression
     common: dict[str, Any] = {"feature_norm": 1.0, "classes": [0, 1], "random_state": seed}
     common |= {"noise_precision": "float"}
-    entrants = {
-        "ours": model(epsilon, DELTA, **common),
-        "ours, not scaled": model(epsilon, DELTA, scaling="none", **common),
-        "ours, delta = 0": model(epsilon, 0.0, **common),
-        "not private": LogisticRegression(C=1e4, max_iter=300),
-    }
-    found = {}
-    y = table.y[test]
-    for name, entrant in entrants.items():
-        found[name] = scores(y, entrant.fit(X[train], table.y[train]).predict_proba(X[test])[:, 1])
-    where = peer_of(peer, table, X, seed)
-    answers = [
-        peer.ask("probabilities", data=where, epsilon=epsilon, intercept=on, seed=seed)["sure"]
-        for on in (True, False)
-    ]
-    found["diffprivlib"] = min(
-        (scores(y, np.array(sure)) for sure in answers), key=lambda each: each["loss"]
-    )
-    rate = float(np.mean(table.y[train]))
-    found["base rate"] = {
-        "accuracy": max(float(np.mean(y)), 1.0 - float(np.mean(y))), "AUC": 0.5,
-        "AP": float(np.mean(y)), "ECE": abs(rate - float(np.mean(y))),
-        "loss": float(log_loss(y, np.full(len(y), rate), labels=[0, 1])),
+    y, rate = table.y[test], float(np.mean(table.y[train]))
+
+    def learnt(entrant: Any) -> dict[str, float]:
+        return scores(y, entrant.fit(X[train], table.y[train]).predict_proba(X[test])[:, 1])
+
+    def least(tries: Any) -> dict[str, float]:
+        return min((scores(y, np.array(sure)) for sure in tries), key=lambda each: each["loss"])
+
+    same = {
+        "not private": learnt(LogisticRegression(C=1e4, max_iter=300)),
+        "base rate": {
+            "accuracy": max(float(np.mean(y)), 1.0 - float(np.mean(y))), "AUC": 0.5,
+            "AP": float(np.mean(y)), "ECE": abs(rate - float(np.mean(y))),
+            "loss": float(log_loss(y, np.full(len(y), rate), labels=[0, 1])),
+        },
     }  # fmt: skip
-    return found
+    for epsilon in epsilons:
+        found = dict(same)
+        found["ours"] = learnt(model(epsilon, DELTA, **common))
+        found["ours, not scaled"] = learnt(model(epsilon, DELTA, scaling="none", **common))
+        found["ours, delta = 0"] = learnt(model(epsilon, 0.0, **common))
+        budget = reticent.Budget(epsilon, DELTA)
+        tries = baselines.descents(X[train], table.y[train], X[test], budget, seed)
+        found["DP-SGD, tuned"] = least(tries)
+        if peer:
+            asked = peer.ask("probabilities", table, X, seed, epsilon)
+            found["diffprivlib"] = least(each["sure"] for each in asked)
+        yield found
 
 
 def scores(y: np.ndarray, sure: np.ndarray) -> dict[str, float]:
@@ -138,7 +182,7 @@ def calibration_error(y: np.ndarray, sure: np.ndarray, bins: int = 15) -> float:
     return float(np.sum(gaps) / len(y))
 
 
-TASKS: dict[str, tuple[Callable[..., Found], dict[str, Any], tuple[str, ...]]] = {
+TASKS: dict[str, tuple[Callable[..., Iterator[Found]], dict[str, Any], tuple[str, ...]]] = {
     "regression": (regression, real_tables.REGRESSION, ("R2",)),
     "classification": (
         classification, real_tables.CLASSIFICATION, ("accuracy", "AUC", "AP", "ECE", "loss")
@@ -146,16 +190,81 @@ TASKS: dict[str, tuple[Callable[..., Found], dict[str, Any], tuple[str, ...]]] =
 }  # fmt: skip
 
 
-def keep(task: str, name: str, epsilon: float, found: list[Found]) -> None:
-    """Add one table at one epsilon to the results: every seed of every entrant."""
-    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    place = known.setdefault(task, {}).setdefault(name, {})
-    place[f"{epsilon:g}"] = {
-        entrant: {
-            key: [round(each[entrant][key], 5) for each in found] for key in found[0][entrant]
+_peers: dict[int, Diffprivlib] = {}  # by process: a forked one must not talk to its parent's
+
+
+def job(task: str, name: str, seed: int, epsilons: list[float]) -> dict[str, Any] | None:
+    """One table and one seed, at every epsilon; None where the table's file is not there."""
+    warnings.simplefilter("ignore")
+    if os.getpid() not in _peers:
+        _peers[os.getpid()] = Diffprivlib()
+    try:
+        table = real_tables.table(name)
+    except FileNotFoundError:
+        return None
+    X = table.unit() / np.sqrt(table.X.shape[1])
+    made = list(TASKS[task][0](table, seed, X, _peers[os.getpid()], epsilons))
+    return {
+        "task": task, "table": name, "seed": seed, "size": [len(table.y), table.X.shape[1]],
+        "found": {f"{e:g}": each for e, each in zip(epsilons, made, strict=True)},
+    }  # fmt: skip
+
+
+def measure(given: argparse.Namespace, into: Path) -> None:
+    """Run all jobs, seed by seed, so that an early end leaves every table with about as many seeds."""
+    names = given.tables.split(",") if given.tables else list(TASKS[given.task][1])
+    epsilons = [float(each) for each in given.epsilons.split(",")]
+    begun = time.perf_counter()
+    todo = [(seed, name) for seed in range(given.seeds) for name in names]
+    job(given.task, names[-1], 0, epsilons[-1:])  # compiles, once for all processes
+    context = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(given.jobs, mp_context=context) as pool:
+        waiting = {
+            pool.submit(job, given.task, name, seed, epsilons): (name, seed) for seed, name in todo
         }
-        for entrant in found[0]
-    }
+        try:
+            for done in as_completed(waiting, timeout=given.seconds):
+                name, seed = waiting[done]
+                made = done.result()
+                if made is None:
+                    print(f"{name} is not in the folder of RETICENT_DATA and is left out")
+                    continue
+                file = into / f"{given.task}-{name.replace(' ', '_')}-{seed}.json"
+                file.write_text(json.dumps(made) + "\n")
+                print(f"{name} {seed} {time.perf_counter() - begun:.0f} s", flush=True)
+        except TimeoutError:
+            print(f"stopped after {given.seconds} s")
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in list(pool._processes.values()):
+                process.terminate()
+
+
+def collect(folder: Path) -> None:
+    """Put what was measured into the results, and say what came out."""
+    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    parts: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for file in sorted(folder.glob("*.json")):
+        made = json.loads(file.read_text())
+        parts.setdefault((made["task"], made["table"]), []).append(made)
+    for (task, name), runs in parts.items():
+        runs.sort(key=lambda made: made["seed"])
+        place = known.setdefault(task, {}).setdefault(name, {})
+        for epsilon in runs[0]["found"]:
+            cells = [made["found"][epsilon] for made in runs]
+            place[epsilon] = {
+                entrant: {
+                    key: [round(each[entrant][key], 5) for each in cells]
+                    for key in cells[0][entrant]
+                }
+                for entrant in cells[0]
+            }
+            row = [
+                f"{entrant} "
+                + "/".join(f"{np.mean(place[epsilon][entrant][k]):.3f}" for k in TASKS[task][2])
+                for entrant in place[epsilon]
+            ]
+            size = " x ".join(map(str, runs[0]["size"]))
+            print(f"{name:13} {size:12} eps {epsilon:4} " + "; ".join(row), flush=True)
     RESULTS.write_text(json.dumps(known, indent=0, sort_keys=True) + "\n")
 
 
@@ -191,54 +300,26 @@ def picture() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("task", choices=(*TASKS, "picture"))
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--epsilons", default="0.1,1,8")
+    parser.add_argument("task", choices=(*TASKS, "collect", "picture"))
+    parser.add_argument("folder", nargs="?", type=Path)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--epsilons", default="0.1,0.5,1,4,8")
     parser.add_argument("--tables", default="")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--into", type=Path)
+    parser.add_argument("--seconds", type=float)
     given = parser.parse_args()
-    warnings.simplefilter("ignore")
     if given.task == "picture":
         picture()
-        return
-    peer = Peer("diffprivlib")
-    run, tables, shown = TASKS[given.task]
-    names = given.tables.split(",") if given.tables else list(tables)
-    begun = time.perf_counter()
-    excess: dict[float, dict[str, dict[str, float]]] = {}
-    for name in names:
-        try:
-            table = real_tables.table(name)
-        except FileNotFoundError:
-            print(f"{name} is not in the folder of RETICENT_DATA and is left out")
-            continue
-        X = table.unit() / np.sqrt(table.X.shape[1])
-        for epsilon in map(float, given.epsilons.split(",")):
-            found = [run(table, epsilon, seed, X, peer) for seed in range(given.seeds)]
-            keep(given.task, name, epsilon, found)
-            best = np.mean([each["not private"]["loss"] for each in found])
-            row = []
-            for entrant in found[0]:
-                means = {k: float(np.mean([each[entrant][k] for each in found])) for k in shown}
-                row.append(f"{entrant} " + "/".join(f"{value:.3f}" for value in means.values()))
-                loss = np.mean([each[entrant]["loss"] for each in found])
-                share = float(min(loss / best - 1.0, 1.0))
-                excess.setdefault(epsilon, {}).setdefault(entrant, {})[name] = share
-            size = f"{len(table.y)} x {table.X.shape[1]}"
-            print(f"{name:13} {size:12} eps {epsilon:<4g} " + "; ".join(row), flush=True)
-    print(
-        f"\nmean excess over {len(names)} tables, relative to not private, and the worst table of the first"
-    )
-    for epsilon, entrants in excess.items():
-        first = entrants["ours"]
-        words = ", ".join(f"{k} {np.mean(list(v.values())):.3f}" for k, v in entrants.items())
-        others = {k: v for k, v in entrants.items() if k not in ("ours", "not private")}
-        lost = {(t, k): first[t] - v[t] for k, v in others.items() for t in first}
-        worst = max(lost, key=lambda pair: lost[pair])
-        print(
-            f"eps {epsilon:<4g} {words}; loses most on {worst[0]} to {worst[1]}: {lost[worst]:.3f}"
-        )
-    peer.close()
-    print(f"{time.perf_counter() - begun:.0f} s")
+    elif given.task == "collect":
+        collect(given.folder)
+    elif given.into is not None:
+        given.into.mkdir(parents=True, exist_ok=True)
+        measure(given, given.into)
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            measure(given, Path(folder))
+            collect(Path(folder))
 
 
 if __name__ == "__main__":

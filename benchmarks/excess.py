@@ -16,7 +16,8 @@ intercept on each split. Features are scaled from declared ranges to rows of nor
 private model is better than the one without privacy, whose rows are not clipped.
 """
 
-SHOWN = ("ours", "ours, not scaled", "ours, delta = 0", "AdaSSP", "diffprivlib", "base rate")
+SHOWN = ("ours", "ours, not scaled", "ours, delta = 0", "AdaSSP", "boosted AdaSSP, tuned",
+         "DP-SGD, tuned", "diffprivlib", "base rate")  # fmt: skip
 
 
 def excesses(known: dict[str, Any], entrant: str) -> dict[float, tuple[float, float]]:

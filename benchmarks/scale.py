@@ -2,10 +2,14 @@
 
 Every measurement runs in a process of its own with one BLAS thread. Times are processor time, so that another
 process on the same cores does not count, and the wall clock. Memory is the peak resident set during ``fit`` less
-what the process held before it.
+what the process held before it. A table that would take more than half of the memory that is free is fitted from
+its file only.
 
-    python benchmarks/scale.py --most 1e6
-    python benchmarks/scale.py --most 5e6 --picture docs/pictures/scale.svg
+    python benchmarks/scale.py --records 1e4 1e5 1e6 5e6
+    python benchmarks/scale.py --records 1e8 --folder /somewhere/with/20GB    # the folder is kept, for another run
+    python benchmarks/scale.py --picture docs/pictures/scale.svg              # of all that was measured so far
+
+What was measured is kept in benchmarks/results/scale.json.
 """
 
 from __future__ import annotations
@@ -24,7 +28,9 @@ from typing import Any
 import numpy as np
 
 COLUMNS = 50
-WAYS = ("reticent", "reticent, from a file", "scikit-learn")
+RESULTS = Path(__file__).parent / "results" / "scale.json"
+FROM_A_FILE = "reticent, from a file"
+WAYS = ("reticent", FROM_A_FILE, "scikit-learn")
 _CHUNK = 100_000
 
 
@@ -63,7 +69,7 @@ def measure(way: str, folder: Path) -> dict[str, float]:
 
     X, y = np.load(folder / "x.npy", mmap_mode="r"), np.load(folder / "y.npy")
     size = X.nbytes
-    if way == "reticent, from a file":
+    if way == FROM_A_FILE:
         small = folder / "small"
         small.mkdir(exist_ok=True)
         np.save(small / "x.npy", X[:1000])
@@ -85,7 +91,35 @@ def measure(way: str, folder: Path) -> dict[str, float]:
     }
 
 
-def picture(found: dict[str, dict[int, dict[str, float]]], path: Path) -> None:
+def free() -> int:
+    """Memory that is free, in bytes (Linux)."""
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    return 1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1])
+
+
+def run(count: int, folder: Path) -> dict[str, dict[str, float]]:
+    """All ways of fitting one table, which is written first unless it is there."""
+    single = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    if not (folder / "done").exists():
+        write(folder, count)
+        (folder / "done").touch()
+    fits = 2 * 4 * count * COLUMNS < free()
+    found = {}
+    for way in WAYS:
+        if way != FROM_A_FILE and not fits:
+            continue
+        command = [sys.executable, __file__, "--one", way, str(folder)]
+        done = subprocess.run(command, env=single, check=True, capture_output=True, text=True)
+        found[way] = one = json.loads(done.stdout)
+        print(
+            f"{count:>10}  {way:<22} {one['processor']:>11.2f} {one['clock']:>8.2f} {one['memory']:>8.0f} "
+            f"{one['share']:>8.3f}",
+            flush=True,
+        )
+    return found
+
+
+def picture(measured: dict[str, dict[str, dict[str, float]]], path: Path) -> None:
     """Processor time and memory against the number of records."""
     import matplotlib
 
@@ -99,10 +133,9 @@ def picture(found: dict[str, dict[int, dict[str, float]]], path: Path) -> None:
         ("processor time [s]", "peak memory above the process [MiB]"),
         strict=True,
     ):
-        for way, sizes in found.items():
-            axis.loglog(
-                list(sizes), [max(one[name], 1e-2) for one in sizes.values()], "o-", label=way
-            )
+        for way in WAYS:
+            points = sorted((int(n), one[way][name]) for n, one in measured.items() if way in one)
+            axis.loglog(*zip(*[(n, max(v, 1e-2)) for n, v in points], strict=True), "o-", label=way)
         axis.set(xlabel=f"records of {COLUMNS} columns, single precision", ylabel=words)
         axis.grid(alpha=0.3)
     axes[0].legend(frameon=False)
@@ -115,38 +148,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--most", type=float, default=1e6, help="the largest number of records")
+    parser.add_argument(
+        "--records", type=float, nargs="*", default=[], help="how many, several times"
+    )
+    parser.add_argument("--folder", type=Path, help="where the table is, or is to be kept")
     parser.add_argument("--picture", type=Path, help="where to draw what was measured")
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
         print(json.dumps(measure(given.one[0], Path(given.one[1]))))
         return
-    sizes = sorted(
-        {n for n in (10**4, 10**5, 10**6, 10**7, 10**8) if n <= given.most} | {int(given.most)}
-    )
-    found: dict[str, dict[int, dict[str, float]]] = {way: {} for way in WAYS}
-    single = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    measured = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     print(
         f"{'records':>10}  {'':<22} {'processor s':>11} {'clock s':>8} {'MiB':>8} {'of input':>8}"
     )
-    for count in sizes:
+    for count in map(int, given.records):
         with tempfile.TemporaryDirectory() as name:
-            write(Path(name), count)
-            for way in WAYS:
-                command = [sys.executable, __file__, "--one", way, name]
-                done = subprocess.run(
-                    command, env=single, check=True, capture_output=True, text=True
-                )
-                one = json.loads(done.stdout)
-                found[way][count] = one
-                print(
-                    f"{count:>10}  {way:<22} {one['processor']:>11.2f} {one['clock']:>8.2f} "
-                    f"{one['memory']:>8.0f} {one['share']:>8.3f}",
-                    flush=True,
-                )
+            folder = given.folder or Path(name)
+            folder.mkdir(exist_ok=True)
+            measured[str(count)] = run(count, folder)
+        RESULTS.write_text(json.dumps(measured, indent=1) + "\n")
     if given.picture:
-        picture(found, given.picture)
+        picture(measured, given.picture)
 
 
 if __name__ == "__main__":

@@ -48,7 +48,10 @@ if TYPE_CHECKING:
         RepeatedFitWarning,
     )
     from reticent.service.client import Client  # noqa: F401
-    from reticent.state import committed  # noqa: F401
+    from reticent.state import (
+        committed,  # noqa: F401
+        resumable,  # noqa: F401
+    )
     from reticent.state import load as load_state  # noqa: F401
     from reticent.state import save as save_state  # noqa: F401
 
@@ -69,6 +72,7 @@ _HOME = {
     "PrivateSearchCV": "estimators.PrivateSearchCV",
     "Client": "service.client.Client",
     "committed": "state.committed",
+    "resumable": "state.resumable",
     "save_state": "state.save",
     "load_state": "state.load",
 }

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import importlib.util
 import json
+import lzma
 import os
 import subprocess
 import sys
@@ -526,6 +529,64 @@ def test_a_large_text_stays_in_its_file(
         assert ("from files in every pass" in done.err) == (limit == 0)
         found.append(json.loads((folder / f"text-{limit}" / "model.json").read_text()))
     assert found[0]["records"] == found[1]["records"]
+
+
+@pytest.mark.parametrize("ending", [".gz", ".bz2", ".xz"])
+def test_compressed_text_is_unpacked_as_it_is_read(
+    reticent: Reticent, folder: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    from reticent.cli import learn
+    from reticent.tables import formats
+
+    monkeypatch.setattr(formats, "_RECORDS", 50)
+    monkeypatch.setattr(learn, "_LARGE", 0)
+    pack = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}[ending]
+    (folder / f"visits.csv{ending}").write_bytes(pack((folder / "visits.csv").read_bytes()))
+    found = []
+    for name in ("visits.csv", f"visits.csv{ending}"):
+        words = ["-s", "visits.toml", "-e", 1, "--seed", 1, "-o", f"{ending}-{name}", "--no-report"]
+        done = reticent("learn", name, *words, "--offline")
+        assert done.status == 0, done.err
+        assert "from files in every pass" in done.err
+        found.append(json.loads((folder / f"{ending}-{name}" / "model.json").read_text()))
+    np.testing.assert_allclose(
+        np.ravel(found[0]["coefficients"]), np.ravel(found[1]["coefficients"]), rtol=1e-5
+    )
+    (folder / f"visits.csv{ending}").write_bytes(pack((folder / "visits.csv").read_bytes())[:-20])
+    done = reticent("learn", f"visits.csv{ending}", *words[:-3], "-o", f"cut{ending}", "--offline")
+    assert done.status != 0
+    assert "cannot be read" in done.err
+
+
+def test_a_killed_run_from_files_goes_on(
+    reticent: Reticent, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here by an interrupt; tests/state/test_runs.py kills the process."""
+    from reticent.cli import learn
+    from reticent.tables import stored
+
+    monkeypatch.setattr(learn, "_LARGE", 0)
+    words = ["learn", "visits.csv", "-s", "visits.toml", "-e", 1, "-o", "out", "--offline"]
+    each, passes = stored.Stored.each, 0
+
+    def broken(self, work, watch=None):
+        nonlocal passes
+        passes += 1
+        if passes == 3:
+            raise KeyboardInterrupt
+        return each(self, work, watch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stored.Stored, "each", broken)
+        assert reticent(*words).status != 0
+    assert (folder / "out" / "fit.reticent").exists()
+    assert "without --resume" in reticent("learn", "--resume", "-o", "out").err
+    done = reticent(*words)
+    assert done.status == 0, done.err
+    assert "going on with the run" in done.err
+    left = {path.name for path in (folder / "out").iterdir()}
+    assert "model.json" in left
+    assert not any("fit.reticent" in name for name in left)
 
 
 def test_a_promise_that_fades(reticent: Reticent, folder: Path) -> None:

@@ -78,8 +78,42 @@ def test_units_are_those_of_the_columns(delta):
     )
     sizes = np.linalg.norm(units.scaled(X), axis=1)
     # a step of the histogram is a factor 2^(1/4)
-    low, high = np.quantile(sizes, [0.35, 0.95])
-    assert low < units.norm < high * 2.0**0.25
+    assert sizes.max() * 2.0**-0.25 < units.norm < sizes.max() * 2.0**0.5
+
+
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_fewer_rows_are_clipped_where_noise_is_small(delta):
+    X, _, _ = _table()
+    shares = []
+    for epsilon in (0.05, 0.2, 2.0, 20.0):
+        budget = Budget(epsilon, delta)
+        scaling, _ = Scaling.of(budget, len(X), 3)
+        noise = 3.0 / epsilon if delta == 0.0 else np.sqrt(3.0) / budget.mu
+        assert scaling.beyond == pytest.approx(min(0.4, 16.0 * np.sqrt(3.0) * noise / len(X)))
+        units = scaling.units(X, 1.0, None, Source(0))
+        shares.append(np.mean(np.linalg.norm(units.scaled(X), axis=1) > units.norm))
+        doubt = 2.0 * scaling.norms.deviation * np.sqrt(16.0) / len(X)
+        assert shares[-1] <= max(scaling.beyond, doubt) + doubt
+    assert shares[0] > 0.02
+    assert shares == sorted(shares, reverse=True)
+    assert shares[-1] < 1e-3
+
+
+def test_a_line_stays_a_line_whatever_is_clipped():
+    """Far rows count less in a regression; bent, they would pull the slope of all others up."""
+    rng = np.random.default_rng(0)
+    X = 0.05 * rng.standard_t(3, (20_000, 4))
+    X /= np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None]
+    y = X @ [1.0, -0.5, 0.25, 0.0]
+    model = PrivateLinearRegression(
+        0.5, feature_norm=1.0, label_bounds=(-1.5, 1.5), random_state=0
+    ).fit(X, y)
+    assert model.clipped_.features > 1_000
+    np.testing.assert_allclose(model.coef_, [1.0, -0.5, 0.25, 0.0], atol=0.05)
+    np.testing.assert_allclose(
+        model.predict(X), np.clip(X @ model.coef_ + model.intercept_, -1.5, 1.5)
+    )
+    assert "constant and label scaled down alike" in model.guarantee_.explain()
 
 
 @pytest.mark.parametrize("kind", [PrivateLogisticRegression, PrivateLinearSVC])
@@ -193,6 +227,6 @@ def test_predictor_is_the_inverse_of_probability(cap):
 
 def test_rates_stay_away_from_0_and_1():
     counts = ClassCounts.of(Budget(1.0, 1e-6), 2, "lattice")
-    rates = counts.rates(np.zeros(1000, int), None, 1000, Source(0))
+    rates = counts.rates(counts.seen(np.zeros(1000, int), None, Source(0)), 1000)
     assert rates.sum() == pytest.approx(1.0)
     assert rates.min() >= counts.scale / 1000 * (1 - 1e-12)

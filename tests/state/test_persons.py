@@ -234,3 +234,48 @@ def test_steps_end():
     with pytest.raises(ValueError, match="begin another stream"):
         table.admit(table.digests(["ann", "bob"]), 2**40 - 1)
     assert len(table) == 0
+
+
+@pytest.mark.parametrize(("k", "b", "window"), RULES)
+def test_a_table_that_is_kept_apart_goes_on_from_its_changes(k, b, window):
+    rng = np.random.default_rng(2)
+    ids = rng.geometric(0.0005, size=12_000)
+    table = Persons(Participation(k, b), window)
+    table.keep_apart()
+    kept, parts, rows = [], [], 0
+    for turn, part in enumerate(np.array_split(ids, 60)):
+        kept += table.admit(table.digests(part), 1 + len(kept)).tolist()
+        found = table.changes()
+        if found.whole:
+            parts, rows = [], 0
+        else:
+            assert len(found.entries) == len(part)  # neither more nor less than what came
+        parts.append(found)
+        rows += len(found.entries)
+        if turn % 7 == 6:  # as after a crash
+            state = table.state()
+            assert len(state["entries"]) == 0
+            with pytest.raises(ValueError, match="without its table of persons"):
+                Persons.from_state(state)
+            state |= {
+                "apart": False,
+                "digests": np.concatenate([one.digests for one in parts]),
+                "entries": np.concatenate([one.entries for one in parts]),
+            }
+            size = len(table)
+            table = Persons.from_state(loads(dumps(state)))
+            assert len(table) <= max(size, 1) or window is not None or k is None
+            table.keep_apart(rows)
+    assert kept == reference(ids.tolist(), k, b, window, 1)
+
+
+def test_what_a_change_costs_does_not_grow_with_the_table():
+    table = Persons(Participation(max_records=1))
+    table.keep_apart()
+    written = []
+    for first in range(0, 200_000, 100):
+        table.admit(table.digests(np.arange(first, first + 100)), 1 + first)
+        written.append(len(table.changes().entries))
+    assert np.median(written) == 100
+    # all of it was written now and then: a few rows for each record on average
+    assert sum(written) < 6 * 200_000

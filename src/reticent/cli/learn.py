@@ -17,6 +17,7 @@ from reticent.cli.console import Console, Rate, table
 from reticent.cli.errors import Refused
 from reticent.cli.options import Bad, LearnOptions, word
 from reticent.cli.streaming import DECISIONS, Run
+from reticent.state.runs import RunFile, resumable
 from reticent.tables import (
     Encoded,
     Encoder,
@@ -29,7 +30,7 @@ from reticent.tables import (
 )
 from reticent.tables.sources import STDIN, join, stored_size
 
-MODEL, REPORT = "model.json", "report.html"
+MODEL, REPORT, RUN = "model.json", "report.html", "fit.reticent"
 _EVERY = 1000
 _LARGE = 2**29
 """Bytes from which on a table stays in its files."""
@@ -55,6 +56,10 @@ def learn(options: LearnOptions) -> int:
     if options.resume:
         if not folder.is_dir():
             raise Refused(f"there is nothing to resume: {folder} is not a folder")
+        if (folder / RUN).exists():
+            raise Refused(
+                "a run of --offline goes on when the same command is run again, without --resume"
+            )
         with checkpoint.locked(folder):
             return _resumed(options, console)
     if options.data is None:
@@ -92,6 +97,8 @@ def _check_folder(options: LearnOptions) -> None:
 
 def _forget(options: LearnOptions) -> None:
     checkpoint.forget(options.out)
+    if options.overwrite:
+        RunFile(options.out / RUN).forget()
     for name in (MODEL, DECISIONS, REPORT):
         (options.out / name).unlink(missing_ok=True)
 
@@ -252,13 +259,18 @@ def _from_files(
     assert options.data is not None
     X, y = open_encoded(options.data, encoder, word(options.format))
     console.note(f"reading {X.table.size / 2**20:,.0f} MiB from files in every pass")
-    with Rate("bytes read", None, shown=console.watched) as rate:
-        watched = X.watched(lambda size: rate.at(rate.done + size))
-        estimator = tasks.build(settings, encoder).fit(watched, y)
-    model = Model.from_estimator(estimator, encoder, records=len(X))
-    return _finish(
-        replace(options, every=None), console, model, None, time.perf_counter() - started
-    )
+    with resumable(options.out / RUN) as run:
+        if run.resumed:
+            console.note("going on with the run that was interrupted here; its budget is charged")
+        with Rate("bytes read", None, shown=console.watched) as rate:
+            watched = X.watched(lambda size: rate.at(rate.done + size))
+            estimator = tasks.build(settings, encoder).fit(watched, y)
+        model = Model.from_estimator(estimator, encoder, records=len(X))
+        status = _finish(
+            replace(options, every=None), console, model, None, time.perf_counter() - started
+        )
+        run.forget()
+    return status
 
 
 def _finish(

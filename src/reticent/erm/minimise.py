@@ -22,6 +22,7 @@ from reticent.solve.certificate import Doubt, residual
 from reticent.solve.objective import Objective
 from reticent.solve.proximal import steps
 from reticent.solve.region import Region
+from reticent.state import current_run
 
 _STEPS = 1000
 _PATIENCE = 200
@@ -67,8 +68,12 @@ def minimise(
     ridge: float,
     tolerance: float,
     center: FloatArray | None = None,
+    part: int = 0,
 ) -> Minimum:
-    """A point within ``tolerance / ridge`` of the minimiser, certified; fails loudly otherwise."""
+    """A point within ``tolerance / ridge`` of the minimiser, certified; fails loudly otherwise.
+
+    Where the fit is resumable, ``part`` is the number under which it is kept how far this has come.
+    """
     pull = float(np.linalg.norm(linear))
     if center is not None:
         pull = pull_of(pull, ridge, float(np.linalg.norm(center)))
@@ -76,7 +81,8 @@ def minimise(
     doubt = doubt_of(problem, pull, ridge)
     objective = Objective(problem, ridge, linear, smoothness=doubt.smoothness)
     region = Region(problem.set, problem.dim)
-    way = steps(objective, region, problem.norm)
+    file = current_run()
+    way = steps(objective, region, problem.norm, None if file is None else file.last(part))
     x, _, g = next(way)
     best, stalled = math.inf, 0
     for step in range(_STEPS):
@@ -89,6 +95,8 @@ def minimise(
         if stalled > _PATIENCE:
             break
         x, _, g = way.send(stalled)
+        if file is not None:
+            file.note(part, x)
     raise ArithmeticError(
         f"the minimiser could not be certified: the gradient's norm is known to be below {best:.3g} "
         f"only, not below {tolerance:.3g}. Nothing was released, though the budget was charged; "

@@ -189,7 +189,7 @@ def _plan(problem: OfflineProblem, set: Any, columns: list[Any], several: bool,
     def step(run: Run, k: int) -> None:
         b = run.noisy(np.zeros(problem.dim), setting.scale)
         found = minimise(
-            parts[k - 1].with_set(problem.set), b, setting.ridge, tolerance, centers[k - 1]
+            parts[k - 1].with_set(problem.set), b, setting.ridge, tolerance, centers[k - 1], k
         )
         points.append(problem.set.project(problem.shaped(run.noisy(found.point, cover))))
         taken.append(found.steps)

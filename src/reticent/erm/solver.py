@@ -23,6 +23,7 @@ from reticent.noise import Source
 from reticent.noise.release import noisy
 from reticent.privacy import Guarantee, Release, charge
 from reticent.solve.blocks import InMemory, Records
+from reticent.state import current_run
 from reticent.trace import Callback, Recorder
 
 _rehearsing: ContextVar[bool] = ContextVar("rehearsing", default=False)
@@ -227,10 +228,20 @@ def solve(
         raise ValueError(f"this {solver} cannot continue another run; leave resume out")
     source = Source(seed)
     guarantee = plan.promise(source, calibration)
+    file = current_run()
+    fixed = {}
+    if file is not None:
+        fixed = _fixed(solver, plan, X, seed, guarantee, callback=callback, resume=resume)
     if _rehearsing.get():
         return Fit(np.zeros(0), guarantee, recorder.close())
     identity = {} if plan.identity is None else {**plan.identity, **terms(plan.problem)}
-    if resume is None:
+    if file is not None:
+        source, over = file.begin(fixed, source)
+        if over is not None:
+            return Fit(over["point"], guarantee, recorder.close(), None, over["released"])
+        charge(guarantee, f"{solver}, run {file.name}", once=True)
+        pause = Pause(solver, identity, 0, dict(plan.arrays), source)
+    elif resume is None:
         if not plan.is_paid:
             charge(guarantee, solver)
         pause = Pause(solver, identity, 0, dict(plan.arrays), source)
@@ -246,11 +257,36 @@ def solve(
         )
     step = _take_steps(plan, run, pause)
     point = plan.finish(run)
+    if file is not None:
+        file.finish({"point": point, "released": run.released})
     rest = None
     if plan.identity is not None and step < plan.steps:
         rest = Pause(solver, identity, step, run.arrays, pause.source, pause.lease)
     pause.lease.furthest = step
     return Fit(point, guarantee, run.recorder.close(), rest, run.released)
+
+
+def _fixed(
+    solver: str, plan: SolverPlan, X: Any, seed: int | None, guarantee: Guarantee, **shown: Any
+) -> dict[str, Any]:
+    """What fixes a fit that may be killed, as plain data."""
+    identity = getattr(X, "identity", None)
+    if identity is None:
+        raise ValueError(
+            "a resumable fit needs a table in files, as reticent.tables.open returns it: of other records nobody "
+            "could tell whether they are the same after a restart"
+        )
+    if plan.is_paid or any(given is not None for given in shown.values()):
+        raise ValueError(
+            f"a resumable {solver} shows nothing before its result is safe: leave {' and '.join(shown)} out"
+        )
+    return {
+        "solver": solver,
+        "records": identity,
+        "settings": {name: str(value) for name, value in plan.settings.items()},
+        "promise": guarantee.to_dict() | {"seed": seed},
+        **terms(plan.problem),
+    }
 
 
 def _take_steps(plan: SolverPlan, run: Run, pause: Pause) -> int:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Self
@@ -25,7 +26,7 @@ from reticent import checks, erm
 from reticent.erm.groups import Groups
 from reticent.estimators import parameters
 from reticent.estimators.bounds import SHARE, counted
-from reticent.estimators.class_counts import ClassCounts
+from reticent.estimators.class_counts import SHARES, ClassCounts
 from reticent.estimators.curvature import Curvature, Errors
 from reticent.estimators.mixins import LEAK, ROOM, Classes, FloatArray, KnownClasses, lazily, shares
 from reticent.estimators.private import PrivateEstimator, Table, class_factors
@@ -41,6 +42,8 @@ _OTHERS: dict[str, Callable[..., erm.Fit]] = {
     "output-perturbation": erm.output_perturbation,
 }
 SOLVERS = ("auto", OBJECTIVE, *_OTHERS)
+_RARE = 0.005
+"""Noise of the counts of the classes, as a share of the records, beside which a rare class is seen."""
 _CLEAR = 0.1
 """Noise may be this share of the records, or counts of the classes are left out."""
 TARGETS = ("parameter", "regularised")
@@ -49,13 +52,13 @@ TARGETS = ("parameter", "regularised")
 class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
     """What the two classifiers share."""
 
+    @abstractmethod
     def _loss(self, norm: float, plain: bool) -> Any:
         """The loss for objective perturbation; the plain one for other solvers."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _at_rest(self, rates: FloatArray) -> FloatArray:
         """The predictors that suit classes of these rates best where nothing else is known."""
-        raise NotImplementedError
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Learn from a table. Each call is a release of its own and spends the whole budget.
@@ -107,7 +110,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         shares = counted(given, persons)
         search = self._search(budget, count, X.shape[1], SHARE)
         balanced = self.class_weight == "balanced"  # type: ignore[attr-defined]
-        counts = ClassCounts.of(budget, len(self.classes_), self.noise_precision)  # type: ignore[attr-defined]
+        counts = self._counts(budget, count, SHARES[:1] if balanced else SHARES)
         factors, most = None, 1.0
         if not balanced:
             factors, most = class_factors(self.class_weight, self.classes_, numbers)  # type: ignore[attr-defined]
@@ -134,11 +137,11 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
             )  # fmt: skip
         source = self._beside_source(common)
         if balanced:
-            factors = counts.factors(numbers, shares, source)[numbers]
+            factors = counts.factors(counts.seen(numbers, shares, source))[numbers]
         self._set_units(X, shares, search, source, scaling)
         table = replace(self._table(X, sample_weight, factors, most), groups=persons)
         if rates:
-            known = counts.rates(numbers, shares, count, source)
+            known = counts.rates(counts.seen(numbers, shares, source), count)
             if isinstance(self.class_weight, Mapping):  # type: ignore[attr-defined]
                 known = known * [self.class_weight.get(c, 1.0) for c in self.classes_.tolist()]  # type: ignore[attr-defined]
                 known = np.clip(known / known.sum(), 0.5 / count, 1.0 - 0.5 / count)
@@ -152,6 +155,14 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
             self._errors = Errors(fit.point, **fit.released, **seen)
             self._constant_feature = table.scaling
         return fit, table, whole
+
+    def _counts(self, budget: Budget, count: int, shares: tuple[float, ...]) -> ClassCounts:
+        """Counts of the classes with the first share of the budget at which a rare one is seen, or the last."""
+        for share in shares:
+            made = ClassCounts.of(budget, len(self.classes_), self.noise_precision, share)  # type: ignore[attr-defined]
+            if made.scale <= _RARE * count:
+                break
+        return made
 
     def _wants_rates(self, counts: ClassCounts, count: int) -> bool:
         """Whether the ridge shall pull to the rates of the classes. Reads public numbers only."""

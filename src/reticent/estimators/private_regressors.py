@@ -32,9 +32,10 @@ from reticent.estimators.scaling import NoisySum, too_large
 from reticent.estimators.summary import Moments, SquaredLabels, Summary, summarise
 from reticent.estimators.units import clip_entries
 from reticent.losses import ClipCounts, Huber, Squared
+from reticent.losses.records import row_norms
 from reticent.privacy import Budget, Guarantee
 from reticent.sets import L1Ball
-from reticent.solve.blocks import Form, InMemory, Lazy, Within
+from reticent.solve.blocks import ByEntries, CountBeyond, Form, InMemory, Lazy, Within, summed
 
 STATISTICS = "sufficient-statistics"
 BOOSTED, OBJECTIVE = "boosted-statistics", "objective-perturbation"
@@ -44,8 +45,12 @@ LINEAR_SOLVERS = (
 LASSO_SOLVERS = ("auto", "frank-wolfe", STATISTICS)
 _METHODS = {BOOSTED: "boosted", STATISTICS: "joint", "adassp": "adassp"}
 _SPREAD = 100.0
-_LEVEL, _CLEAR = 0.01, 0.1
-"""The share of the budget for the sum of the labels, and of the records that its noise may be."""
+_LEVELS = (0.01, 0.03, 0.1, 0.3)
+"""Of the budget for the sum of the labels: the first at which it is clear, else the last."""
+_CLEAR, _TELLING = 0.05, 0.5
+"""Noise on the mean label, in units of the half of its bounds, that is clear, and that still tells something."""
+_LIKELY = 1.0 / 3.0
+"""The likely distance of the mean label from the middle of its bounds, in the same units."""
 _MOST_COLUMNS = 2000
 """More columns than this make a matrix of products that is slow to solve with."""
 
@@ -120,8 +125,12 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
             table = replace(self._table(X, sample_weight, None, 1.0), groups=persons)
             if level is not None:
                 summed = np.array([np.sum(labels if counts is None else labels * counts)])
-                rest = np.clip(level.draw(summed, source) / count, -1.0, 1.0)
+                # pulled to the middle where noise is as large as what is likely
+                trust = _LIKELY**2 / (_LIKELY**2 + (level.deviation / count) ** 2)
+                rest = np.clip(trust * level.draw(summed, source) / count, -1.0, 1.0)
                 table = replace(table, rest=rest, rest_bound=1.0)
+            if table.factors is not None:
+                labels = labels * table.factors
             fit = self._paid(whole, lambda: self._solve(table, labels, common))
             self._finish(fit, table, beyond, whole)
             if squares is not None:
@@ -148,9 +157,6 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
 
     def _check_of_labels(self) -> FiniteLabels:
         return FiniteLabels(*self._bounds)
-
-    def _solve(self, table: Table, labels: Any, common: dict[str, Any]) -> erm.Fit:
-        raise NotImplementedError
 
     def _squared_labels(self, budget: Budget) -> SquaredLabels | None:
         """What intervals need beside the fit; None without them."""
@@ -247,7 +253,8 @@ class PrivateLinearRegression(PrivateRegressor):
         Whether :meth:`summary` shall have what it needs: the sum of squared labels is released as well,
         with a twentieth of the budget, the solver is sufficient statistics, and features are not scaled.
     scaling : {"auto", "none"}
-        "auto" spends a small share of the budget, 4 to 16 percent, on means and spreads of the columns, on
+        "auto" spends a small share of the budget, 4 to 16 percent (and up to 30 on the mean label alone where
+        there are a few hundred records and epsilon is small), on means and spreads of the columns, on
         the norm of rows centered and scaled by them, and on the mean label, where the numbers of records
         and columns and the budget say that this pays; ``scaling_`` says what was done and why.
         Coefficients are in the units of the features as they came.
@@ -308,6 +315,23 @@ class PrivateLinearRegression(PrivateRegressor):
         self.intervals = intervals
         self.scaling = scaling
 
+    _bends = False
+
+    def _table(self, X: Any, sample_weight: Any, factors: FloatArray | None, most: float) -> Table:
+        """Rows that are too long after scaling count less, with their labels: a line stays a line."""
+        if self._units.first is None:
+            return super()._table(X, sample_weight, factors, most)
+        self._units = replace(self._units, weighed=True)
+        constant, norm = self._constant(X.shape[1]), self._units.norm
+        made = self._units.scaled(np.ascontiguousarray(X, np.float64))
+        shares = np.minimum(1.0, norm / np.maximum(row_norms(made), norm))
+        rows = Form(norm, 1.0, constant).applied(made)
+        rows[:, X.shape[1] :] *= shares[:, None]
+        weights, bound = self._weights(sample_weight, X.shape[0], factors, most)
+        scaled = int(np.count_nonzero(shares < 1.0))
+        return Table(rows, self._row_norm(constant), constant, weights, bound, scaled,
+                     factors=shares)  # fmt: skip
+
     def _squared_labels(self, budget: Budget) -> SquaredLabels | None:
         if not parameters.CHECKS["fit_intercept"](self.intervals, "intervals"):
             return None
@@ -323,10 +347,13 @@ class PrivateLinearRegression(PrivateRegressor):
         if self.solver in ("adassp", "gradient-descent"):
             return None
         moved = budget.sensitivity(1.0) * (1.0 + 4.0 * UNITS * UNIT * count)
-        total = NoisySum.of(
-            "sum of the labels", budget, _LEVEL, moved, 1, float(count), self.noise_precision
-        )
-        return total if total.deviation <= _CLEAR * count else None
+        for share in _LEVELS:
+            total = NoisySum.of(
+                "sum of the labels", budget, share, moved, 1, float(count), self.noise_precision
+            )
+            if total.deviation <= _CLEAR * count:
+                break
+        return total if total.deviation <= _TELLING * count else None
 
     def summary(self, level: float = 0.95) -> Summary:
         """Coefficients with standard errors and intervals, sampling error and privacy error apart.
@@ -512,17 +539,24 @@ class PrivateLasso(PrivateRegressor):
         rows = form.applied(clip_entries(X, norm))
         return Table(rows, self._row_norm(constant), constant, weights, bound, scaled)
 
-    def _lazy_table(self, X: Lazy, y: Any, sample_weight: Any, groups: Any) -> Table:
-        raise TypeError(
-            "PrivateLasso needs its table in memory: its clipping by entries does not go by passes over files. "
-            "Read it into memory, or use PrivateLinearRegression"
-        )
+    def _lazy_rows(self, X: Lazy, y: Any, constant: float) -> ByEntries:
+        inner = X.records(y, Form(), self._check_of_labels())
+        if inner.units != UNITS:
+            raise TypeError(
+                "PrivateLasso does not read arrays of a device: its bound on rounding is that of the host's sums. "
+                "Copy the table to the host, or use PrivateLinearRegression"
+            )
+        norm = self._units.norm
+        clipped = int(summed(inner.map(CountBeyond(norm)))[0])
+        return ByEntries(inner, norm, constant, clipped)
 
     def _constant(self, columns: int) -> float:
         return 1.0 if self.fit_intercept else 0.0
 
     def _row_norm(self, constant: float) -> float:
         return 1.0
+
+    _by_entries = True  # clipped: entries, not rows
 
     def _sizes(self, X: Any) -> FloatArray:
         largest = abs(X).max(axis=1)
@@ -555,4 +589,6 @@ class PrivateLasso(PrivateRegressor):
             )
         wide = Squared(feature_norm=loss.feature_norm * math.sqrt(table.columns),
                        label_bounds=loss.label_bounds)  # fmt: skip
+        if isinstance(rows, ByEntries):
+            rows = replace(rows, form=Form(length=wide.feature_norm))
         return erm.sufficient_statistics(wide, ball, rows, targets, **weighting, **common)

@@ -28,18 +28,20 @@ from reticent.solve.blocks import block_size, ends, summed
 _SHARES = (0.02, 0.05, 0.1)
 """Of the budget for the moments, of mu squared or of epsilon: the first at which they are clear, else the last."""
 _NORMS = (0.01, 0.02, 0.05)
-"""The same for the counts of row norms; where none is clear, the root mean square of the norms takes their place."""
+"""The same for the counts of row norms; where none is telling, the root mean square of the norms takes their place."""
 _BEYOND = 0.4
-"""The share of the rows that may be clipped."""
+"""The largest share of the rows that may be clipped."""
+_PRICE = 16.0
+"""The share falls with the noise: so many times the noise of all means together, times the root of the columns."""
 _TELLING = 0.1
 """Noise may be this share of the rows."""
 _CLEAR, _ENOUGH = 0.25, 0.4
-"""The noise of a variance may be this share of 1/p, that of all means together this share of a row's norm."""
+"""Noise of a variance may be this share of 1/p, of counts of the rows to be clipped; that of all means, of a row."""
 _POWER = 0.5
 """Columns are divided by this power of their standard deviation."""
 _DOUBT = 2.0
 """A variance counts for at least so many standard deviations of its noise."""
-_EDGES = 2.0 ** np.linspace(-2.0, 0.75, 12)
+_EDGES = 2.0 ** np.linspace(-2.0, 3.0, 21)
 """Of the histogram, in units of the root mean square r of the norms: at most 1/k^2 of them are beyond k r."""
 _MOST_NUMBERS = 2**23
 """A table with more entries is read as it is, without a copy in double precision."""
@@ -154,6 +156,8 @@ class Scaling:
         Of the table.
     weight : float
         Of the squares beside the entries.
+    beyond : float
+        The share of the rows that may be clipped.
     moments : NoisySum
         Sums of entries and of squares.
     norms : NoisySum or None
@@ -169,14 +173,23 @@ class Scaling:
     count: int
     columns: int
     weight: float
+    beyond: float
     moments: NoisySum
     norms: NoisySum | None
 
     @classmethod
     def of(
-        cls, budget: Budget, count: int, columns: int, precision: str = "lattice"
+        cls,
+        budget: Budget,
+        count: int,
+        columns: int,
+        precision: str = "lattice",
+        bent: bool = True,
     ) -> tuple[Scaling | None, str]:
-        """The scaling of a table of this shape, or None; and why. Reads public numbers only."""
+        """The scaling of a table of this shape, or None; and why. Reads public numbers only.
+
+        Rows beyond the norm are bent, or counted less with their labels, which a line does not mind.
+        """
         # the noise in a variance is least where mean and deviation are both 1 / sqrt(columns)
         weight = max(1.0, (0.5 * math.sqrt(columns)) ** (1.0 / 3.0))
         moved = moments_sensitivity(columns, weight, budget) * ROOM
@@ -192,6 +205,10 @@ class Scaling:
         words = f"noise of norm {shift:.3g} on the means of {columns} columns is"
         if shift > _ENOUGH:
             return None, f"{words} not small beside rows of norm 1"
+        # what noise costs is linear in the norm, and what clipping costs falls with the share beyond it
+        noise = columns / budget.epsilon if budget.delta == 0.0 else math.sqrt(columns) / budget.mu
+        price = _PRICE * math.sqrt(columns) * budget.sensitivity(noise) / count
+        beyond = min(_BEYOND, price) if bent else _BEYOND
         each = 1.0 if budget.neighbours == "zero-out" else 2.0
         moved = each if budget.delta == 0.0 else math.sqrt(each)
         norms = None
@@ -200,10 +217,13 @@ class Scaling:
                 "counts of row norms", budget, share, moved, len(_EDGES) + 1, 2.0 * count, precision
             )
             # the counts of half of the pieces are added
-            if tried.deviation * math.sqrt(0.5 * len(_EDGES)) <= _TELLING * count:
+            noise = tried.deviation * math.sqrt(0.5 * len(_EDGES)) / count
+            if noise <= _TELLING:
                 norms = tried
+            if noise <= _CLEAR * beyond:
                 break
-        return cls(count, columns, weight, moments, norms), f"{words} small beside rows of norm 1"
+        made = cls(count, columns, weight, beyond, moments, norms)
+        return made, f"{words} small beside rows of norm 1"
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -262,8 +282,9 @@ class Scaling:
             places = np.searchsorted(edges, row_norms((rows - mean) / scale))
             pieces = np.bincount(places, weights, len(edges) + 1).astype(np.float64)
             beyond = np.cumsum(self.norms.draw(pieces, source)[:0:-1])[::-1]
-            few = np.flatnonzero(np.append(beyond > _BEYOND * self.count, [False]))
-            length = float(edges[min(int(few[-1]) + 1, len(edges) - 1) if few.size else 0])
+            doubts = _DOUBT * self.norms.deviation * np.sqrt(np.arange(len(beyond), 0.0, -1.0))
+            many = np.flatnonzero(beyond > np.maximum(self.beyond * self.count, doubts))
+            length = float(edges[min(int(many[-1]) + 1, len(edges) - 1) if many.size else 0])
         return Units(norm=length * norm, center=mean * norm, scale=scale, first=norm)
 
 

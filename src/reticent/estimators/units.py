@@ -31,6 +31,8 @@ class Units:
         What is subtracted from each column then, and what it is divided by.
     first : float, optional
         What rows are clipped to before any of that.
+    weighed : bool
+        Whether a row beyond the norm counted less, and was not bent: predictions then need no clipping to it.
 
     Examples
     --------
@@ -46,6 +48,7 @@ class Units:
     center: FloatArray | None = None
     scale: FloatArray | None = None
     first: float | None = None
+    weighed: bool = False
 
     @classmethod
     def of(cls, columns: Columns, norm: float, sparse: bool) -> Units:
@@ -77,6 +80,8 @@ class Units:
 
     def clipped(self, X: Any) -> Any:
         """Features as they came, but within the bounds: as they were learnt from."""
+        if self.weighed and self.first is not None:
+            return clip_rows(X.toarray() if sp.issparse(X) else X, self.first)[0]
         return self.unscaled(clip_rows(self.scaled(X), self.norm)[0])
 
     def unscaled(self, X: Any) -> Any:

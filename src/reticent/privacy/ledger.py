@@ -320,11 +320,12 @@ class Ledger:
         return "\n".join([*lines, f"left: {self._words()}"])
 
 
-def charge(guarantee: Guarantee, what: str) -> None:
+def charge(guarantee: Guarantee, what: str, *, once: bool = False) -> None:
     """Spend on every ledger that pays here; without one, do nothing.
 
     Called by whatever is about to release something, before any noise is drawn. A ledger inside
     another one charges both. :mod:`reticent.privacy.scope` says which ledgers pay where.
+    With ``once`` a ledger that has an entry of this name already has paid.
     """
     payers = scope.payers()
     guarantee = with_remarks(guarantee)
@@ -333,7 +334,8 @@ def charge(guarantee: Guarantee, what: str) -> None:
         for ledger in ledgers:
             ledger._check_scope(guarantee)
         for ledger in ledgers:
-            ledger.spend(guarantee, what)
+            if not (once and any(entry.what == what for entry in ledger.entries)):
+                ledger.spend(guarantee, what)
     except Exception as error:
         if payers.found:
             error.add_note(

@@ -131,6 +131,7 @@ def _renew(folder: Home, rows: Transaction, stream: StreamRow, copies: int) -> G
     runner = runners.renew(specification, old, msgspec.json.decode(output.body))
     sealed = folder.ring.seal(pack(runner.state()), place)
     rows.save(stream.id, StateRow(state.steps, state.number, sealed))
+    rows.clear_persons(stream.id)  # the new promise is about each person anew
     cost = runner.guarantee
     for _ in range(copies - 1):
         cost = cost + runner.guarantee

@@ -13,6 +13,7 @@ from reticent.service.records import Batch
 from reticent.service.specification import Specification
 from reticent.state import parts
 from reticent.state.lease import Lease
+from reticent.state.persons import Persons
 
 _LARGEST = 10_000  # of a set's dimension: a request must not be able to use up the memory
 _NOT_OPTIONS = (
@@ -77,6 +78,10 @@ class Player:
     @property
     def guarantee(self) -> Guarantee:
         return self._bandit.guarantee
+
+    @property
+    def persons(self) -> Persons | None:
+        return self._bandit._persons
 
     def room(self) -> int | None:
         horizon = self._bandit.horizon

@@ -16,7 +16,15 @@ from typing import Any
 from reticent.service import chain, tokens
 from reticent.service.anchor import DATABASE, Anchor, Facts, default_path, peek, place_of
 from reticent.service.keys import Keys
-from reticent.service.sealing import VARIABLE, Damaged, Ring, master_key, named_key, state_place
+from reticent.service.sealing import (
+    VARIABLE,
+    Damaged,
+    Ring,
+    master_key,
+    named_key,
+    person_place,
+    state_place,
+)
 from reticent.service.sqlite import SqliteStore
 from reticent.service.store import StoreError, TokenRow
 
@@ -238,6 +246,10 @@ class Home(ABC):
                 place = state_place(stream.id)
                 sealed = ring.seal(self.ring.open(state.sealed, place), place)
                 rows.save(stream.id, replace(state, sealed=sealed))
+                for generation, part, sealed in rows.persons(stream.id):
+                    place = person_place(stream.id, generation, part)
+                    sealed = ring.seal(self.ring.open(sealed, place), place)
+                    rows.add_persons(stream.id, generation, part, sealed)
                 count += 1
             secret = self.ring.open(bytes.fromhex(about["secret"]), _SECRET)
             rows.set_about("secret", ring.seal(secret, _SECRET).hex())

@@ -15,6 +15,7 @@ from reticent.service.problems import Problem
 from reticent.service.records import Batch
 from reticent.service.specification import Specification
 from reticent.state.lease import Lease
+from reticent.state.persons import Persons
 from reticent.tables import Encoder, Model, TableError
 
 # options that a specification says in its own words
@@ -76,6 +77,15 @@ class Learner:
     @property
     def guarantee(self) -> Guarantee:
         return self._stream.guarantee
+
+    @property
+    def persons(self) -> Persons | None:
+        if self._stream.plan.participation is None:
+            return None
+        if self._stream._saved is not None:
+            self._stream._resume()
+        found: Persons | None = self._stream._learner._persons
+        return found
 
     def room(self) -> int | None:
         horizon = self._stream.plan.horizon

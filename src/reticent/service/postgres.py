@@ -332,7 +332,8 @@ class PostgresStore:
         """Have what was replaced removed from the tables; the server's own log and backups keep it for a while."""
         with self._writing:
             assert self._writer is not None
-            self._writer.write("VACUUM (FULL) states")
+            for table in ("states", "persons"):
+                self._writer.write(f"VACUUM (FULL) {table}")
 
     def close(self) -> None:
         """Let go of the database."""

@@ -15,6 +15,7 @@ from reticent.service.problems import Problem
 from reticent.service.records import Batch
 from reticent.service.specification import Specification
 from reticent.state.lease import Lease
+from reticent.state.persons import Persons
 from reticent.tables import Encoder
 
 _KINDS: dict[str, Any] = {
@@ -58,6 +59,10 @@ class Runner(Protocol):
 
     def diagnostics(self) -> dict[str, Any]:
         """What reads private data, and no guarantee covers: for the data holder alone."""
+
+    @property
+    def persons(self) -> Persons | None:
+        """Whose records still count, where persons are protected."""
 
     def state(self) -> dict[str, Any]:
         """All that is needed to go on. A secret."""

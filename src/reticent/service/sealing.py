@@ -88,6 +88,11 @@ def state_place(stream: int) -> bytes:
     return b"state of stream %d" % stream
 
 
+def person_place(stream: int, generation: int, part: int) -> bytes:
+    """What a sealed part of a table is bound to."""
+    return b"persons of stream %d, %d, %d" % (stream, generation, part)
+
+
 def _name(key: bytes) -> bytes:
     return hashlib.blake2b(key, digest_size=_NAME, person=b"reticent ring").digest()
 

@@ -88,11 +88,18 @@ CREATE TABLE leases (
     expires {real} NOT NULL
 ){compact}
 """,
+    # 3: tables of persons beside the states that they belong to
+    """
+CREATE TABLE persons (
+    stream {integer} NOT NULL, generation {integer} NOT NULL, part {integer} NOT NULL,
+    sealed {bytes} NOT NULL, PRIMARY KEY (stream, generation, part)
+)
+""",
 )
 FORMAT = str(len(MIGRATIONS))
 TABLES = (
     "about", "streams", "states", "outputs", "keys", "producers", "ledgers", "entries", "tables", "jobs", "tokens",
-    "log", "sources",
+    "log", "sources", "persons",
 )  # fmt: skip
 """Everything that a service is made of; leases are about its workers."""
 
@@ -246,7 +253,7 @@ class Rows:
         )
 
     def erase(self, stream: int) -> None:
-        for table in ("states", "outputs", "keys", "producers"):
+        for table in ("states", "persons", "outputs", "keys", "producers"):
             self._write(f"DELETE FROM {table} WHERE stream = ?", (stream,))
 
     def state(self, stream: int) -> StateRow | None:
@@ -261,6 +268,20 @@ class Rows:
         # SQLite overwrites a value that keeps its length where it lies
         values = {"steps": row.steps, "number": row.number, "sealed": row.sealed}
         self._replace("states", ("stream",), stream=stream, **values)
+
+    def persons(self, stream: int) -> list[tuple[int, int, bytes]]:
+        query = "SELECT generation, part, sealed FROM persons WHERE stream = ? ORDER BY generation, part"
+        return [
+            (int(one), int(two), sealed) for one, two, sealed in self._db.rows(query, (stream,))
+        ]
+
+    def add_persons(self, stream: int, generation: int, part: int, sealed: bytes) -> None:
+        key = ("stream", "generation", "part")
+        values = {"stream": stream, "generation": generation, "part": part, "sealed": sealed}
+        self._replace("persons", key, **values)
+
+    def clear_persons(self, stream: int) -> None:
+        self._write("DELETE FROM persons WHERE stream = ?", (stream,))
 
     def output(self, stream: int, number: int) -> OutputRow | None:
         query = "SELECT number, steps, at, body FROM outputs WHERE stream = ? AND number = ?"

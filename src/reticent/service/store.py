@@ -161,6 +161,9 @@ class Reading(Protocol):
     def latest(self) -> dict[str, int]:
         """The number of the latest decision of every stream that was not deleted, by name."""
 
+    def persons(self, stream: int) -> list[tuple[int, int, bytes]]:
+        """The parts of the table of persons of a stream, in order: generation, number and sealed rows."""
+
     def output(self, stream: int, number: int) -> OutputRow | None:
         """A published decision."""
 
@@ -230,6 +233,12 @@ class Transaction(Reading, Protocol):
 
     def save(self, stream: int, row: StateRow) -> None:
         """Replace the state of a stream."""
+
+    def add_persons(self, stream: int, generation: int, part: int, sealed: bytes) -> None:
+        """Add a part to the table of persons of a stream, or replace it."""
+
+    def clear_persons(self, stream: int) -> None:
+        """Delete the table of persons of a stream."""
 
     def add_outputs(self, stream: int, rows: Iterable[OutputRow]) -> None:
         """Add decisions that will be published when the transaction ends."""

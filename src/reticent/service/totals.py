@@ -15,6 +15,7 @@ from reticent.service.problems import Problem
 from reticent.service.records import Batch
 from reticent.service.specification import Specification
 from reticent.state.lease import Lease
+from reticent.state.persons import Persons
 from reticent.tables import Column, Encoder, Schema
 
 _OPTIONS = ("horizon", "total", "norm")
@@ -85,6 +86,10 @@ class Total:
     @property
     def guarantee(self) -> Guarantee:
         return self._total.guarantee
+
+    @property
+    def persons(self) -> Persons | None:
+        return None  # single records are protected
 
     def room(self) -> int | None:
         horizon = self._total.horizon

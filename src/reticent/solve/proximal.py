@@ -24,7 +24,9 @@ _MOST = 2500
 _INNER = 20_000
 
 
-def steps(objective: Objective, region: Region, record_norm: float) -> Way:
+def steps(
+    objective: Objective, region: Region, record_norm: float, start: FloatArray | None = None
+) -> Way:
     """Points on the way to the minimiser, for ever, by a method that suits the set and the size.
 
     Parameters
@@ -35,11 +37,14 @@ def steps(objective: Objective, region: Region, record_norm: float) -> Way:
         With a projection.
     record_norm : float
         A bound on the gradient of one record.
+    start : array, optional
+        Where to begin; by default at the minimiser for a part of the records, or at 0.
     """
     if region.free and objective.dim <= _MOST:
-        return newton(objective, thinned_start(objective, record_norm))
+        found = thinned_start(objective, record_norm) if start is None else start
+        return newton(objective, found)
     assert region.project is not None
-    start = region.project(np.zeros(objective.dim))
+    start = region.project(np.zeros(objective.dim) if start is None else start)
     return proximal_newton(objective, _model(objective, region), start)
 
 

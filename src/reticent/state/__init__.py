@@ -8,5 +8,17 @@ from reticent.state.commit import Committed, committed
 from reticent.state.files import File, load, save
 from reticent.state.lease import Lease
 from reticent.state.persons import Persons
+from reticent.state.runs import current as current_run
+from reticent.state.runs import resumable
 
-__all__ = ["Committed", "File", "Lease", "Persons", "committed", "load", "save"]
+__all__ = [
+    "Committed",
+    "File",
+    "Lease",
+    "Persons",
+    "committed",
+    "current_run",
+    "load",
+    "resumable",
+    "save",
+]

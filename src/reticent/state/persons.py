@@ -182,6 +182,12 @@ def _count(entries, since):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def _look_up(digests, keys, entries, out):  # type: ignore[no-untyped-def]
+    for r in range(digests.shape[0]):
+        out[r] = entries[_place(digests[r, 0], digests[r, 1], keys, entries)]
+
+
+@compiled
 def _insert(digests, values, since, keys, entries):  # type: ignore[no-untyped-def]
     """Move these persons into a table, but for those without a record after a step."""
     for r in range(values.size):
@@ -204,6 +210,16 @@ class Digests:
 
     def __getitem__(self, rows: slice) -> Digests:
         return Digests(self.kind, self.values[rows], self.there[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class Changes:
+    """What a table that is kept apart from its stream's state has to have written."""
+
+    whole: bool
+    """Whether this is all of it; otherwise it comes on top of what was written before."""
+    digests: NDArray[np.uint64]
+    entries: NDArray[np.uint64]
 
 
 class Persons:
@@ -239,6 +255,8 @@ class Persons:
         self.window = None if window is None else integer(window, "window", low=1)
         self._key = np.frombuffer(secrets.token_bytes(_KEY), np.uint8)
         self._kind: str | None = None
+        self._came: list[NDArray[np.uint64]] | None = None  # since the last changes, if kept apart
+        self._written = 0  # rows of changes since the last that was whole; 0: none was
         self._begin(_SMALLEST)
 
     def _begin(self, size: int) -> None:
@@ -353,24 +371,63 @@ class Persons:
             done += taken
             if done < len(digests):
                 self._rebuild(step + pace * done)
+        if self._came is not None:
+            self._came.append(
+                digests.values[digests.there] if digests.there.size else digests.values
+            )
         return out
 
     def _rebuild(self, step: int) -> None:
         """Forget those whose records no longer matter, and make room for as many again."""
         keys, entries = self._keys, self._entries
         since = -(2**62) if self._forgets_after is None else step - self._forgets_after
-        kept = _count(entries, since)
+        self._fill(keys, entries, 1.25 * _count(entries, since), since)
+
+    def _fill(
+        self, keys: NDArray[np.uint64], entries: NDArray[np.uint64], room: float, since: int
+    ) -> None:
+        """Begin a table with room for so many persons, and move these into it."""
         size = _SMALLEST
-        while size * _FULL < 1.25 * kept:
+        while size * _FULL < room:
             size *= 2
         self._begin(size)
         _insert(keys, entries, since, self._keys, self._entries)
-        self._used = kept
+        self._used = int(np.count_nonzero(self._entries))
+
+    def keep_apart(self, written: int = 0) -> None:
+        """From now on :meth:`state` leaves the entries out, and :meth:`changes` gives those that are new.
+
+        Parameters
+        ----------
+        written : int
+            How many rows of changes this table was put together from; 0 if the next changes must be whole.
+        """
+        self._came, self._written = [], written
+
+    def changes(self) -> Changes:
+        """What came since the last call, of a table that is kept apart.
+
+        How many rows there are tells how many records came, and how large the table is; not who came again, or whose
+        records count. All of it comes again when as many rows were written as the table has, so that on average a
+        record costs two rows.
+        """
+        assert self._came is not None, "keep_apart comes first"
+        some = np.concatenate([np.empty((0, 2), np.uint64), *self._came])
+        self._came = []
+        if not self._written or self._written + len(some) > 2 * len(self._entries):
+            self._written = len(self._entries)
+            return Changes(True, self._keys.copy(), self._entries.copy())
+        self._written += len(some)
+        found = np.empty(len(some), np.uint64)
+        _look_up(some, self._keys, self._entries, found)
+        return Changes(False, some, found)
 
     def state(self) -> dict[str, Any]:
         """All that is known, as secret as the data; the order of entries says nothing about arrivals."""
-        there = self._entries != 0
+        apart = self._came is not None
+        there = np.zeros(len(self._entries), np.bool_) if apart else self._entries != 0
         return {
+            "apart": apart,
             "participation": asdict(self.participation),
             "window": self.window,
             "kind": self._kind,
@@ -382,15 +439,20 @@ class Persons:
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Persons:
         """The table that :meth:`state` described."""
+        if state.get("apart"):
+            raise ValueError(
+                "this state was saved without its table of persons, whose records would count again; give back "
+                "the table that was kept apart"
+            )
         table = cls(Participation(**state["participation"]), state["window"])
         table._key, table._kind = np.array(state["key"], np.uint8), state["kind"]
-        size = _SMALLEST
-        while size * _FULL < len(state["entries"]) + 1:
-            size *= 2
-        table._begin(size)
         digests = np.array(state["digests"], np.uint64).reshape(-1, 2)
-        _insert(digests, np.array(state["entries"], np.uint64), -1, table._keys, table._entries)
-        table._used = len(digests)
+        entries = np.array(state["entries"], np.uint64)
+        table._fill(digests, entries, len(entries) + 1, -1)
+        if (
+            len(entries) > table._used
+        ):  # parts that were kept apart: a person who came again is there again
+            table._fill(table._keys, table._entries, table._used + 1, -1)
         return table
 
 

@@ -22,8 +22,10 @@ from reticent.solve.blocks import ends, rows_per_block
 from reticent.tables.encoder import Encoder
 from reticent.tables.schema import TableError
 from reticent.tables.sources import (
+    COMPRESSED,
     _Text,
     cells,
+    count_records,
     open_records,
     open_source,
     read_span,
@@ -221,7 +223,8 @@ def _arrays(files: list[Path], target: Any, features: Sequence[str] | None) -> S
                 f"{target} must hold one label for each of the {first.count} records, got {labels.count} "
                 f"records of {labels.columns}"
             )
-        whole, keep, label, name = [replace(first, labels=labels)], None, None, os.fspath(target)
+        first = replace(first, labels=labels)
+        whole, keep, label, name = [first], None, None, os.fspath(target)
     else:
         label = checks.integer(target, "target", low=-first.columns, high=first.columns - 1)
         label %= first.columns
@@ -243,27 +246,35 @@ def _arrays(files: list[Path], target: Any, features: Sequence[str] | None) -> S
         tuple(str(j) for j in range(columns)),
         name,
         dtype,
+        () if first.labels is None else (first.labels.stamp,),
     )
 
 
 @dataclass(frozen=True)
-class _Numbers:
-    """A stretch whose rows are floating-point numbers, whatever is in the file."""
+class _Around:
+    """A stretch that hands out the records of another one in another form."""
 
-    inner: _Array
-    dtype: np.dtype[Any]
+    inner: Any
 
     @property
     def count(self) -> int:
-        return self.inner.count
+        return int(self.inner.count)
 
     @property
     def size(self) -> int:
-        return self.inner.size
+        return int(self.inner.size)
 
     @property
     def stamp(self) -> Stamp:
-        return self.inner.stamp
+        stamp: Stamp = self.inner.stamp
+        return stamp
+
+
+@dataclass(frozen=True)
+class _Numbers(_Around):
+    """Rows are floating-point numbers, whatever is in the file."""
+
+    dtype: np.dtype[Any]
 
     def pieces(self, rows: int) -> Iterator[Piece]:
         for some, labels in self.inner.pieces(rows):
@@ -309,30 +320,17 @@ class _Group:
 
 
 @dataclass(frozen=True)
-class _Encoded:
+class _Encoded(_Around):
     """A row group whose records are encoded by a schema as they are read."""
 
-    group: _Group
     encoder: Encoder
     first: int  # the number of its first record
-
-    @property
-    def count(self) -> int:
-        return self.group.count
-
-    @property
-    def size(self) -> int:
-        return self.group.size
-
-    @property
-    def stamp(self) -> Stamp:
-        return self.group.stamp
 
     def pieces(self, rows: int) -> Iterator[Piece]:
         import pyarrow
 
         at = self.first
-        for batch in self.group._batches(rows):
+        for batch in self.inner._batches(rows):
             table = pyarrow.Table.from_batches([batch])
             columns = {name: cells(table.column(name)) for name in table.column_names}
             yield _encoded(self.encoder, columns, batch.num_rows, at)
@@ -365,6 +363,31 @@ class _Lines:
                 at += got
 
 
+@dataclass(frozen=True)
+class _Packed:
+    """A compressed CSV or JSON lines file, unpacked, parsed and encoded some records at a time."""
+
+    stamp: Stamp
+    kind: str
+    count: int
+    encoder: Encoder
+    first: int
+
+    @property
+    def size(self) -> int:
+        return self.stamp.identity[2]
+
+    def pieces(self, rows: int) -> Iterator[Piece]:
+        source = open_source(self.stamp.path, self.kind)
+        at = self.first
+        while not source.ended:
+            # no more at a time than of plain text: parsed records take many times their memory as numbers
+            columns, got = source.read(min(rows, _RECORDS))
+            if got:
+                yield _encoded(self.encoder, columns, got, at)
+                at += got
+
+
 def _encoded(encoder: Encoder, columns: Any, count: int, first: int) -> Piece:
     """Records by column as numbers; a bad label ends the run."""
     found = encoder.encode(columns, count)
@@ -374,15 +397,22 @@ def _encoded(encoder: Encoder, columns: Any, count: int, first: int) -> Piece:
     return found.X, found.y
 
 
-def _text(files: Sequence[Path], kind: str, encoder: Encoder) -> list[_Lines]:
-    """Stretches of text files, found by reading them once."""
-    stretches: list[_Lines] = []
+def _text(files: Sequence[Path], kind: str, encoder: Encoder) -> list[_Lines | _Packed]:
+    """Stretches of text files, found by reading them once; a compressed one is read from its start."""
+    stretches: list[_Lines | _Packed] = []
     first = 0
     header = open_source(files[0], kind).header
     for path in files:
         stamp = Stamp.of(path)
         if path.stat().st_size and open_source(path, kind).header != header:
             raise TableError(f"{path} differs from {files[0]} in its header")
+        if path.suffix in COMPRESSED:
+            many = count_records(path, kind)
+            assert many is not None
+            if many:
+                stretches.append(_Packed(stamp, kind, many, encoder, first))
+            first += many
+            continue
         for start, stop, count in spans(path, kind, _RECORDS):
             stretches.append(_Lines(stamp, kind, start, stop, count, encoder, first))
             first += count
@@ -397,8 +427,8 @@ def open_encoded(
     Parameters
     ----------
     data : path
-        A Parquet, CSV or JSON lines file, or a folder of such files. Text must not be compressed, and is read
-        once to find where records begin.
+        A Parquet, CSV or JSON lines file, or a folder of such files. Text may be compressed. It is read once to
+        find where records begin, or how many there are.
     encoder : Encoder
         How records become numbers.
     kind : {"csv", "jsonl", "parquet"}, optional

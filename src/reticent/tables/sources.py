@@ -36,7 +36,10 @@ _ENDINGS = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl",
     ".parquet": "parquet", ".pq": "parquet",
 }  # fmt: skip
-_COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
+COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
+"""Endings of compressed text."""
+_PACKED = 8
+"""Compressed text is taken to be so many times as large."""
 _BLOCK = 65536
 _PATIENCE = 0.2  # seconds between looks at whether to stop, while a live stream is silent
 
@@ -290,14 +293,14 @@ def _kind(path: Path, kind: str | None) -> str:
         raise TableError(
             f"what {path} is cannot be told from its name; say its format (--format, or kind=): csv, jsonl or parquet"
         )
-    if word == "parquet" and path.suffix in _COMPRESSED:
+    if word == "parquet" and path.suffix in COMPRESSED:
         raise TableError(f"{path} is compressed twice: Parquet files are read as they are")
     return word
 
 
 def _ending(path: Path) -> str:
     """The ending that tells the format: that of ``visits.csv.gz`` is ``.csv``."""
-    return Path(path.stem).suffix if path.suffix in _COMPRESSED else path.suffix
+    return Path(path.stem).suffix if path.suffix in COMPRESSED else path.suffix
 
 
 def _bytes(path: Path) -> Any:
@@ -436,12 +439,14 @@ def spans(path: Path, kind: str, every: int) -> list[tuple[int, int, int]]:
 
 
 def stored_size(source: Source) -> int:
-    """Bytes of a table that could stay in its files; 0 for a stream, and for text that is compressed."""
+    """Bytes of a table that could stay in its files, a guess where text is compressed; 0 for a stream."""
     if isinstance(source, _Parquet):
         return source.size
-    if not isinstance(source, _Text) or any(path.suffix not in _ENDINGS for path in source.files):
+    if not isinstance(source, _Text):
         return 0
-    return sum(path.stat().st_size for path in source.files)
+    return sum(
+        path.stat().st_size * (_PACKED if path.suffix in COMPRESSED else 1) for path in source.files
+    )
 
 
 def read_span(path: Path, kind: str, start: int, stop: int) -> Source:

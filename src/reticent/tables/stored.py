@@ -104,12 +104,15 @@ class Stored:
         What the labels are called.
     dtype : numpy.dtype
         Of the features.
+    beside : tuple of Stamp
+        Of files that hold nothing but labels.
     """
 
     stretches: Sequence[Stretch]
     names: tuple[str, ...]
     target: str
     dtype: np.dtype[Any]
+    beside: tuple[Stamp, ...] = ()
 
     @property
     def count(self) -> int:
@@ -123,7 +126,8 @@ class Stored:
     @property
     def stamps(self) -> list[Stamp]:
         """Of the files, each once."""
-        return list(dict.fromkeys(s.stamp for s in self.stretches if s.stamp is not None))
+        found = (s.stamp for s in self.stretches if s.stamp is not None)
+        return list(dict.fromkeys((*found, *self.beside)))
 
     def each(
         self, work: Callable[[int, Any, Any], Any], watch: Watch | None = None
@@ -208,14 +212,14 @@ class StoredRows:
 
         Parameters
         ----------
-        labels : StoredLabels
-            Of the same table.
+        labels : StoredLabels or None
+            Of the same table; None where they are not needed.
         form : Form
             How a row becomes the features of a loss.
         check : LabelCheck
             What the labels must be.
         """
-        if not isinstance(labels, StoredLabels) or labels.table is not self.table:
+        if labels is not None and getattr(labels, "table", None) is not self.table:
             raise TypeError("y must come from the same tables.open(...) as X")
         return surveyed(self, form, check)
 
@@ -264,6 +268,11 @@ class StoredRecords:
             return work(Block(start, rows, self.labels_are.read(labels), _NONE, self.form))
 
         return self.rows.table.each(block, self.rows.watch)
+
+    @property
+    def identity(self) -> list[list[Any]]:
+        """Which records these are, for a run that is continued by another process."""
+        return [[stamp.path, *stamp.identity[1:]] for stamp in self.rows.table.stamps]
 
     def thinned(self, every: int) -> InMemory:
         return self.sample.thinned(max(1, every // self.every))

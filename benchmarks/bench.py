@@ -13,8 +13,8 @@ processes, in turns with those of the other tables, and their medians count: whe
 the machine changes from process to process and from minute to minute, which no process can see by itself.
 
 Peers are installed from the package index into environments of their own on first use. A table is written to
-``benchmarks/results/tables`` as soon as its processes are done; the page ``docs/benchmarks.md`` is made of these files
-and of nothing else.
+``benchmarks/results/tables`` as soon as its processes are done; the pages ``docs/benchmarks.md`` and
+``docs/benchmark-tables.md`` are made of these files and of nothing else.
 
 The page may mix runs. Each table says which command made it, how loaded the machine was and when; a
 ratio compares times of the same minute.

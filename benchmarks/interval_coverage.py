@@ -12,7 +12,8 @@ linear regression, and logistic regression with and without a capped loss.
 A row has the share of intervals that hold their target (a mean over coefficients, the intercept included), the least
 over coefficients, how much of the variance is privacy's, and how many runs were refused an interval. Simulations of all
 rows take turns, so that all have about as many when time is up. Rows go to ``coverage.json`` in the folder, by default
-benchmarks/results; ``--page`` writes them from there to docs/intervals.md.
+benchmarks/results, and those that are there already go on where they ended; ``--page`` writes them from there to
+docs/intervals.md.
 """
 
 from __future__ import annotations
@@ -179,15 +180,34 @@ def as_row(case: Case, sums: dict[str, Any]) -> dict[str, Any]:
             "coverage": sums["hits"].mean() / given, "least": sums["hits"].min() / given,
             "of the truth": sums["of_truth"].mean() / given, "privacy": sums["share"] / given,
         }  # fmt: skip
+    row["sums"] = {**sums, "hits": sums["hits"].tolist(), "of_truth": sums["of_truth"].tolist()}
     return row
+
+
+def begun(out: Path) -> dict[Case, dict[str, Any]]:
+    """What the file holds, by case."""
+    file = out / "coverage.json"
+    rows = json.loads(file.read_text()) if file.exists() else []
+    return {Case(*(row[name] for name in Case._fields)): row for row in rows}
 
 
 def measured(wanted: list[Case], simulations: int, minutes: float, jobs: int, out: Path) -> None:
     """All rows, by several processes; what is known so far is written once a minute."""
     end = time.monotonic() + 60.0 * minutes
-    starts = range(0, simulations, CHUNK)
-    tasks = deque((case, range(a, min(a + CHUNK, simulations))) for a in starts for case in wanted)
     totals: dict[Case, dict[str, Any]] = {}
+    for case, row in begun(out).items():
+        if case in wanted and "sums" in row:
+            totals[case] = {
+                name: np.array(value) if isinstance(value, list) else value
+                for name, value in row["sums"].items()
+            }
+    starts = range(0, simulations, CHUNK)
+    tasks = deque(
+        (case, range(a, min(a + CHUNK, simulations)))
+        for a in starts
+        for case in wanted
+        if case not in totals or a >= totals[case]["done"]
+    )
     running: dict[Future[dict[str, Any]], Case] = {}
     written = time.monotonic()
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
@@ -210,12 +230,10 @@ def measured(wanted: list[Case], simulations: int, minutes: float, jobs: int, ou
 
 def kept(out: Path, rows: list[dict[str, Any]]) -> None:
     """Rows beside those that the file holds already, in the order of the cases."""
-    file = out / "coverage.json"
-    old = json.loads(file.read_text()) if file.exists() else []
-    by_case = {Case(*(row[name] for name in Case._fields)): row for row in old + rows}
+    by_case = begun(out) | {Case(*(row[name] for name in Case._fields)): row for row in rows}
     out.mkdir(parents=True, exist_ok=True)
-    listed = [by_case[case] for case in cases() if case in by_case]
-    file.write_text(json.dumps(listed, indent=1) + "\n")
+    lines = [json.dumps(by_case[case]) for case in cases() if case in by_case]
+    (out / "coverage.json").write_text("[\n" + ",\n".join(lines) + "\n]\n")
 
 
 def render(rows: list[dict[str, Any]]) -> str:

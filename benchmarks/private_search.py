@@ -1,16 +1,20 @@
 """Is tuning worth its price? Defaults, ``PrivateSearchCV`` and an oracle, at epsilon .1, 1 and 8.
 
-python benchmarks/private_search.py [seeds]: accuracy of ``PrivateLogisticRegression`` on held-out records of eight
-tables. "default" spends the whole budget on one fit; "search" chooses among nine candidates (influence and
-regularizer) within the same budget; "oracle" fits each candidate with the whole budget and takes the best on the
-held-out records, which nobody could do privately. Tables that are not there are left out.
+python benchmarks/private_search.py [--seeds 5] [--minutes 60] [--page]: accuracy of ``PrivateLogisticRegression`` on
+held-out records of eight tables. "default" spends the whole budget on one fit; "search" chooses among nine candidates
+(influence and regularizer) within the same budget; "oracle" fits each candidate with the whole budget and takes the
+best on the held-out records, which nobody could do privately. Tables that are not there are left out. Cells that are
+measured already are kept; ``--page`` writes them to docs/algorithms/private-search.md.
 """
 
 from __future__ import annotations
 
+import argparse
 import itertools
+import json
 import os
 import sys
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +28,11 @@ from reticent import PrivateLogisticRegression, PrivateSearchCV
 from reticent.estimators import DomainScaler
 
 DATA = Path(os.environ.get("RETICENT_DATA", "../shared/data"))
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "private_search.json"
+PAGE = ROOT / "docs" / "algorithms" / "private-search.md"
+BEGIN, END = "<!-- generated: search -->", "<!-- end generated -->"
+EPSILONS = (0.1, 1.0, 8.0)
 GRID = {"influence": [0.5, 0.75, 1.0], "regularizer": [None, 30.0, 300.0]}
 MOST = 20_000  # records of a table
 
@@ -57,13 +66,12 @@ def tables() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     yield "breast_cancer", *load_breast_cancer(return_X_y=True)
 
 
-def scores(X: np.ndarray, y: np.ndarray, epsilon: float, seed: int) -> tuple[float, float, float]:
-    """Accuracy on held-out records: default, search, oracle."""
+def scores(X: np.ndarray, y: np.ndarray, epsilon: float, cell: list[int]) -> list[float]:
+    """Accuracy on held-out records: default, search, oracle. Every fit of every cell has noise of its own."""
     low, high = X.min(axis=0), X.max(axis=0)
     X = DomainScaler((low, np.where(high > low, high, low + 1.0))).fit_transform(X)
-    here, there, labels, truth = train_test_split(X, y, test_size=0.25, random_state=seed)
-
-    seeds = itertools.count(1000 * seed)  # every fit has noise of its own
+    seeds = iter(np.random.SeedSequence(cell).generate_state(20).tolist())
+    here, there, labels, truth = train_test_split(X, y, test_size=0.25, random_state=next(seeds))
 
     def made(**more: object) -> PrivateLogisticRegression:
         return PrivateLogisticRegression(
@@ -80,17 +88,55 @@ def scores(X: np.ndarray, y: np.ndarray, epsilon: float, seed: int) -> tuple[flo
             tried.append(made(**candidate).fit(here, labels).score(there, truth))
         except ValueError:
             continue
-    return default, search.score(there, truth), max(tried)
+    return [default, search.score(there, truth), max(tried)]
+
+
+def measured(seeds: int, minutes: float) -> None:
+    """All cells, by turns; those that the file holds already are left as they are."""
+    end = time.monotonic() + 60.0 * minutes
+    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    listed = list(tables())
+    for seed, (place, (name, X, y)), (k, epsilon) in itertools.product(
+        range(seeds), enumerate(listed), enumerate(EPSILONS)
+    ):
+        rows = known.setdefault(f"{name}, {epsilon:g}", [])
+        if len(rows) <= seed and time.monotonic() < end:
+            rows.append(scores(X, y, epsilon, [place, k, seed]))
+            print(name, epsilon, seed, *(f"{value:.3f}" for value in rows[-1]), flush=True)
+            lines = [f"{json.dumps(cell)}: {json.dumps(found)}" for cell, found in known.items()]
+            RESULTS.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def write_page() -> None:
+    """The table into docs/algorithms/private-search.md."""
+    lines = ["| table | epsilon | seeds | default | search | oracle |", "|" + "---|" * 6]
+    gains = []
+    for cell, found in json.loads(RESULTS.read_text()).items():
+        if found:
+            means = np.mean(found, axis=0)
+            gains.append(means[1:] - means[0])
+            parts = " | ".join(f"{value:.3f}" for value in means)
+            lines.append(f"| {cell.replace(', ', ' | ')} | {len(found)} | {parts} |")
+    search, oracle = np.array(gains).T
+    lines += [
+        "",
+        f"Against the defaults the search is better in {(search > 0).sum()} of {len(search)} cells; it gains "
+        f"{search.mean():+.3f} on average, between {search.min():+.3f} and {search.max():+.3f}. The oracle gains "
+        f"{oracle.mean():+.3f} on average, {oracle.max():+.3f} at most.",
+    ]
+    before, rest = PAGE.read_text().split(BEGIN)
+    body = "\n".join(lines)
+    PAGE.write_text(f"{before}{BEGIN}\n{body}\n{END}{rest.split(END)[1]}")
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-    print(f"{'table':<20} {'epsilon':>7} {'default':>8} {'search':>8} {'oracle':>8}")
-    for name, X, y in tables():
-        for epsilon in (0.1, 1.0, 8.0):
-            found = np.mean([scores(X, y, epsilon, seed) for seed in range(seeds)], axis=0)
-            print(
-                f"{name:<20} {epsilon:>7g} {found[0]:>8.3f} {found[1]:>8.3f} {found[2]:>8.3f}",
-                flush=True,
-            )
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--page", action="store_true", help="only write the page")
+    given = parser.parse_args()
+    if given.page:
+        write_page()
+    else:
+        measured(given.seeds, given.minutes)

@@ -1,7 +1,7 @@
 """Kill the service a thousand times, fail its disk and its clock, and check that nothing was counted twice.
 
     python benchmarks/service_faults.py --kills 1000            # hours
-    python benchmarks/service_faults.py --kills 15 --short      # a minute
+    python benchmarks/service_faults.py --kills 15 --minutes 1  # a minute for each fault
 
 Client processes send records without pause, lose answers and repeat themselves, while faults come at random
 moments. After each scenario an independent checker (`faults/replay.py`) replays what was acknowledged.
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import random
 import shutil
@@ -19,12 +20,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from faults import database, proxy, replay, shim
+from faults import database, namespace, proxy, replay, shim
 from faults.nursery import Nursery
 from faults.server import Server
 
@@ -81,6 +82,11 @@ class Trial:
         Whether to keep what was last synced, for power cuts.
     """
 
+    done = 0
+    """How many faults there were."""
+    end = math.inf
+    """When there shall be no more, on the monotonic clock."""
+
     def __init__(self, work: Path, seed: int, *, power: bool = False) -> None:
         self.work, self.dice = work, random.Random(seed)
         self.shim = shim.Shim(work / "shim", work / "disk", power=power)
@@ -114,13 +120,25 @@ class Trial:
             journal = self.work / f"journal-{run}-{client}.jsonl"
             self.journals.append(journal)
             plan = {
-                "ports": [server.port for server in self.servers], "token": self.server.token,
+                "doors": [(server.host, server.port) for server in self.servers], "token": self.server.token,
                 "client": client, "run": run, "journal": str(journal), "streams": streams,
                 "most": 30, "seconds": seconds,
             }  # fmt: skip
             self.clients.append(subprocess.Popen([sys.executable, LOAD, json.dumps(plan)]))
         while not all(journal.exists() and journal.stat().st_size for journal in self.journals):
             time.sleep(0.01)
+
+    def faults(self, count: int, least: float = 0.0, most: float = 0.0) -> Iterator[int]:
+        """Under load, the moments for so many faults, that many seconds apart, until time is up."""
+        self.load()
+        for number in range(count):
+            if time.monotonic() > self.end:
+                break
+            time.sleep(self.dice.uniform(least, most))
+            yield number
+            self.done += 1
+        self.shim.calm()
+        time.sleep(0.5)
 
     def settle(self) -> replay.Verdict:
         """Let the clients finish what they began, and check."""
@@ -181,25 +199,34 @@ class Workers(Trial):
 
     def _servers(self) -> list[Server]:
         (self.work / "key").write_text("5e" * 32)
-        shared = {"RETICENT_ANCHORS": str(self.work / "anchors")}
-        nursery = Nursery(self.work, shared)
-        made = []
-        for number, line in enumerate(self.lines):
-            url = self.database.url.replace(str(self.database.port), str(line.port))
-            options = ("--database", url, "--key-file", str(self.work / "key"), "--lease", "2")
-            folder = self.work / f"worker-{number}"
-            made.append(Server(folder, shared, options, quick=nursery, folder=False))
-        return made
+        nursery = Nursery(self.work, self._shared())
+        return [
+            self._worker(number, f"127.0.0.1:{line.port}", nursery)
+            for number, line in enumerate(self.lines)
+        ]
+
+    def _shared(self) -> dict[str, str]:
+        return {"RETICENT_ANCHORS": str(self.work / "anchors")}
+
+    def _worker(
+        self, number: int, database: str, nursery: Nursery, host: str = "127.0.0.1"
+    ) -> Server:
+        url = self.database.url.replace(f"127.0.0.1:{self.database.port}", database)
+        options = ("--database", url, "--key-file", str(self.work / "key"), "--lease", "2")
+        folder = self.work / f"worker-{number}"
+        return Server(folder, self._shared(), options, quick=nursery, folder=False, host=host)
 
     def revive(self) -> None:
-        """Start whatever does not run."""
+        """Start whatever does not run, and wait until all are ready."""
         for server in self.servers:
             if server.process.poll() is not None:
-                server.start()
+                server.launch()
+            server.wait_ready()
 
     def settle(self) -> replay.Verdict:
         for line in self.lines:
             line.join()
+        self.revive()
         return super().settle()
 
     def close(self) -> None:
@@ -211,54 +238,71 @@ class Workers(Trial):
         self.database.close()
 
 
+class Apart(Workers):
+    """The same with each worker in a network namespace, whose cable to the database can be pulled."""
+
+    def __init__(self, work: Path, seed: int, workers: int = 2) -> None:
+        self.network = namespace.Network(workers)
+        super().__init__(work, seed, workers)
+
+    def _servers(self) -> list[Server]:
+        (self.work / "key").write_text("5e" * 32)
+        self.database.admit(f"{namespace.DATABASE}.0/24")
+        made = []
+        for number in range(len(self.lines)):
+            work = self.work / f"namespace-{number}"
+            work.mkdir()
+            nursery = Nursery(work, self._shared(), self.network.inside(number))
+            there = f"{namespace.DATABASE}.1:{self.database.port}"
+            made.append(self._worker(number, there, nursery, self.network.host(number)))
+        return made
+
+    def settle(self) -> replay.Verdict:
+        for number in range(len(self.servers)):
+            self.network.join(number)
+        return super().settle()
+
+    def close(self) -> None:
+        super().close()
+        self.network.close()
+
+
 # Scenarios -----------------------------------------------------------------------------------------------
 
 
-def dead_workers(trial: Workers, count: int) -> int:
-    """kill -9 of workers; their streams move to the other."""
-    trial.load()
-    for _ in range(count):
-        time.sleep(trial.dice.uniform(0, 0.6))
+def dead_workers(trial: Workers, count: int) -> None:
+    """kill -9 of workers, while they start too; their streams move to the other."""
+    for _ in trial.faults(count, 0, 0.6):
         server = trial.dice.choice(trial.servers)
         server.kill()
-        if trial.dice.random() < 0.4:  # long enough for its leases to run out
+        if trial.dice.random() < 0.3:  # long enough for its leases to run out
             time.sleep(trial.dice.uniform(0, 3))
-        server.start()
-    time.sleep(0.5)
-    return count
+        server.launch()
+        if trial.dice.random() < 0.3:
+            server.wait_ready()
 
 
-def dead_database(trial: Workers, count: int) -> int:
+def dead_database(trial: Workers, count: int) -> None:
     """kill -9 of the database with all its processes, or its immediate stop."""
-    trial.load()
-    for _ in range(count):
-        time.sleep(trial.dice.uniform(0, 0.6))
+    for _ in trial.faults(count, 0, 0.6):
         trial.dice.choice([trial.database.kill, trial.database.immediate])()
         time.sleep(trial.dice.uniform(0, 0.3))
         trial.database.start()
         trial.revive()
-    time.sleep(0.5)
-    return count
 
 
-def fights(trial: Workers, count: int) -> int:
+def fights(trial: Workers, count: int) -> None:
     """A worker sleeps in the middle of its work until another has its streams, and wakes up."""
-    trial.load()
-    for _ in range(count):
-        time.sleep(trial.dice.uniform(0.1, 0.5))
+    for _ in trial.faults(count, 0.1, 0.5):
         server = trial.dice.choice(trial.servers)
         server.process.send_signal(signal.SIGSTOP)
         time.sleep(trial.dice.uniform(1, 5))
         server.process.send_signal(signal.SIGCONT)
-    time.sleep(0.5)
-    return count
 
 
-def cut_lines(trial: Workers, count: int) -> int:
+def cut_lines(trial: Workers, count: int) -> None:
     """Between a worker and the database nothing gets through, either way, for a while; or the line breaks."""
-    trial.load()
-    for _ in range(count):
-        time.sleep(trial.dice.uniform(0.1, 0.5))
+    for _ in trial.faults(count, 0.1, 0.5):
         line = trial.dice.choice(trial.lines)
         if trial.dice.random() < 0.5:
             line.silence()
@@ -268,14 +312,21 @@ def cut_lines(trial: Workers, count: int) -> int:
             time.sleep(trial.dice.uniform(0, 1))
         line.join()
         trial.revive()
-    time.sleep(0.5)
-    return count
 
 
-def kills(trial: Trial, count: int) -> int:
+def pulled_cables(trial: Apart, count: int) -> None:
+    """The cable between a worker and the database is pulled for a while; its leases run out, or nearly."""
+    for _ in trial.faults(count, 0.1, 0.5):
+        number = trial.dice.randrange(len(trial.servers))
+        trial.network.cut(number)
+        time.sleep(trial.dice.uniform(0.2, 6))
+        trial.network.join(number)
+        trial.revive()
+
+
+def kills(trial: Trial, count: int) -> None:
     """kill -9 at moments that are spread over every phase, the start included."""
-    trial.load()
-    for _ in range(count):
+    for _ in trial.faults(count):
         if trial.dice.random() < 0.6:
             # at a write or a sync, half of the write done
             trial.shim.set(kill=trial.dice.randint(1, 600))
@@ -291,84 +342,60 @@ def kills(trial: Trial, count: int) -> int:
             time.sleep(trial.dice.uniform(0, 3))
             trial.server.kill()
         trial.server.start()
-    time.sleep(0.3)
-    return count
 
 
-def power_cuts(trial: Trial, count: int) -> int:
+def power_cuts(trial: Trial, count: int) -> None:
     """kill -9, and every file is as it was when it was last synced."""
     assert trial.shim.shadow is not None
-    trial.load()
-    for _ in range(count):
-        time.sleep(trial.dice.uniform(0.1, 0.5))
+    for _ in trial.faults(count, 0.1, 0.5):
         trial.shim.set(kill=trial.dice.randint(1, 600))
         time.sleep(0.5)
         trial.server.kill()
         trial.shim.set(kill=0)
         trial.shim.cut_power()
         trial.server.start()
-    time.sleep(0.3)
-    return count
 
 
-def full_disk(trial: Trial, count: int) -> int:
+def full_disk(trial: Trial, count: int) -> None:
     """No byte can be written for a while."""
-    trial.load()
-    for _ in range(count):
-        time.sleep(trial.dice.uniform(0.1, 0.3))
+    for _ in trial.faults(count, 0.1, 0.3):
         trial.shim.set(full=1)
         time.sleep(trial.dice.uniform(0.1, 0.3))
-        killed = trial.dice.random() < 0.3
         trial.shim.set(full=0)
-        trial.mend(killed)
-    time.sleep(0.3)
-    return count
+        trial.mend(trial.dice.random() < 0.3)
 
 
-def broken_disk(trial: Trial, count: int) -> int:
+def broken_disk(trial: Trial, count: int) -> None:
     """The disk answers syncs with errors for a while."""
-    trial.load()
-    for _ in range(count):
-        time.sleep(trial.dice.uniform(0.1, 0.3))
+    for _ in trial.faults(count, 0.1, 0.3):
         trial.shim.set(broken=1)
         time.sleep(trial.dice.uniform(0.05, 0.3))
         trial.shim.set(broken=0)
         trial.mend(trial.dice.random() < 0.3)
-    time.sleep(0.3)
-    return count
 
 
-def slow_disk(trial: Trial, count: int) -> int:
+def slow_disk(trial: Trial, count: int) -> None:
     """Every sync takes up to a fifth of a second."""
-    trial.load()
-    for _ in range(count):
+    for _ in trial.faults(count):
         trial.shim.set(slow=trial.dice.randint(1_000, 200_000))
         time.sleep(trial.dice.uniform(0.2, 0.6))
         if trial.dice.random() < 0.3:
             trial.restart()
-    trial.shim.set(slow=0)
-    time.sleep(0.3)
-    return count
 
 
-def clock_jumps(trial: Trial, count: int) -> int:
+def clock_jumps(trial: Trial, count: int) -> None:
     """The wall clock jumps by up to three days, both ways."""
-    trial.load()
-    for _ in range(count):
+    for _ in trial.faults(count):
         trial.shim.set(clock=trial.dice.choice([-1, 1]) * trial.dice.randint(1, 3 * 86400))
         time.sleep(trial.dice.uniform(0.1, 0.4))
         if trial.dice.random() < 0.3:
             trial.restart()
-    trial.shim.set(clock=0)
-    time.sleep(0.3)
-    return count
 
 
-def calm(trial: Trial, count: int) -> int:
-    """Dropped, halved, doubled, contradicting and spoilt requests alone."""
-    trial.load()
-    time.sleep(count)
-    return count
+def calm(trial: Trial, count: int) -> None:
+    """Dropped, halved, doubled, contradicting and spoilt requests alone, for so many seconds."""
+    for _ in trial.faults(count, 1.0, 1.0):
+        pass
 
 
 @dataclass(frozen=True)
@@ -376,11 +403,13 @@ class Scenario:
     """One kind of fault, and how many of them a run of so many kills has."""
 
     words: str
-    body: Callable[[Any, int], int]
+    body: Callable[[Any, int], None]
     share: float
     power: bool = False
     workers: int = 0
     """On PostgreSQL with so many workers; 0 is a folder."""
+    apart: bool = False
+    """Whether each worker is in a network namespace of its own."""
 
 
 SCENARIOS = {
@@ -400,25 +429,42 @@ SCENARIOS = {
     "lines": Scenario(
         "PostgreSQL: silence and cuts between worker and database", cut_lines, 0.1, workers=2
     ),
+    "cables": Scenario(
+        "PostgreSQL: the cable of a network namespace pulled",
+        pulled_cables,
+        0.1,
+        workers=2,
+        apart=True,
+    ),
     "network": Scenario("dropped, halved and repeated requests alone (seconds)", calm, 0.2),
 }
 
 
-def run(name: str, count: int, seed: int, work: Path) -> tuple[int, replay.Verdict, float]:
-    """One scenario, checked."""
+def run(
+    name: str, count: int, seed: int, work: Path, minutes: float = math.inf
+) -> tuple[int, replay.Verdict, float]:
+    """One scenario, checked: how many faults there were, what was found, and seconds."""
     scenario = SCENARIOS[name]
     began = time.monotonic()
     trial: Trial = (
-        Workers(work, seed, scenario.workers)
+        (Apart if scenario.apart else Workers)(work, seed, scenario.workers)
         if scenario.workers
         else Trial(work, seed, power=scenario.power)
     )
+    trial.end = began + 60.0 * minutes
     try:
-        done = scenario.body(trial, count)
+        scenario.body(trial, count)
         verdict = trial.settle()
     finally:
         trial.close()
-    return done, verdict, time.monotonic() - began
+    return trial.done, verdict, time.monotonic() - began
+
+
+def missing(scenario: Scenario) -> str | None:
+    """Why a scenario cannot happen here; None if it can."""
+    if scenario.workers and (why := database.available()) is not None:
+        return why
+    return namespace.available() if scenario.apart else None
 
 
 def main() -> int:
@@ -426,6 +472,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
     parser.add_argument(
         "--kills", type=int, default=100, help="how many; other faults in proportion"
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=math.inf, help="each scenario ends after these"
     )
     parser.add_argument("--only", choices=SCENARIOS, action="append", help="may be given again")
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4)))
@@ -440,12 +489,12 @@ def main() -> int:
     rows, failed = [], 0
     for name in said.only or SCENARIOS:
         scenario = SCENARIOS[name]
-        if scenario.workers and database.available() is not None:
-            print(f"{scenario.words}: skipped, {database.available()}")
+        if (why := missing(scenario)) is not None:
+            print(f"{scenario.words}: skipped, {why}")
             continue
         count = max(1, round(said.kills * scenario.share))
         work = Path(tempfile.mkdtemp(prefix=f"reticent-{name}-"))
-        done, verdict, seconds = run(name, count, said.seed, work)
+        done, verdict, seconds = run(name, count, said.seed, work, said.minutes)
         failed += bool(verdict.wrong)
         rows.append(
             {

@@ -123,6 +123,14 @@ class Database:
                 raise RuntimeError(self.log.read_text(errors="replace")[-2000:])
             time.sleep(0.05)
 
+    def admit(self, network: str) -> None:
+        """Let everyone in who comes from a network, such as ``10.0.0.0/24``."""
+        with open(self.data / "pg_hba.conf", "a", encoding="utf-8") as rules:
+            rules.write(f"host all all {network} trust\n")
+        self.stop()
+        self._settings = (*self._settings, "listen_addresses=*")
+        self.start()
+
     def stop(self) -> None:
         """Stop in good order."""
         self._end(signal.SIGINT)

@@ -32,8 +32,8 @@ class Load:
     Parameters
     ----------
     plan : dict
-        ``ports`` (of the workers), ``token``, ``client`` (its number), ``journal``, ``streams`` (each with ``name``,
-        ``columns``, ``labelled``, ``classes`` or None), ``most`` (records in a request), ``seconds``.
+        ``doors`` (host and port of each worker), ``token``, ``client`` (its number), ``journal``, ``streams`` (each
+        with ``name``, ``columns``, ``labelled``, ``classes`` or None), ``most`` (records in a request), ``seconds``.
     """
 
     def __init__(self, plan: dict[str, Any]) -> None:
@@ -165,7 +165,7 @@ class Load:
 
     def drop(self, path: str, body: bytes, kind: str, more: dict[str, str], *, whole: bool) -> None:
         """Send a request, or a part of it, and go away."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port(), timeout=10)
+        connection = http.client.HTTPConnection(*self.door(), timeout=10)
         try:
             connection.putrequest("POST", path)
             for key, value in (self.headers(kind) | more).items():
@@ -247,10 +247,10 @@ class Load:
 
     # Requests --------------------------------------------------------------------------------------
 
-    def port(self) -> int:
-        """Of any worker: each must answer for all streams."""
-        port: int = self.dice.choice(self.plan["ports"])
-        return port
+    def door(self) -> tuple[str, int]:
+        """Host and port of any worker: each must answer for all streams."""
+        host, port = self.dice.choice(self.plan["doors"])
+        return host, port
 
     def headers(self, kind: str) -> dict[str, str]:
         """Of every request."""
@@ -263,7 +263,7 @@ class Load:
         """One attempt; status 0 where there was no whole answer."""
         connection = None if own else self.connection
         if connection is None:
-            connection = http.client.HTTPConnection("127.0.0.1", self.port(), timeout=30)
+            connection = http.client.HTTPConnection(*self.door(), timeout=30)
             if not own:
                 self.connection = connection
         try:

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,12 +62,16 @@ class Nursery:
         Where exit statuses are written.
     environment : mapping
         Further variables for all processes.
+    before : sequence of str
+        What to put before the command, such as the one that enters a network namespace.
     """
 
-    def __init__(self, work: Path, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, work: Path, environment: Mapping[str, str], before: Sequence[str] = ()
+    ) -> None:
         self.work = work
         self._self = subprocess.Popen(
-            [sys.executable, __file__, str(work)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            [*before, sys.executable, __file__, str(work)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             env=os.environ | dict(environment),
         )  # fmt: skip
 

@@ -1,7 +1,7 @@
 """A line between a worker and its database that can fall silent or break: a TCP proxy that passes bytes on.
 
-A network namespace would need root; a proxy that stops reading and writing looks the same to both ends, until their
-own time limits end the connection.
+A proxy that stops reading and writing looks to both ends like a network that lost the way, until their own time
+limits end the connection, and needs no root; with root there are network namespaces (`namespace.py`).
 """
 
 from __future__ import annotations

@@ -41,6 +41,8 @@ class Server:
         Whether to fork the process off one that has done the imports, and which.
     folder : bool
         Whether it is served from a folder; if not, the options say where from.
+    host : str
+        The address to listen on.
     """
 
     def __init__(
@@ -51,13 +53,14 @@ class Server:
         *,
         quick: bool | Nursery = False,
         folder: bool = True,
+        host: str = "127.0.0.1",
     ) -> None:
         work.mkdir(parents=True, exist_ok=True)
         self.work, self.disk = work, work / "disk"  # the disk that may fail holds the anchor too
         self.data = self.disk / "data"
         self.environment = {"RETICENT_ANCHORS": str(self.disk / "anchors"), **(environment or {})}
         self.options = ("--data", str(self.data), *options) if folder else tuple(options)
-        self.port, self.token = free_port(), ""
+        self.host, self.port, self.token = host, free_port(), ""
         self.log = work / "serve.log"
         self.process: Any = None
         self._nursery = quick or None
@@ -67,7 +70,7 @@ class Server:
     @property
     def url(self) -> str:
         """Where it listens."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.host}:{self.port}"
 
     def start(self, seconds: float = 120.0) -> None:
         """Start, and wait until it is ready."""
@@ -76,7 +79,7 @@ class Server:
 
     def launch(self) -> None:
         """Start, without waiting."""
-        words = ["serve", "--port", str(self.port), *self.options]
+        words = ["serve", "--host", self.host, "--port", str(self.port), *self.options]
         if self._nursery is not None:
             self.process = self._nursery.start(words, self.log, self.work)
             return
@@ -138,7 +141,7 @@ class Server:
         *, token: str | None = None, seconds: float = 60.0, headers: Mapping[str, str] | None = None,
     ) -> tuple[int, bytes]:  # fmt: skip
         """One request on a connection of its own, without retries."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=seconds)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=seconds)
         try:
             sent = {"Authorization": f"Bearer {self.token if token is None else token}"}
             if body is not None:

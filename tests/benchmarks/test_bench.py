@@ -18,6 +18,8 @@ NAMES = (
     "bench",
     "compare",
     "page",
+    "glance",
+    "excess",
     "table",
     "timing",
     "questions",
@@ -430,6 +432,19 @@ class TestResults:
         """Nobody types a number: run ``python benchmarks/bench.py --page`` after a change of wording."""
         tables, full = bench.table.load(), bench.table.load(bench.table.FULL)
         assert bench.page.PAGE.read_text() == bench.page.text(tables, full)
+        assert bench.page.FIRST.read_text() == bench.page.first(tables)
+
+    def test_a_verdict_counts_what_is_beyond_its_spread(self, bench):
+        Ratio = bench.timing.Ratio
+        table = bench.table.Table(
+            "fits", 3, "Fits", ["data", "ours / diffprivlib", "ours / scikit-learn"], ""
+        )
+        for value, spread in ((0.5, 0.1), (0.97, 0.08), (1.25, 0.1), (1.002, math.nan)):
+            table.add("somewhere", Ratio(value, spread, 3), None)
+        row = next(
+            line for line in bench.page.glance.section([table]).split("\n") if "diffprivlib" in line
+        )
+        assert "| 0.8 | 1.13 | 2 | 1 of 4 | 1 of 4 |" in row
 
 
 class TestCompare:

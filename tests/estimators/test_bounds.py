@@ -249,11 +249,11 @@ def test_a_default_warns_once_and_reads_nothing(monkeypatch: pytest.MonkeyPatch)
 def test_balanced_counts() -> None:
     numbers = np.repeat([0, 1, 2], [10_000, 2_000, 500])
     counts = ClassCounts.of(Budget(1.0, 1e-6), 3, "lattice")
-    weights = counts.factors(numbers, None, Source(0))
+    weights = counts.factors(counts.seen(numbers, None, Source(0)))
     assert weights.max() == 1.0
     assert np.allclose(weights, [0.05, 0.25, 1.0], rtol=0.5)
     present = counted(numbers != 2, None)  # a null record is counted nowhere
-    assert counts.factors(numbers, present, Source(0))[2] == 1.0
+    assert counts.factors(counts.seen(numbers, present, Source(0)))[2] == 1.0
     for budget, moved in zip(BUDGETS, (1.0, math.sqrt(2.0), 1.0, 2.0), strict=True):
         assert ClassCounts.of(budget, 3, "float").moved == pytest.approx(moved)
 

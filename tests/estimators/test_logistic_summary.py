@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
-import pickle
 
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
 from scipy.special import expit
-from scipy.stats import binom
 
 from reticent import PrivateLogisticRegression
-from reticent.estimators import NoIntervals
 from reticent.estimators.curvature import Curvature, moved_by_one
 from reticent.losses import CappedLogistic, Logistic
 from reticent.noise import Source
 from reticent.privacy import Budget, Ledger
 from reticent.solve.blocks import Form, InMemory
+
+from . import intervals
 
 slow = pytest.mark.skipif(
     os.environ.get("RETICENT_SLOW") != "1", reason="slow: set RETICENT_SLOW=1"
@@ -58,18 +56,10 @@ def both(A: np.ndarray, signs: np.ndarray, x: np.ndarray, cap: float) -> tuple[n
 @pytest.mark.parametrize("neighbours", ["zero-out", "replace"])
 def test_one_guarantee(delta: float, neighbours: str) -> None:
     X, y = table(20_000)
-    budget = Budget(1.0, delta, neighbours)
     made = model(delta=delta, neighbours=neighbours)
-    with Ledger(budget) as ledger:
-        made.fit(X, y)
-        found = made.summary()
-    assert len(ledger.entries) == 1
-    assert found.guarantee.meets(budget)
-    assert found.names == ("dose", "age", "intercept")
+    found = intervals.in_one_guarantee(made, X, y, Budget(1.0, delta, neighbours))
     assert np.allclose(found.estimate, TRUTH, atol=0.5)
     assert "log-odds" in str(found)
-    assert json.loads(json.dumps(found.to_dict()))["names"][0] == "dose"
-    assert str(pickle.loads(pickle.dumps(made)).summary()) == str(found)
     ridged = made.summary(target="regularised")
     assert np.allclose(ridged.estimate, [*made.coef_[0], *made.intercept_])
     assert (np.abs(ridged.estimate[:2]) < np.abs(found.estimate[:2])).all()
@@ -146,48 +136,27 @@ def test_cost_is_the_share() -> None:
 
 
 def test_privacy_error_is_that_of_the_noise() -> None:
-    """The same records, 80 draws of noise: variances agree within 7 standard deviations (false alarm 1e-11)."""
     X, y = table(2000)
-    draws = [
-        model(1.0, noise_precision="float", random_state=k).fit(X, y).summary() for k in range(80)
-    ]
-    seen = np.var([d.estimate for d in draws], axis=0)
-    stated = np.mean([d.privacy_error**2 for d in draws], axis=0)
-    assert np.abs(seen / stated - 1.0).max() < 7 * math.sqrt(2 / 80)
+    intervals.check_privacy_error(
+        [model(noise_precision="float", random_state=k).fit(X, y).summary() for k in range(80)]
+    )
 
 
 @pytest.mark.parametrize("cap", [pytest.param(1.0, marks=slow), 0.5])
 def test_coverage(cap: float) -> None:
-    """100 tables of 4,000 records: the count of covered intervals is binomial; false alarm 1e-7 at 93 to 97 %."""
-    hits = np.zeros(3)
+    found = []
     for k in range(100):
-        X, y = table(4000, cap, k)
-        made = model(influence=cap, noise_precision="float", random_state=k).fit(X, y)
-        low, high = made.summary().interval.T
-        hits += (low <= TRUTH) & (high >= TRUTH)
-    assert (hits >= binom.ppf(1e-7, 100, 0.93)).all()
-    assert hits.mean() <= binom.isf(1e-7, 100, 0.97)
+        made = model(influence=cap, noise_precision="float", random_state=k)
+        found.append(made.fit(*table(4000, cap, k)).summary())
+    intervals.check_coverage(found, TRUTH)
 
 
 def test_refusals() -> None:
     X, y = table(200)
-    with pytest.raises(NoIntervals, match="eigenvalue"):
-        model().fit(X, y).summary()
-    with pytest.raises(ValueError, match="intervals=True"):
-        model(intervals=False).fit(X, y).summary()
-    with Ledger(Budget(9.0, 1e-6)) as ledger:
-        for wrong, message in (
-            ({"solver": "gradient-descent"}, "solver"), ({"intervals": "yes"}, "intervals"),
-            ({"classes": [0, 1, 2]}, "two classes"), ({"class_weight": {0: 1.0}}, "class_weight"),
-        ):  # fmt: skip
-            with pytest.raises((ValueError, TypeError), match=message):
-                model(**wrong).fit(X, y)
-        with pytest.raises(ValueError, match="sample_weight"):
-            model().fit(X, y, sample_weight=np.ones(200))
-        with pytest.raises(ValueError, match="groups"):
-            model().fit(X, y, groups=np.arange(200))
+    wrong = {"two classes": {"classes": [0, 1, 2]}, "class_weight": {"class_weight": {0: 1.0}}}
+    intervals.check_refusals(model, X, y, wrong)
+    with Ledger(Budget(9.0, 1e-6)) as ledger, pytest.raises(ValueError, match="groups"):
+        model().fit(X, y, groups=np.arange(200))
     assert ledger.entries == ()
-    X, y = table(20_000)
-    made = model().fit(X, y)
     with pytest.raises(ValueError, match="target"):
-        made.summary(target="coef")
+        model().fit(*table(20_000)).summary(target="coef")

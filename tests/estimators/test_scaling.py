@@ -227,7 +227,7 @@ def test_predictor_is_the_inverse_of_probability(cap):
 
 def test_rates_stay_away_from_0_and_1():
     counts = ClassCounts.of(Budget(1.0, 1e-6), 2, "lattice")
-    rates = counts.rates(np.zeros(1000, int), None, 1000, Source(0))
+    rates = counts.rates(counts.seen(np.zeros(1000, int), None, Source(0)), 1000)
     assert rates.sum() == pytest.approx(1.0)
     assert rates.min() >= counts.scale / 1000 * (1 - 1e-12)
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import math
-import pickle
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binom
 
 from reticent import PrivateLinearRegression
-from reticent.estimators.summary import Moments, NoIntervals, SquaredLabels
+from reticent.estimators.summary import Moments, SquaredLabels
 from reticent.noise import Source
-from reticent.privacy import Budget, Ledger
+from reticent.privacy import Budget
+
+from . import intervals
 
 TRUTH = np.array([3.0, -2.0])
 
@@ -37,21 +36,13 @@ def model(epsilon: float = 1.0, **more) -> PrivateLinearRegression:
 @pytest.mark.parametrize("neighbours", ["zero-out", "replace"])
 def test_one_guarantee(delta: float, neighbours: str) -> None:
     X, y = table(50_000)
-    budget = Budget(1.0, delta, neighbours)
     made = model(delta=delta, neighbours=neighbours)
-    with Ledger(budget) as ledger:
-        made.fit(X, y)
-        found = made.summary()
-    assert len(ledger.entries) == 1
-    assert found.guarantee.meets(budget)
-    assert found.names == ("dose", "age", "intercept")
+    found = intervals.in_one_guarantee(made, X, y, Budget(1.0, delta, neighbours))
     assert np.allclose(found.estimate, [3.0, -2.0, 10.0], atol=0.5)
     assert (found.interval[:, 0] < found.estimate).all()
     assert "dose" in str(found)
     assert "95% interval" in str(found)
     assert "<pre>" in found._repr_html_()
-    assert json.loads(json.dumps(found.to_dict()))["names"][0] == "dose"
-    assert str(pickle.loads(pickle.dumps(made)).summary()) == str(found)
     assert found.plot().get_xlabel().startswith("coefficient")
 
 
@@ -73,46 +64,24 @@ def test_private_bounds_too() -> None:
 
 
 def test_privacy_error_is_that_of_the_noise() -> None:
-    """The same records, 400 draws of noise: variances agree within 7 standard deviations (false alarm 1e-11)."""
     X, y = table(4000)
-    draws = [
-        model(1.0, noise_precision="float", random_state=k).fit(X, y).summary() for k in range(400)
-    ]
-    seen = np.var([d.estimate for d in draws], axis=0)
-    stated = np.mean([d.privacy_error**2 for d in draws], axis=0)
-    assert np.abs(seen / stated - 1.0).max() < 7 * math.sqrt(2 / 400)
+    intervals.check_privacy_error(
+        [model(noise_precision="float", random_state=k).fit(X, y).summary() for k in range(400)]
+    )
 
 
 def test_coverage() -> None:
-    """300 tables of 3,000 records: the count of covered intervals is binomial; false alarm 1e-7 at 93 to 97 %."""
-    hits = np.zeros(3)
-    for k in range(300):
-        X, y = table(3000, k)
-        low, high = model(noise_precision="float", random_state=k).fit(X, y).summary().interval.T
-        truth = np.append(TRUTH, 10.0)
-        hits += (low <= truth) & (truth <= high)
-    assert (hits >= binom.ppf(1e-7, 300, 0.93)).all()
-    assert hits.mean() <= binom.isf(1e-7, 300, 0.97)
+    found = [
+        model(noise_precision="float", random_state=k).fit(*table(3000, k)).summary()
+        for k in range(300)
+    ]
+    intervals.check_coverage(found, np.append(TRUTH, 10.0))
 
 
 def test_refusals() -> None:
-    X, y = table(100)
-    with pytest.raises(NoIntervals, match="eigenvalue"):
-        model().fit(X, y).summary()
-    with pytest.raises(ValueError, match="intervals=True"):
-        model(intervals=False).fit(X, y).summary()
-    with Ledger(Budget(9.0, 1e-6)) as ledger:
-        for wrong, message in (
-            ({"solver": "gradient-descent"}, "solver"), ({"intervals": "yes"}, "intervals")
-        ):  # fmt: skip
-            with pytest.raises((ValueError, TypeError), match=message):
-                model(**wrong).fit(X, y)
-        with pytest.raises(ValueError, match="sample_weight"):
-            model().fit(X, y, sample_weight=np.ones(100))
-    assert ledger.entries == ()
-    X, y = table(50_000)
+    intervals.check_refusals(model, *table(100), {})
     with pytest.raises(ValueError, match="level"):
-        model().fit(X, y).summary(level=1.0)
+        model().fit(*table(50_000)).summary(level=1.0)
 
 
 def test_squares_are_exact_and_move_by_one() -> None:

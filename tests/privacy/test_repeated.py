@@ -15,6 +15,7 @@ from reticent.privacy import (
     Guarantee,
     Laplace,
     ObjectivePerturbation,
+    Profile,
     Pure,
     Release,
     compose,
@@ -97,6 +98,40 @@ def test_exact_densities(shape: float, mean: float, mu: float) -> None:
             for a, b in (worlds, worlds[::-1])
         )
         assert exact <= curve.delta(epsilon) * (1 + 1e-3) + 1e-12
+
+
+@pytest.mark.parametrize("mean", [2.0, 7.0, 60.0])
+def test_scores_in_any_order(mean: float) -> None:
+    """Runs with a few outputs, ranked arbitrarily: the law of the best is exact sums, and no promise is broken."""
+    rng = np.random.default_rng(0)
+    g = 1.0 / mean
+    worst = 0.0
+    for trial in range(300):
+        size = int(rng.integers(2, 12))
+        one = rng.dirichlet(np.full(size, rng.choice([0.1, 1.0, 10.0])))
+        spread = rng.choice([0.05, 0.5, 2.0])
+        two = one * np.exp(rng.uniform(-spread, spread, size))
+        two /= two.sum()
+        if trial % 3 == 0:  # by the likelihood ratio, which should be hardest
+            order = np.argsort(two / one)
+            one, two = one[order], two[order]
+
+        def profile(e: float, a: np.ndarray = one, b: np.ndarray = two) -> float:
+            return float(max(np.maximum(p - math.exp(e) * q, 0).sum() for p, q in ((a, b), (b, a))))
+
+        # the best of K runs is among the first k outputs with probability f(F_k), f(z) = g z/(1 - (1-g) z)
+        worlds = []
+        for law in (one, two):
+            z = np.minimum(np.cumsum(law), 1.0)
+            worlds.append(np.diff(g * z / (1.0 - (1.0 - g) * z), prepend=0.0))
+        curve = BestOf(Profile(profile), mean)
+        for epsilon in (0.05, 0.2, 0.8, 2.0):
+            exact = max(
+                np.maximum(a - math.exp(epsilon) * b, 0).sum() for a, b in (worlds, worlds[::-1])
+            )
+            assert exact <= curve.delta(epsilon) * (1 + 1e-9) + 1e-12
+            worst = max(worst, exact / curve.delta(epsilon))
+    assert worst > 0.5  # and the promise is not idle
 
 
 def test_pure() -> None:

@@ -28,14 +28,19 @@ def postgres() -> Iterator[database.Database]:
     made.close()
 
 
-def fresh_database(server: database.Database) -> str:
-    """An empty database on a server."""
+def renewed(url: str) -> str:
+    """An empty database on the server of another one."""
     import psycopg
 
     name = f"t{os.urandom(6).hex()}"
-    with psycopg.connect(server.url, autocommit=True) as admin:
+    with psycopg.connect(url, autocommit=True) as admin:
         admin.execute(f"CREATE DATABASE {name}")
-    return server.url.replace("/postgres", f"/{name}")
+    return f"{url.rpartition('/')[0]}/{name}"
+
+
+def fresh_database(server: database.Database) -> str:
+    """An empty database on a server."""
+    return renewed(server.url)
 
 
 @pytest.fixture(scope="module", params=STORES)

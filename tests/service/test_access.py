@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 
-from reticent.service import app, openapi
+from reticent.service import app, openapi, persons
 from reticent.service.packing import unpack
 from reticent.service.problems import Problem
 from reticent.service.sealing import Ring, state_place
@@ -133,7 +133,7 @@ def test_grants_expiry_and_revocation(service: Service) -> None:
         service.client(short["token"]).streams()
     assert caught.value.status == 401
     client.call("DELETE", f"/v1/tokens/{made['id']}")
-    with pytest.raises(Problem, match="revoked"):
+    with pytest.raises(Problem, match="not known, or was revoked"):
         reader.streams()
     for bad in (
         {"role": "king"},
@@ -192,8 +192,14 @@ def test_clean_sums_leave_by_no_route_and_no_file(tmp_path: Path) -> None:
         {"name": "plays", "kind": "bandit", "budget": {"epsilon": 1, "delta": 1e-6}, "values": [0, 1],
          "set": {"kind": "L2Ball", "dim": 2}}
     )  # fmt: skip
+    client.create(
+        specification("people", max_records=3, horizon=1000, budget={"epsilon": 1, "delta": 1e-6})
+    )
     x = {"a": CELL, "b": -CELL / 3}
     for k in range(20):
+        client.send(
+            "people", [{"id": f"{PERSON}-{k}", "x": x, "y": True, "person": f"{PERSON} {k}"}]
+        )
         client.send("model", [{"id": f"{PERSON}-{k}", "x": x, "y": True, "person": None}])
         client.send("total", [{"id": f"{PERSON}-{k}", "x": x}])
         client.tell("plays", client.ask("plays")["ticket"], CELL)
@@ -204,7 +210,7 @@ def test_clean_sums_leave_by_no_route_and_no_file(tmp_path: Path) -> None:
             continue  # for the data holder alone, and marked: what it reads is private
         if (method, path) == ("DELETE", "/v1/streams/{name}"):
             continue  # the state is looked at below
-        for name in ("model", "total", "plays"):
+        for name in ("model", "total", "plays", "people"):
             where = (
                 path.replace("{name}", name)
                 .replace("{number}", "latest")
@@ -226,12 +232,14 @@ def test_clean_sums_leave_by_no_route_and_no_file(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "data" / "service.sqlite")
     secrets: list[float] = []
     keys: list[str] = []
+    hidden: list[bytes] = []  # of the table of persons
     published: set[float] = set()
     with store.read() as rows:
         for stream in rows.streams():
             state = rows.state(stream.id)
             assert state is not None
             plain = unpack(ring.open(state.sealed, state_place(stream.id)))
+            persons.read(rows, ring, stream.id, plain)
             for number in range(state.number + 1):
                 output = rows.output(stream.id, number)
                 assert output is not None
@@ -240,12 +248,17 @@ def test_clean_sums_leave_by_no_route_and_no_file(tmp_path: Path) -> None:
             part = plain.get("stream", {}).get("learner", plain.get("bandit", plain)).get("total")
             secrets += numbers(part["total"]) + numbers(plain.get("bandit", {}).get("pending", []))
             keys += [part["source"]["next"]]
+            if (table := part["persons"]) is not None:
+                there = table["entries"] != 0
+                assert there.sum() >= 20
+                hidden += [bytes(table["key"]), *(row.tobytes() for row in table["digests"][there])]
     store.close()
     clean = [20 * CELL, -20 * CELL / 3, CELL]
     looked_for = [s for s in secrets if abs(s) > 1e4] + clean
     assert len(looked_for) > 5
-    assert len(set(keys)) == 3
-    words = [PERSON.encode(), repr(CELL).encode(), *(key.encode() for key in keys)]
+    assert len(set(keys)) == 4
+    assert hidden
+    words = [*hidden, PERSON.encode(), repr(CELL).encode(), *(key.encode() for key in keys)]
     words += [bytes.fromhex(key) for key in keys]
     words += [np.float64(s).tobytes() for s in looked_for] + [
         np.int64(s).tobytes() for s in looked_for if abs(s) > 1e4

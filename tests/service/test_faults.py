@@ -126,3 +126,14 @@ def test_several_workers_count_once(workers: service_faults.Workers, name: str, 
     verdict = workers.settle()
     assert not verdict.wrong, verdict
     assert verdict.records
+
+
+@SLOW
+def test_a_network_that_is_cut_off_from_the_database(tmp_path: Path) -> None:
+    why = service_faults.missing(service_faults.SCENARIOS["cables"])
+    if why is not None:
+        pytest.skip(why)
+    done, verdict, _ = service_faults.run("cables", 3, 21, tmp_path)
+    assert done == 3
+    assert not verdict.wrong, verdict
+    assert verdict.records

@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import queue
+import shutil
 import sys
 import threading
 import time
@@ -38,7 +39,7 @@ from reticent.service.moving import move
 from reticent.service.problems import Problem
 from reticent.service.records import Reader
 from reticent.service.specification import Specification
-from reticent.service.store import StoreError
+from reticent.service.store import StoreError, StoreFailed
 from reticent.service.streams import Create, Send
 
 from .conftest import fresh_database
@@ -82,7 +83,7 @@ class Worker:
         self.leases = Leases(address, address, seconds) if shared else None
         self.engine = Engine(home.store, home.ring, leases=self.leases)
         assert home.anchor is not None
-        self.engine.committed = home.anchor.commit
+        self.engine.follows, self.engine.committed = home.anchor.follow, home.anchor.commit
 
     def create(self, name: str, **more: Any) -> None:
         self.engine.call(Create(Specification.from_dict(specification(name, seed=5, **more))))
@@ -405,6 +406,59 @@ def test_a_database_that_was_set_back_or_copied_is_refused_until_adopted(
     with pytest.raises(StoreError, match="stop them first"):
         adopt(options)
     worker.close()
+
+
+def test_a_store_that_is_set_back_while_it_is_served_ends_the_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files are put back, in place and of the same timeline, while the server is away for a moment."""
+    monkeypatch.setenv("RETICENT_ANCHORS", str(tmp_path / "anchors"))
+    (tmp_path / "key").write_text("ab" * 32)
+    server = database.Database()
+    options = Options(None, key_file=tmp_path / "key", database=server.url)
+    worker = Worker(Shared(options))
+    ended: list[str] = []
+
+    def end(self: Engine, why: str) -> None:
+        ended.append(why)
+        raise StoreError(why)
+
+    monkeypatch.setattr(Engine, "_end", end)
+    for name in ("one", "two"):
+        worker.create(name)
+        worker.claim(name)
+    server.stop()
+    shutil.copytree(server.data, tmp_path / "earlier")
+    server.start()
+    for _ in range(2):  # connections were lost
+        with contextlib.suppress(Problem, StoreFailed):
+            worker.send("one", 0)
+    with psycopg.connect(server.url, autocommit=True) as admin:
+        for _ in range(100):  # as many transactions of others as a minute may have
+            admin.execute("SELECT pg_current_xact_id()")
+    for first in (0, 3, 6, 9):
+        worker.send("one", first)
+    server.stop()
+    shutil.rmtree(server.data)
+    shutil.copytree(tmp_path / "earlier", server.data)
+    for path in (server.data, *server.data.rglob("*")):
+        shutil.chown(path, "nobody") if os.getuid() == 0 else None
+    server.start()
+    for name in 3 * (
+        "one",
+        "two",
+    ):  # at first connections are lost; then nothing is written, whatever the stream
+        with pytest.raises((Problem, StoreFailed)):
+            worker.send(name, 100)
+    assert ended  # "one" is refused before: this process has gone beyond its state
+    assert all("the store was set back while it was served" in why for why in ended)
+    # those that the streams began with, and no more
+    assert sql_of(options, "SELECT count(*) FROM reticent.outputs") == [(2,)]
+    worker.engine.stop()
+    worker.home.close()
+    with pytest.raises(StoreError, match="it was set back"):
+        Shared(options)
+    server.close()
 
 
 def test_decisions_of_another_worker_arrive_as_events(

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import reticent
+from reticent import losses, sets
+from reticent.estimators import PrivateScaler
 from reticent.solve.blocks import rows_per_block
 
 pytest.importorskip("distributed", reason="clusters need dask and distributed")
@@ -45,6 +47,8 @@ _KINDS = [
     (reticent.PrivateLogisticRegression, {"classes": [0, 1], "scaling": "none"}, 1),
     (reticent.PrivateLinearSVC, {"classes": [0, 1], "scaling": "none"}, 1),
     (reticent.PrivateLinearRegression, {"scaling": "none"}, 2),
+    (reticent.PrivateLasso, {"solver": "frank-wolfe", "steps": 5, "feature_norm": 0.3}, 2),
+    (reticent.PrivateLasso, {"solver": "sufficient-statistics"}, 2),
 ]
 
 
@@ -57,6 +61,7 @@ def test_fits_are_those_in_memory_to_the_bit(client, kind, options, label):
     assert np.array_equal(here.coef_, there.coef_)
     assert np.array_equal(here.predict(data[0][:100]), there.predict(X[:100]))
     assert here.guarantee_.gdp == there.guarantee_.gdp
+    assert here.clipped_ == there.clipped_
 
 
 def test_other_chunks_give_the_same_answer_within_rounding(client):
@@ -116,6 +121,87 @@ def test_data_frames_are_read(client):
     assert model.feature_names_in_.tolist() == list("abcd")
 
 
+def test_scalers_are_those_in_memory_to_the_bit(client):
+    X = _records()[0]
+    (rows,) = _chunked(X)
+    here, there = (
+        PrivateScaler((-1, 1), random_state=0).fit(table) for table in (X.astype(float), rows)
+    )
+    assert np.array_equal(here.center_, there.center_)
+    assert np.array_equal(here.scale_, there.scale_)
+    assert here.guarantee_.gdp == there.guarantee_.gdp
+    moved = there.transform(rows)
+    assert isinstance(moved, da.Array)
+    assert np.array_equal(moved[:100].compute(), here.transform(X[:100]))
+
+
+@pytest.mark.parametrize("what", ["lasso", "scaler"])
+def test_a_worker_that_dies_costs_the_others_nothing_either(client, tmp_path, what):
+    X, _, y = _records()
+    rows, labels = _chunked(X, y)
+    counter = tmp_path / "visits"
+    fragile = rows.map_blocks(_die_once, path=str(counter), after=7, dtype=X.dtype)
+
+    def fitted(table, labels):
+        if what == "scaler":
+            return PrivateScaler((-1, 1), random_state=0).fit(table).center_
+        model = reticent.PrivateLasso(solver="frank-wolfe", steps=3, random_state=0)
+        return model.fit(table, labels).coef_
+
+    here = fitted(X.astype(float) if what == "scaler" else X, y)
+    with reticent.Ledger(reticent.Budget(2.0, 1e-5)) as ledger:
+        there = fitted(fragile, labels)
+    assert counter.stat().st_size > 7
+    assert len(ledger.entries) == 1
+    assert np.array_equal(here, there)
+
+
+@pytest.mark.parametrize(
+    ("loss", "set", "label"),
+    [
+        (losses.Logistic(ridge=1e-3), None, 1),
+        (losses.Squared(), sets.L2Ball(20, 1.0), 2),
+        (losses.Logistic(), sets.L1Ball(20, 2.0), 1),
+    ],
+)
+def test_the_best_fixed_decision_is_that_in_memory_within_the_gaps(client, loss, set, label):
+    data = _records(2)
+    y = 2 * data[1] - 1 if label == 1 else data[2]
+    here = losses.best_fixed(set, loss, data[0], y)
+    there = losses.best_fixed(set, loss, *_chunked(data[0], y))
+    assert there.converged
+    assert there.count == here.count
+    assert there.clipped == here.clipped
+    assert abs(there.value - here.value) <= here.gap + there.gap + 1e-12
+    played = np.full(len(y), 0.7)
+    assert losses.regret(played, there) == pytest.approx(losses.regret(played, here), rel=1e-5)
+    with pytest.raises(ValueError, match="no losses of single records"):
+        losses.regret_curve(played, there)
+
+
+def test_what_cannot_be_had_by_passes_is_refused_in_words(client):
+    X, y, z = _records(1)
+    rows, labels = _chunked(X, 2 * y - 1)
+    with pytest.raises(TypeError, match="smooth loss"):
+        losses.best_fixed(sets.L2Ball(20), losses.Hinge(), rows, labels)
+    with pytest.raises(ValueError, match="must be -1 or 1"):
+        losses.best_fixed(sets.L2Ball(20), losses.Logistic(), *_chunked(X, y))
+    with pytest.raises(TypeError, match="along with"):
+        losses.best_fixed(sets.L2Ball(20), losses.Logistic(), rows)
+    with reticent.Ledger(reticent.Budget(2.0, 1e-5)) as ledger:
+        with pytest.raises(ValueError, match="bounds must be stated"):
+            PrivateScaler("private").fit(rows)
+        with pytest.raises(TypeError, match="along with"):
+            reticent.PrivateLasso().fit(rows, None)
+        bad = X.copy()
+        bad[-1, 0] = np.nan
+        (broken,) = _chunked(bad)
+        for fit in (PrivateScaler((-1, 1)).fit, reticent.PrivateLasso().fit):
+            with pytest.raises(ValueError, match=f"row {len(X) - 1} is not"):
+                fit(broken, _chunked(X, z)[1])
+        assert not ledger.entries
+
+
 def _replaced(block, path=None):
     """Another block from the third time on."""
     with open(path, "a") as file:
@@ -140,6 +226,12 @@ def test_bad_input_is_refused_and_nothing_is_spent(client):
         ]:
             with pytest.raises(ValueError, match=words):
                 model.fit(bad, its_labels)
+        width = lambda block: block[:, :-1]  # noqa: E731
+        uneven = rows.map_blocks(width, chunks=rows.chunks, dtype=X.dtype)
+        short = rows.map_blocks(lambda block: block[:-1], chunks=rows.chunks, dtype=X.dtype)
+        for bad in (uneven, short):
+            with pytest.raises(ValueError, match="mend what makes the chunks"):
+                model.fit(bad, labels)
         with pytest.raises(TypeError, match="real numbers"):
             model.fit(rows.astype("U5"), labels)
         assert not ledger.entries

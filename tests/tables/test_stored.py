@@ -86,6 +86,29 @@ def test_regression_and_several_classes(tmp_path):
     )
 
 
+@pytest.mark.parametrize("solver", ["frank-wolfe", "sufficient-statistics"])
+def test_lasso_and_scaler(tmp_path, solver):
+    X, _ = records()
+    y = X @ [1.0, 2.0, -1.0, 0.5] / 5.0
+    pq.write_table(as_arrow(X, y), tmp_path / "numbers.parquet", row_group_size=700)
+    table = tables.open(tmp_path / "numbers.parquet", "y")
+
+    def lasso():
+        return reticent.PrivateLasso(
+            feature_norm=1.5, label_bounds=(-2, 2), solver=solver, random_state=0
+        )
+
+    there, here = lasso().fit(*table), lasso().fit(X, y)
+    np.testing.assert_allclose(there.coef_, here.coef_, rtol=1e-6)
+    assert there.clipped_ == here.clipped_
+    assert there.guarantee_.gdp == here.guarantee_.gdp
+    there, here = (
+        reticent.estimators.PrivateScaler((-2, 2), random_state=0).fit(rows)
+        for rows in (table[0], X)
+    )
+    np.testing.assert_allclose(there.scale_, here.scale_, rtol=1e-9)
+
+
 def test_classes_read_off_the_labels_are_a_leak(tmp_path):
     X, y = write(tmp_path, *records(), "parquet")
     with pytest.warns(reticent.PrivacyLeakWarning):
@@ -236,8 +259,6 @@ def test_what_needs_memory_says_so(tmp_path):
         logistic(classes=[0, 1], class_weight={0: 2.0}),
         ValueError,
     )
-    lasso = reticent.PrivateLasso(feature_norm=3.0, label_bounds=(0, 1))
-    refused("PrivateLasso needs its table in memory", rows, labels, lasso, TypeError)
     private = reticent.PrivateLogisticRegression(feature_norm="private", classes=[0, 1])
     refused("private bounds are not found", rows, labels, private, ValueError)
     from reticent import erm, losses

@@ -14,7 +14,8 @@ from scipy.special import log_ndtr, ndtr
 
 from reticent import vertical
 from reticent.audit import densities, minimisers
-from reticent.audit.whitebox import Exact, Outcome, Pair, least_fault, pushed, silent
+from reticent.audit.whitebox import Exact, least_fault
+from reticent.audit.whitebox_matching import Outcome, Pair, pushed, silent
 from reticent.audit.whitebox_records import (
     BOTH,
     HUGE,

@@ -56,9 +56,9 @@ def take_row(U, t, w, factor, watch, pending, limit, per_step, room):  # type: i
     if pending.size > n:
         room[0, n] = watch * w
         room[0, n + 1] = watch * (w * w)
-    steps = limit * per_step
-    if not fill(room, 0, per_step, room, 1) <= largest_square(steps):
-        cut(room, 0, per_step, steps, room, 1)
+    steps, first, second = limit * per_step, np.int64(0), np.int64(1)
+    if not fill(room, first, per_step, room, second) <= largest_square(steps):
+        cut(room, first, per_step, steps, room, second)
     for i in range(pending.size):
         pending[i] += pending.dtype.type(room[1, i])
 

@@ -38,6 +38,7 @@ from reticent.losses import GeneralizedLinear, Squared
 from reticent.privacy import Budget, Guarantee, prescribed
 from reticent.sets import L1Ball, WholeSpace
 from reticent.sets.base import VerticesUnavailable
+from reticent.solve.blocks import ByEntries, InMemory
 from reticent.trace import Callback
 
 NAME = "Frank-Wolfe"
@@ -172,6 +173,7 @@ def frank_wolfe(
         seed=seed, noise_precision=noise_precision, calibration=calibration, callback=callback,
         progress=progress, resume=resume, by_entries=by_entries, weights=weights,
         weight_bound=weight_bound, groups=groups, max_records=max_records,
+        by_passes=isinstance(X, ByEntries),
     )  # fmt: skip
 
 
@@ -365,7 +367,8 @@ def _steps(problem: OfflineProblem, chooser: Oracle) -> int:
 
 def _is_incremental(problem: OfflineProblem, chooser: Oracle) -> bool:
     return (
-        sp.issparse(problem.A)
+        isinstance(problem.table, InMemory)
+        and sp.issparse(problem.A)
         and problem.weights is None
         and isinstance(problem.loss, Squared)
         and isinstance(chooser, CornerOracle)

@@ -37,7 +37,7 @@ from reticent.losses import (
 )
 from reticent.privacy import Budget, prescribed
 from reticent.sets import WholeSpace
-from reticent.solve.blocks import UNLIMITED, Form, InMemory, Meaning, Records
+from reticent.solve.blocks import UNLIMITED, ByEntries, Form, InMemory, Meaning, Records
 
 PRECISIONS = ("lattice", "float")
 _PLAIN = (
@@ -146,10 +146,14 @@ def _checked_records(
     loss: Loss, X: Records, y: Any, by_entries: bool
 ) -> tuple[Records, ClipCounts]:
     """Records in blocks are read once from end to end before anything is spent."""
-    if not isinstance(loss, _PLAIN) or by_entries:
+    if not isinstance(loss, _PLAIN) or (by_entries and not isinstance(X, ByEntries)):
         raise TypeError(
             f"records in blocks need a loss of labels and linear predictors and clipping by rows, got "
             f"{loss!r}; read them into memory"
+        )
+    if by_entries and not loss.feature_norm >= 1.0:
+        raise ValueError(
+            f"the entries are cut to 1, more than the loss's feature_norm, got {loss!r}; state a larger norm"
         )
     clipped, beyond = surveyed(X) if X.clipped is None else X.clipped, 0
     if isinstance(y, Meaning):

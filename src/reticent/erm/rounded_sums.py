@@ -76,7 +76,7 @@ def _slopes(kind):  # type: ignore[no-untyped-def]
         most = door.largest_square(length)
         total, lost, part = work[0], work[1], work[2]
         row = np.full(dim, constant)
-        room = np.empty((1, columns))
+        room, first = np.empty((1, columns)), np.int64(0)
         for start in range(0, A.shape[0], _BLOCK):
             for j in range(dim):
                 part[j] = 0.0
@@ -86,7 +86,7 @@ def _slopes(kind):  # type: ignore[no-untyped-def]
                     row[j] = A[i, j] * scale
                 z, square = door.dot_and_square_in_any_order(row, x, columns)
                 if not square <= most:
-                    door.cut(A, i, scale, length, room, 0)
+                    door.cut(A, i, scale, length, room, first)
                     for j in range(columns):
                         row[j] = room[0, j]
                     z = door.dot_and_square_in_any_order(row, x, columns)[0]
@@ -134,14 +134,14 @@ def _formed(A, start, form, factors, out):  # type: ignore[no-untyped-def]
     columns, dim = A.shape[1], out.shape[1]
     scale, length, constant = form
     most = door.largest_square(length)
-    room = np.empty((1, columns))
+    room, first = np.empty((1, columns)), np.int64(0)
     count = 0
     for i in range(start, min(A.shape[0], start + out.shape[0])):
         factor = factors[i] if factors.size else 1.0
         if factor == 0.0:
             continue
-        if not door.fill(A, i, scale, room, 0) <= most:
-            door.cut(A, i, scale, length, room, 0)
+        if not door.fill(A, i, scale, room, first) <= most:
+            door.cut(A, i, scale, length, room, first)
         for j in range(columns):
             out[count, j] = factor * room[0, j]
         for j in range(columns, dim):
@@ -154,11 +154,11 @@ def _formed(A, start, form, factors, out):  # type: ignore[no-untyped-def]
 def _survey(A, form):  # type: ignore[no-untyped-def]
     scale, length, _ = form
     most = door.largest_square(length)
-    room = np.empty((1, A.shape[1]))
+    room, row = np.empty((1, A.shape[1])), np.int64(0)
     clipped, refused, first = 0, 0, 0
     for i in range(A.shape[0] - 1, -1, -1):
-        if not door.fill(A, i, scale, room, 0) <= most:
-            code = door.cut(A, i, scale, length, room, 0)
+        if not door.fill(A, i, scale, room, row) <= most:
+            code = door.cut(A, i, scale, length, room, row)
             if code == door.REFUSED:
                 refused, first = refused + 1, i
             else:

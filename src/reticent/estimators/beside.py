@@ -62,6 +62,7 @@ def reserve(
     else:
         assert beside.gdp is not None
         epsilon = gaussian.epsilon(budget.delta, math.sqrt(budget.mu**2 - beside.gdp**2))
+    before = None  # the last epsilon of the fit, and by how much the whole exceeded the budget
     for _ in range(_TRIES):
         rest = budget.with_(epsilon=epsilon * (1.0 - 2.0**-40))
         with rehearsing():
@@ -76,8 +77,10 @@ def reserve(
         excess = whole.epsilon(budget.delta) - budget.epsilon
         if excess <= 1e-12 * budget.epsilon:
             return rest, whole
-        # not all noise adds up like Gaussian noise: a little less for the fit
-        epsilon -= max(1.01 * excess, 1e-6 * budget.epsilon)
+        # not all noise adds up like Gaussian noise: a little less for the fit, by the secant where there is one
+        slope = 1.0 if before is None else (before[1] - excess) / (before[0] - epsilon)
+        before = epsilon, excess
+        epsilon -= max(1.01 * excess / min(max(slope, 0.1), 1.0), 1e-6 * budget.epsilon)
         if epsilon <= 0.0:
             break
     raise ValueError(

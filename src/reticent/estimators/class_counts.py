@@ -68,8 +68,8 @@ class ClassCounts:
         words = "Laplace, scale" if pure else "Gaussian, standard deviation"
         return Release("counts of the classes", curve, self.moved, f"{words} {self.scale:.6g}")
 
-    def factors(self, numbers: Any, weights: Any, source: Source) -> FloatArray:
-        """A weight for each class in (0, 1]: the smallest count over its own.
+    def seen(self, numbers: Any, weights: Any, source: Source) -> FloatArray:
+        """The counts with noise: all that is drawn; the rest is computed from it.
 
         Parameters
         ----------
@@ -80,43 +80,20 @@ class ClassCounts:
         source : Source
             Where the noise comes from. The release must have been charged.
         """
-        # below its own noise a count says nothing
-        seen = np.maximum(self.seen(numbers, weights, source), self.scale)
-        return np.asarray(seen.min() / seen)
-
-    def rates(self, numbers: Any, weights: Any, count: int, source: Source) -> FloatArray:
-        """The share of each class, no closer to 0 and 1 than the noise can tell.
-
-        Parameters
-        ----------
-        numbers : array of int
-            The class of each record.
-        weights : array or None
-            How much each record counts. None: 1 each.
-        count : int
-            Of records, or of persons where these are protected.
-        source : Source
-            Where the noise comes from. The release must have been charged.
-        """
-        seen = self.seen(numbers, weights, source)
-        if self.classes == 2:  # both counts tell of both rates
-            second = 0.5 * (count + seen[1] - seen[0])
-            seen = np.array([count - second, second])
-        return np.asarray(np.clip(seen, self.scale, count - self.scale) / count)
-
-    def seen(self, numbers: Any, weights: Any, source: Source) -> FloatArray:
-        """The counts with noise.
-
-        Parameters
-        ----------
-        numbers : array of int
-            The class of each record.
-        weights : array or None
-            How much each record counts. None: 1 each.
-        source : Source
-            Where the noise comes from.
-        """
         counts = np.bincount(numbers, weights, self.classes).astype(np.float64)
         return noisy_release.noisy(
             counts, self.scale, source, noise=self.noise, precision=self.precision
         )
+
+    def factors(self, seen: FloatArray) -> FloatArray:
+        """A weight for each class in (0, 1], from noisy counts: the smallest over its own."""
+        # below its own noise a count says nothing
+        known = np.maximum(seen, self.scale)
+        return np.asarray(known.min() / known)
+
+    def rates(self, seen: FloatArray, count: int) -> FloatArray:
+        """The share of each class of so many records or persons, no closer to 0 and 1 than the noise can tell."""
+        if self.classes == 2:  # both counts tell of both rates
+            second = 0.5 * (count + seen[1] - seen[0])
+            seen = np.array([count - second, second])
+        return np.asarray(np.clip(seen, self.scale, count - self.scale) / count)

@@ -116,6 +116,16 @@ _AT_HAND = ("builtins", "numpy", "scipy", "pandas", "polars", "pyarrow")
 """Libraries whose tables lie in this process's memory."""
 
 
+@dataclass(frozen=True)
+class Unlabelled:
+    """A check of labels for what needs none."""
+
+    by_value: ClassVar[bool] = True
+
+    def __call__(self, y: Any, start: int) -> float:
+        return 0.0
+
+
 @dataclass(frozen=True, eq=False)
 class KnownClasses:
     """A check of labels that can be sent to where they lie: each is one of the classes.

@@ -12,6 +12,7 @@ variance of the noise in a prediction, intercept included.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -36,7 +37,7 @@ from reticent.losses import ClipCounts
 from reticent.losses.records import row_norms
 from reticent.noise import Source
 from reticent.privacy import Budget, Guarantee, Release, charge, uncharged, with_remarks
-from reticent.solve.blocks import Form, InMemory, LabelCheck, Lazy
+from reticent.solve.blocks import Form, InMemory, LabelCheck, Lazy, Records
 
 NOISE_PRECISIONS = ("lattice", "float")
 SCALINGS = ("auto", "none")
@@ -97,7 +98,7 @@ class Table:
         return int(self.rows.shape[1])
 
 
-class PrivateEstimator(FittedEstimator):
+class PrivateEstimator(FittedEstimator, ABC):
     """Base of the scikit-learn faces of `reticent.erm`."""
 
     guarantee_: Guarantee
@@ -155,6 +156,8 @@ class PrivateEstimator(FittedEstimator):
 
     def _lazy_table(self, X: Lazy, y: Any, sample_weight: Any, groups: Any) -> Table:
         """The same of records that do not lie in memory, with their labels."""
+        if y is None:
+            raise TypeError("y must be given along with X")
         weighted = (sample_weight, getattr(self, "class_weight", None), groups)
         if any(given is not None for given in weighted):
             raise ValueError(
@@ -176,13 +179,21 @@ class PrivateEstimator(FittedEstimator):
             self.scaling_ = "none: asked for"
         self._set_units(None, None, None, Source(0))
         t = self._constant(X.shape[1])
-        rows = X.records(y, Form(self._units.norm, 1.0, t), self._check_of_labels())
+        rows = self._lazy_rows(X, y, t)
         assert rows.clipped is not None
         return Table(rows, self._row_norm(t), t, None, 1.0, rows.clipped)
 
+    def _lazy_rows(self, X: Lazy, y: Any, constant: float) -> Records:
+        """The records of such a table, clipped where a pass reads them."""
+        return X.records(y, Form(self._units.norm, 1.0, constant), self._check_of_labels())
+
+    @abstractmethod
     def _check_of_labels(self) -> LabelCheck:
         """What labels must be, as something that can be sent to where they lie."""
-        raise NotImplementedError
+
+    @abstractmethod
+    def _solve(self, table: Table, labels: Any, common: dict[str, Any]) -> Fit:
+        """The fit, by the solver that was asked for or that suits."""
 
     def _constant(self, columns: int) -> float:
         """The constant feature beside so many others; 0 for none."""
@@ -313,7 +324,7 @@ class PrivateEstimator(FittedEstimator):
 
         def rehearse(rest: Budget) -> Fit:
             quiet = {**common, "budget": rest, "seed": 0, "progress": False}
-            return self._solve(table, labels, quiet)  # type: ignore[attr-defined, no-any-return]
+            return self._solve(table, labels, quiet)
 
         rest, whole = reserve(budget, beside, rehearse)
         common["budget"] = rest

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Self
@@ -51,13 +52,13 @@ TARGETS = ("parameter", "regularised")
 class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
     """What the two classifiers share."""
 
+    @abstractmethod
     def _loss(self, norm: float, plain: bool) -> Any:
         """The loss for objective perturbation; the plain one for other solvers."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _at_rest(self, rates: FloatArray) -> FloatArray:
         """The predictors that suit classes of these rates best where nothing else is known."""
-        raise NotImplementedError
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Learn from a table. Each call is a release of its own and spends the whole budget.
@@ -136,11 +137,11 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
             )  # fmt: skip
         source = self._beside_source(common)
         if balanced:
-            factors = counts.factors(numbers, shares, source)[numbers]
+            factors = counts.factors(counts.seen(numbers, shares, source))[numbers]
         self._set_units(X, shares, search, source, scaling)
         table = replace(self._table(X, sample_weight, factors, most), groups=persons)
         if rates:
-            known = counts.rates(numbers, shares, count, source)
+            known = counts.rates(counts.seen(numbers, shares, source), count)
             if isinstance(self.class_weight, Mapping):  # type: ignore[attr-defined]
                 known = known * [self.class_weight.get(c, 1.0) for c in self.classes_.tolist()]  # type: ignore[attr-defined]
                 known = np.clip(known / known.sum(), 0.5 / count, 1.0 - 0.5 / count)

@@ -35,7 +35,7 @@ from reticent.losses import ClipCounts, Huber, Squared
 from reticent.losses.records import row_norms
 from reticent.privacy import Budget, Guarantee
 from reticent.sets import L1Ball
-from reticent.solve.blocks import Form, InMemory, Lazy, Within
+from reticent.solve.blocks import ByEntries, CountBeyond, Form, InMemory, Lazy, Within, summed
 
 STATISTICS = "sufficient-statistics"
 BOOSTED, OBJECTIVE = "boosted-statistics", "objective-perturbation"
@@ -157,9 +157,6 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
 
     def _check_of_labels(self) -> FiniteLabels:
         return FiniteLabels(*self._bounds)
-
-    def _solve(self, table: Table, labels: Any, common: dict[str, Any]) -> erm.Fit:
-        raise NotImplementedError
 
     def _squared_labels(self, budget: Budget) -> SquaredLabels | None:
         """What intervals need beside the fit; None without them."""
@@ -542,17 +539,24 @@ class PrivateLasso(PrivateRegressor):
         rows = form.applied(clip_entries(X, norm))
         return Table(rows, self._row_norm(constant), constant, weights, bound, scaled)
 
-    def _lazy_table(self, X: Lazy, y: Any, sample_weight: Any, groups: Any) -> Table:
-        raise TypeError(
-            "PrivateLasso needs its table in memory: its clipping by entries does not go by passes over files. "
-            "Read it into memory, or use PrivateLinearRegression"
-        )
+    def _lazy_rows(self, X: Lazy, y: Any, constant: float) -> ByEntries:
+        inner = X.records(y, Form(), self._check_of_labels())
+        if inner.units != UNITS:
+            raise TypeError(
+                "PrivateLasso does not read arrays of a device: its bound on rounding is that of the host's sums. "
+                "Copy the table to the host, or use PrivateLinearRegression"
+            )
+        norm = self._units.norm
+        clipped = int(summed(inner.map(CountBeyond(norm)))[0])
+        return ByEntries(inner, norm, constant, clipped)
 
     def _constant(self, columns: int) -> float:
         return 1.0 if self.fit_intercept else 0.0
 
     def _row_norm(self, constant: float) -> float:
         return 1.0
+
+    _by_entries = True  # clipped: entries, not rows
 
     def _sizes(self, X: Any) -> FloatArray:
         largest = abs(X).max(axis=1)
@@ -591,6 +595,8 @@ class PrivateLasso(PrivateRegressor):
             return fit
         wide = Squared(feature_norm=loss.feature_norm * math.sqrt(table.columns),
                        label_bounds=loss.label_bounds)  # fmt: skip
+        if isinstance(rows, ByEntries):
+            rows = replace(rows, form=Form(length=wide.feature_norm))
         return erm.sufficient_statistics(wide, ball, rows, targets, **weighting, **common)
 
     def _rival(self, table: Table, budget: Budget, fit: erm.Fit) -> str:

@@ -10,6 +10,7 @@ nothing protects, and every promise made after it is void.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -18,13 +19,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from reticent import checks
 from reticent.erm.groups import Groups
-from reticent.erm.rounded_sums import UNIT, UNITS, weighted_rows
+from reticent.erm.rounded_sums import UNIT, UNITS, weighted
 from reticent.estimators import parameters
 from reticent.estimators.bounds import Search, counted
 from reticent.estimators.charged import Charged
-from reticent.estimators.mixins import FittedEstimator, FloatArray, with_details
+from reticent.estimators.mixins import FittedEstimator, FloatArray, Unlabelled, lazily, with_details
 from reticent.noise import Source, release
 from reticent.privacy import Budget, Gaussian, Guarantee, Pure, Release, charge
+from reticent.solve.blocks import AS_IT_IS, Block, Form, InMemory, Lazy, summed
 
 _LEAST = 2.0**-10
 """The least standard deviation, as a share of half a feature's range."""
@@ -56,24 +58,55 @@ def _limits(bounds: Any, columns: int) -> tuple[FloatArray, FloatArray]:
     return lows.astype(np.float64), highs.astype(np.float64)
 
 
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """A pass: the sums of features and of their squares, each scaled from its bounds to [-1, 1]."""
+
+    low: FloatArray
+    high: FloatArray
+    center: FloatArray
+    half: FloatArray
+
+    def __call__(self, block: Block) -> FloatArray:
+        weights = block.weights if block.weights.size else np.ones(len(block.rows))
+        inside = 0.5 * np.clip(np.asarray(block.rows, np.float64), self.low, self.high)
+        V = np.clip((inside - 0.5 * self.center) / (0.5 * self.half), -1.0, 1.0)
+        own = [block._replace(rows=rows, form=AS_IT_IS) for rows in (V, np.square(V))]
+        return np.concatenate([weighted(one, weights) for one in own])
+
+
 class _Scaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Features moved by ``center_`` and divided by ``scale_``, beyond the bounds clipped."""
 
     center_: FloatArray
     scale_: FloatArray
 
-    def transform(self, X: Any) -> FloatArray:
-        """Features clipped to the declared bounds, moved and scaled."""
+    def transform(self, X: Any) -> Any:
+        """Features clipped to the declared bounds, moved and scaled; of a Dask array, a Dask array."""
         check_is_fitted(self)
+        found = lazily(X)[0]
+        if hasattr(found, "mapped"):
+            return found.mapped(self._moved, self.n_features_in_)
         X = validate_data(self, X, reset=False, dtype=np.float64)
+        return self._moved(X)
+
+    def _moved(self, rows: Any) -> FloatArray:
+        rows = np.asarray(rows, np.float64)
         return np.asarray(
-            (np.clip(X, self.data_low_, self.data_high_) - self.center_) / self.scale_
-        )  # type: ignore[attr-defined]
+            (np.clip(rows, self.data_low_, self.data_high_) - self.center_) / self.scale_  # type: ignore[attr-defined]
+        )
 
     def inverse_transform(self, X: Any) -> FloatArray:
         """Back to the features' own units."""
         check_is_fitted(self)
         return np.asarray(X, dtype=np.float64) * self.scale_ + self.center_
+
+    def _declare_lazy(self, X: Lazy) -> None:
+        self.n_features_in_ = X.shape[1]
+        self.__dict__.pop("feature_names_in_", None)
+        if X.names is not None:
+            self.feature_names_in_ = np.array(X.names, dtype=object)
+        self.data_low_, self.data_high_ = _limits(self.bounds, X.shape[1])  # type: ignore[attr-defined]
 
     def _declare(self, X: Any) -> FloatArray:
         X = validate_data(self, X, reset=True, dtype=np.float64)
@@ -185,7 +218,7 @@ class PrivateScaler(_Scaler, Charged):
 
         Parameters
         ----------
-        X : array
+        X : array, Dask array or table of `reticent.tables.open`
             The records.
         y : ignored
         groups : array, optional
@@ -202,14 +235,28 @@ class PrivateScaler(_Scaler, Charged):
         budget = Budget(values["epsilon"], values["delta"], values["neighbours"])
         checks.choice(self.noise_precision, "noise_precision", ("lattice", "float"))
         private = isinstance(self.bounds, str) and self.bounds == parameters.PRIVATE
-        if private:
+        X = lazily(X)[0]
+        records: Any = None
+        if isinstance(X, Lazy):
+            if private or groups is not None:
+                raise ValueError(
+                    "a table that does not lie in memory takes no groups, and its bounds must be stated; or read "
+                    "it into memory"
+                )
+            parameters.warn_of_defaults({"bounds": self.bounds})
+            self._declare_lazy(X)
+            records = X.records(None, Form(), Unlabelled())
+            if records.units != UNITS:
+                raise TypeError("PrivateScaler does not read arrays of a device; copy to the host")
+        elif private:
             X = np.asarray(validate_data(self, X, reset=True, dtype=np.float64))
         else:
             parameters.warn_of_defaults({"bounds": self.bounds})
             X = self._declare(X)
-        persons = Groups.of(groups, len(X), None)
-        weights = np.ones(len(X)) if persons is None else persons.factors
-        count, columns = len(X) if persons is None else persons.count, X.shape[1]
+        persons = Groups.of(groups, X.shape[0], None)
+        if records is None:
+            records = InMemory(X, weights=None if persons is None else persons.factors)
+        count, columns = X.shape[0] if persons is None else persons.count, X.shape[1]
         source = Source(FittedEstimator._seed(self))  # type: ignore[arg-type]
         noise = "gaussian" if budget.delta > 0.0 else "gamma"
         search = None
@@ -251,9 +298,7 @@ class PrivateScaler(_Scaler, Charged):
         center = 0.5 * self.data_low_ + 0.5 * self.data_high_
         empty = half <= 0.0
         half = np.where(empty, 1.0, half)
-        inside = 0.5 * np.clip(X, self.data_low_, self.data_high_)
-        V = np.clip((inside - 0.5 * center) / (0.5 * half), -1.0, 1.0)
-        sums = np.concatenate([weighted_rows(V, weights), weighted_rows(np.square(V), weights)])
+        sums = summed(records.map(Moments(self.data_low_, self.data_high_, center, half)))
         seen = release.noisy(sums, scale, source, noise=noise, precision=self.noise_precision)
         mean = np.clip(seen[:columns] / count, -1.0, 1.0)
         variance = seen[columns:] / count - mean * mean

@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 import sys
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -47,7 +47,9 @@ from reticent.privacy.curve import Curve
 SCORE_SHARE = 0.1
 """Of one run's budget, for its score: of mu squared, or of epsilon where delta = 0."""
 _STEPS = 2.0**-20
-_TRIES = 60
+_TRIES = 40
+_USED = 0.998
+"""Of the budget a search uses at least this share."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,9 @@ class _Price:
     run: Budget  # of one run, its score included
     fit: Budget  # of its fit
     scale: float  # of the noise on its score
-    costs: tuple[Curve | None, ...]  # of the fits of all candidates; None where refused
+    costs: dict[int, Curve]  # of the fits, by the numbers of the candidates that take part
     guarantee: Guarantee
+    left_out: tuple[dict[str, Any], ...] = ()  # candidates that do not
 
 
 class PrivateSearchCV(MetaEstimatorMixin, Charged):
@@ -71,7 +74,7 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
         `PrivateLasso`. Its ``epsilon`` and ``delta`` are replaced by those of a run.
     grid : dict, or list of dicts
         Candidates, as in scikit-learn's ``ParameterGrid``. They must be written down without a look at
-        the records.
+        the records. Those that would cost the others too much take no part; :meth:`describe` names them.
     epsilon : float
         Privacy parameter of the whole search, the winner's fit included.
     delta : float
@@ -168,7 +171,7 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
                 persons = Groups.of(groups, len(np.asarray(y)), self.estimator.max_records)
             source = Source(parameters.CHECKS["seed"](self.random_state, "random_state"))
             if self.verbose:
-                print(self._words(made, len(candidates), mean), file=sys.stderr)
+                print(self._words(made, mean), file=sys.stderr)
             charge(made.guarantee, "private search")
             best = uncharged(
                 lambda: self._run(made, candidates, mean, X, y, source, groups, persons)
@@ -200,7 +203,7 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
         """
         budget, candidates, mean = self._asked()
         made = self._price(budget, candidates, mean, X, y, groups)
-        return self._words(made, len(candidates), mean)
+        return self._words(made, mean)
 
     # What it costs --------------------------------------------------------------------------------
 
@@ -249,26 +252,49 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
         y: Any,
         groups: Any = None,
     ) -> _Price:
-        """The largest budget of a run with which the whole search stays within its own."""
-        pure = budget.delta == 0.0
-        epsilon = budget.epsilon / 2.0
+        """The largest budget of a run with which the whole search stays within its own.
+
+        Some candidates cost a search more than others of the same epsilon, above all those with little
+        regularisation, and what the dearest costs all runs pay. So each is priced alone first, and those
+        take part for which the sum of their fits' epsilons is largest: public numbers decide.
+        """
+
+        def largest(numbers: list[int], start: float) -> _Price:
+            def at(epsilon: float) -> _Price:
+                run = budget.with_(epsilon=epsilon)
+                return self._at(
+                    run, budget, {k: candidates[k] for k in numbers}, mean, X, y, groups
+                )
+
+            return _largest(at, budget, start)
+
+        alone: dict[int, _Price] = {}
+        refusal: ValueError | None = None
+        start = 0.5 * budget.epsilon
+        for number in range(len(candidates)):
+            try:
+                alone[number] = largest([number], start)
+            except ValueError as error:  # such as a regularizer that is too small for this budget
+                refusal = error
+            else:
+                start = alone[number].run.epsilon
+        if not alone:
+            assert refusal is not None
+            raise refusal
         best = None
-        for _ in range(_TRIES):
-            made = self._at(budget.with_(epsilon=epsilon), budget, candidates, mean, X, y, groups)
-            total = made.guarantee.epsilon(budget.delta)
-            if total <= budget.epsilon and (best is None or epsilon > best.run.epsilon):
-                best = made
-            if best is not None and best.guarantee.epsilon(budget.delta) > 0.995 * budget.epsilon:
-                return best
-            # the whole is nearly proportional to a run; a hair less, to end below the budget
-            epsilon *= budget.epsilon / total * (0.999 if not pure else 0.9995)
-        if best is None:
-            raise ValueError(f"the budget ({budget}) is too small for this search; raise epsilon")
-        return best
+        for least in {made.run.epsilon for made in alone.values()}:
+            kept = [k for k, made in alone.items() if made.run.epsilon >= least]
+            if best is None or least * len(kept) > best[0] * len(best[1]):
+                best = least, kept
+        assert best is not None
+        least, kept = best
+        made = alone[kept[0]] if len(kept) == 1 else largest(kept, least)
+        left = tuple(each for k, each in enumerate(candidates) if k not in made.costs)
+        return replace(made, left_out=left)
 
     def _at(
-        self, run: Budget, budget: Budget, candidates: list[dict[str, Any]], mean: float, X: Any, y: Any,
-        groups: Any,
+        self, run: Budget, budget: Budget, candidates: dict[int, dict[str, Any]], mean: float, X: Any,
+        y: Any, groups: Any,
     ) -> _Price:  # fmt: skip
         pure = run.delta == 0.0
         noise = "laplace" if pure else "gaussian"
@@ -282,29 +308,16 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
             rest = run.with_(epsilon=run.epsilon - cost)
         else:
             rest = run.with_(epsilon=gaussian.epsilon(run.delta, math.sqrt(run.mu**2 - cost**2)))
-        costs: list[Curve | None] = []
-        refusal: ValueError | None = None
-        caveats: list[str] = []
-        lattice, unit = True, "record" if groups is None else "person"
-        for candidate in candidates:
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    one = price(self._candidate(candidate, rest, 0), X, y, groups)
-            except ValueError as error:  # such as a regularizer that is too small for this budget
-                refusal = error
-                costs.append(None)
-                continue
-            costs.append(one.curve)
-            caveats += one.caveats
-            lattice = lattice and one.lattice
-        possible = [curve for curve in dict.fromkeys(costs) if curve is not None]
-        if not possible:
-            assert refusal is not None
-            raise refusal
-        together = parallel(*(compose([curve, score]) for curve in possible))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fits = {
+                number: price(self._candidate(candidate, rest, 0), X, y, groups)
+                for number, candidate in candidates.items()
+            }
+        costs = {number: fit.curve for number, fit in fits.items()}
+        together = parallel(*(compose([curve, score]) for curve in dict.fromkeys(costs.values())))
         item = Release(
-            f"best of {len(candidates)} candidates", BestOf(together, mean), None,
+            f"best of {len(costs)} candidate{'s' if len(costs) > 1 else ''}", BestOf(together, mean), None,
             "as in one fit, and on its score,",
             details=(
                 f"a geometric number of fits, {mean:.4g} expected; each draws a candidate",
@@ -313,17 +326,24 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
             ),
         )  # fmt: skip
         guarantee = Guarantee.of(
-            budget, [item], seeded=self.random_state is not None, lattice=lattice,
-            caveats=tuple(dict.fromkeys(caveats)), unit=unit,
+            budget, [item], seeded=self.random_state is not None,
+            lattice=all(fit.lattice for fit in fits.values()),
+            caveats=tuple(dict.fromkeys(words for fit in fits.values() for words in fit.caveats)),
+            unit="record" if groups is None else "person",
         )  # fmt: skip
-        return _Price(run, rest, scale, tuple(costs), guarantee)
+        return _Price(run, rest, scale, costs, guarantee)
 
-    def _words(self, made: _Price, candidates: int, mean: float) -> str:
+    def _words(self, made: _Price, mean: float) -> str:
         cost = made.guarantee.summary
+        left = ""
+        if made.left_out:
+            listed = ", ".join(str(candidate) for candidate in made.left_out)
+            left = f"; left out, for they would take more from the others than they add: {listed}"
+        count = f"{len(made.costs)} candidate{'s' if len(made.costs) > 1 else ''}"
         return (
-            f"private search: {candidates} candidates, {mean:.3g} fits expected, {cost} in all; each fit has "
-            f"epsilon = {made.fit.epsilon:.3g}, {made.fit.epsilon / self.epsilon:.0%} of what a single fit "
-            "without a search would have"
+            f"private search: {count}, {mean:.3g} fits expected, {cost} in all; each fit "
+            f"has epsilon = {made.fit.epsilon:.3g}, {made.fit.epsilon / self.epsilon:.0%} of what a single "
+            f"fit without a search would have{left}"
         )
 
     # Running --------------------------------------------------------------------------------------
@@ -334,9 +354,10 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
     ) -> tuple[float, int, Any] | None:  # fmt: skip
         """The best run: its score, its candidate's number, and its model. None if all failed."""
         stop = round(2.0**64 / mean)
+        numbers = list(made.costs)
         best = None
         while True:
-            number = below(source, len(candidates))
+            number = numbers[below(source, len(numbers))]
             seed = int(source.words(1)[0] >> np.uint64(33)) if source.seeded else None
             try:
                 with warnings.catch_warnings():
@@ -413,6 +434,41 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
         tags.target_tags.required = True
         tags.non_deterministic = self.random_state is None
         return tags
+
+
+def _largest(at: Callable[[float], _Price], budget: Budget, start: float) -> _Price:
+    """The largest epsilon of a run with which the whole stays within the budget, and uses nearly all of it.
+
+    A run that is too small is refused with a ValueError, which is raised where none is large enough.
+    """
+    aim = 0.5 * (1.0 + _USED) * budget.epsilon
+    low, high = (0.0, 0.0), (math.inf, math.inf)  # epsilons of a run and of the whole
+    best, refusal, epsilon = None, None, start
+    for _ in range(_TRIES):
+        try:
+            made = at(epsilon)
+        except ValueError as error:
+            refusal, low = error, (epsilon, math.nan)
+        else:
+            whole = made.guarantee.epsilon(budget.delta)
+            if whole > budget.epsilon:
+                high = epsilon, whole
+            else:
+                best, low = made, (epsilon, whole)
+                if whole >= _USED * budget.epsilon:
+                    return made
+        if math.isinf(high[0]):
+            epsilon = min(2.0 * low[0], budget.epsilon)
+        else:
+            share = (aim - low[1]) / (high[1] - low[1])
+            epsilon = low[0] + (0.5 if math.isnan(share) else share) * (high[0] - low[0])
+        if high[0] - low[0] <= 1e-4 * low[0] or epsilon == low[0]:
+            break
+    if best is None:
+        raise refusal or ValueError(
+            f"the budget ({budget}) is too small for this search; raise epsilon"
+        )
+    return best
 
 
 def _weighed(scores: Any, persons: Groups | None) -> float:

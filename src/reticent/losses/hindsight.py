@@ -13,6 +13,7 @@ covers publishing them.
 
 from __future__ import annotations
 
+import importlib
 import math
 import warnings
 from collections.abc import Callable
@@ -27,7 +28,9 @@ from reticent.losses import kernels
 from reticent.losses.base import ClipCounts, FloatArray, Loss
 from reticent.losses.generalized_linear import GeneralizedLinear
 from reticent.losses.glm import Squared
+from reticent.losses.in_blocks import MeanInBlocks, in_blocks
 from reticent.solve.barrier import Kinked, central_path
+from reticent.solve.blocks import Lazy
 from reticent.solve.bundle import bundle
 from reticent.solve.corrective import minimize_by_vertices
 from reticent.solve.newton import minimize_by_newton
@@ -60,7 +63,7 @@ class BestFixed:
         value - lower_bound, and the same divided by |value|; where the best loss is all but nothing,
         by a thousandth of the mean loss at the start (if that is 0, a millionth of its span).
     losses : array
-        Its loss on each record, in order.
+        Its loss on each record, in order; empty where the records did not lie in memory.
     count, total : int, float
         The number of records, and the sum of the losses.
     iterations, seconds, method
@@ -107,8 +110,9 @@ def best_fixed(
         (a ridge) for a certificate.
     loss : Loss
         Any loss; a custom one is run through its Python callables.
-    A : array or sparse matrix
-        The records, one row each; they are clipped to the loss's bounds, as a learner does.
+    A : array, sparse matrix, Dask array or table of `reticent.tables.open`
+        The records, one row each; they are clipped to the loss's bounds, as a learner does. What does not lie in
+        memory is read by passes, for smooth losses of one linear predictor; ``losses`` of the result is empty then.
     y : array
         The labels.
     gap : float
@@ -145,7 +149,11 @@ def best_fixed(
             f"loss must be a reticent.losses.Loss, got {loss!r}; wrap callables in CustomLoss"
         )
     search = Search(gap, limit, steps, progress)
-    A, y, clipped = loss.prepare(A, y)
+    A, y = _adapted(A, y)
+    if isinstance(A, Lazy):
+        A, clipped = in_blocks(loss, A, y)
+    else:
+        A, y, clipped = loss.prepare(A, y)
     region = Region(set, A.shape[1])
     gram_certifies = region.free and isinstance(loss, Squared) and region.dim <= _MATRIX_COLUMNS
     if not region.bounded and loss.strong_convexity == 0.0 and not gram_certifies:
@@ -156,10 +164,12 @@ def best_fixed(
     x = region.start if start is None else checks.vector(np.ravel(start), "start", region.dim)
     if start is not None and not region.contains(x):
         raise ValueError("start must lie in the set; project it first, or leave it out")
-    search.floor = max(search.floor, _least_scale(region, loss, abs(loss.mean_value(x, A, y))))
+    there = isinstance(A, MeanInBlocks)
+    first = A.mean_loss(x) if there else loss.mean_value(x, A, y)
+    search.floor = max(search.floor, _least_scale(region, loss, abs(first)))
     method = _solve(loss, A, y, region, search, x)
     assert search.point is not None
-    losses = loss.values(search.point, A, y)
+    losses = np.empty(0) if there else loss.values(search.point, A, y)
     if progress:
         search.show()
     if not search.reached:
@@ -178,14 +188,22 @@ def best_fixed(
         gap=search.absolute_gap,
         relative_gap=search.relative_gap,
         losses=losses,
-        count=len(losses),
-        total=search.value * len(losses),
+        count=A.shape[0],
+        total=search.value * A.shape[0],
         iterations=search.iterations,
         seconds=search.seconds,
         method=method,
         converged=search.reached,
         clipped=clipped,
     )
+
+
+def _adapted(A: Any, y: Any) -> tuple[Any, Any]:
+    """Arrays of a cluster as what is read in blocks; anything else as it is."""
+    if type(A).__module__.split(".")[0] not in ("dask", "dask_expr"):
+        return A, y
+    # tables are above this package; whoever has such an array has them
+    return importlib.import_module("reticent.tables.elsewhere").adapted(A, y)  # type: ignore[no-any-return]
 
 
 def _least_scale(region: Region, loss: Loss, first: float) -> float:
@@ -224,6 +242,13 @@ def _solve(loss: Loss, A: Any, y: Any, region: Region, search: Search, x: FloatA
         solver, name = minimize_by_vertices, "corrective Frank-Wolfe"
     else:
         solver, name = _minimize_by_gradients, "accelerated gradient"
+    if isinstance(A, MeanInBlocks) and (
+        solver is minimize_by_vertices or kind in (kernels.HINGE, kernels.QUANTILE)
+    ):
+        raise TypeError(
+            f"{loss!r} on {region.set!r} needs all records in memory at once, and these are elsewhere; use a smooth "
+            "loss and a set with a projection, or read them into memory"
+        )
     if kind in (kernels.HINGE, kernels.QUANTILE):
         hinge = kind == kernels.HINGE
         kinked = (
@@ -233,7 +258,7 @@ def _solve(loss: Loss, A: Any, y: Any, region: Region, search: Search, x: FloatA
         )
         central_path(kinked, region, search, x, loss.ridge, solver)
         return f"central path, {name}"
-    mean = _Mean(A, y, kind, params)
+    mean: Any = A if isinstance(A, MeanInBlocks) else _Mean(A, y, kind, params)
     objective = Objective(mean, loss.ridge, is_mean=True, is_quadratic=is_quadratic)
     strong = loss.ridge
     if region.free and strong == 0.0:
@@ -316,6 +341,9 @@ def regret(played: Any, best: BestFixed | Any) -> float:
         From `best_fixed`, or the losses of any other comparator, one for each round. The true
         regret may exceed the one against a `BestFixed` by at most its total gap.
     """
+    if isinstance(best, BestFixed) and not len(best.losses):
+        losses = checks.real_array(played, "played")
+        return float(np.sum(checks.vector(losses, "played", best.count)) - best.total)
     curve = regret_curve(played, best)
     return float(curve[-1]) if len(curve) else 0.0
 
@@ -325,4 +353,8 @@ def regret_curve(played: Any, best: BestFixed | Any) -> FloatArray:
     losses = checks.real_array(played, "played")
     losses = checks.vector(losses, "played", losses.size)
     against = best.losses if isinstance(best, BestFixed) else best
+    if isinstance(best, BestFixed) and not len(best.losses) and best.count:
+        raise ValueError(
+            "best has no losses of single records, which did not lie in memory; use regret, or read them into memory"
+        )
     return np.cumsum(losses - checks.vector(against, "best", losses.size))

@@ -242,7 +242,8 @@ def bounded_row(rows, r, scale, limit, out, q):  # type: ignore[no-untyped-def]
 @compiled
 def bounded(v, scale, limit, out):  # type: ignore[no-untyped-def]
     """`bounded_row` for vectors."""
-    return bounded_row(v[np.newaxis, :], 0, scale, limit, out[np.newaxis, :], 0)
+    first = np.int64(0)  # a plain 0 would be compiled for apart
+    return bounded_row(v[np.newaxis, :], first, scale, limit, out[np.newaxis, :], first)
 
 
 @compiled
@@ -252,10 +253,10 @@ def admit(v, scale, limit, total, work):  # type: ignore[no-untyped-def]
     Everything is in lattice steps. Truncation toward zero makes no entry longer, so the limit holds
     for what is added.
     """
-    rows, room = v[np.newaxis, :], work[np.newaxis, :]
+    rows, room, first = v[np.newaxis, :], work[np.newaxis, :], np.int64(0)
     code = WHOLE
-    if not fill(rows, 0, scale, room, 0) <= largest_square(limit):
-        code = cut(rows, 0, scale, limit, room, 0)
+    if not fill(rows, first, scale, room, first) <= largest_square(limit):
+        code = cut(rows, first, scale, limit, room, first)
     for i in range(total.size):
         total[i] += total.dtype.type(work[i])
     return code
@@ -307,10 +308,10 @@ def bounded_rows(rows, scale, limit, out):  # type: ignore[no-untyped-def]
 @compiled
 def count_beyond(rows, limit):  # type: ignore[no-untyped-def]
     """How many rows `bounded_rows` would change: a convenience for who would rather not copy them."""
-    work = np.empty((1, rows.shape[1]))
+    work, first = np.empty((1, rows.shape[1])), np.int64(0)
     beyond = 0
     for r in range(rows.shape[0]):
-        if not fill(rows, r, 1.0, work, 0) <= largest_square(limit):
+        if not fill(rows, r, 1.0, work, first) <= largest_square(limit):
             beyond += 1
     return beyond
 

@@ -34,7 +34,9 @@ _TINY = 5e-324
 def _slope(u: FloatArray) -> FloatArray:
     """``-erfcx'(u) = 2/sqrt(pi) - 2 u erfcx(u)``, positive, without cancellation at large u."""
     near = np.minimum(u, _ASYMPTOTIC)
-    direct = 2.0 / math.sqrt(math.pi) - 2.0 * near * erfcx(near)
+    direct: FloatArray = 2.0 / math.sqrt(math.pi) - 2.0 * near * erfcx(near)
+    if u.max() < _ASYMPTOTIC:
+        return direct
     far = np.maximum(u, _ASYMPTOTIC)
     v = 0.5 / (far * far)
     series = np.zeros_like(far)

@@ -157,6 +157,15 @@ class Anchor:
         self._write()
         self.sync()
 
+    def follow(self, number: int) -> None:
+        """Refuse a commit that is numbered no higher than one that was made: the store was set back meanwhile."""
+        if number <= self.facts.commit:
+            raise StoreError(
+                f"the store was set back while it was served: commit {number} would follow {self.facts.commit}; what "
+                "was published since used noise that must not be used again. Stop all workers and run `reticent "
+                "serve adopt`, which goes on with fresh noise and charges for it"
+            )
+
     def commit(self, number: int, charges: int) -> None:
         """Note a commit, before what it published is seen."""
         self.facts = replace(self.facts, commit=number, charges=charges)

@@ -35,6 +35,7 @@ from reticent.service.store import (
     OutputRow,
     StateRow,
     Store,
+    StoreError,
     StoreFailed,
     StreamRow,
     Transaction,
@@ -200,6 +201,8 @@ class Engine:
     ----------
     witness : callable
         Called with the turn inside every transaction, after its commands and before the commit.
+    follows : callable
+        Called with the mark of a transaction before it is committed; raises a StoreError if it cannot be the next one.
     committed : callable
         Called with the mark of a transaction and the number of charges after a commit, before anyone sees its outcome.
     observed : callable
@@ -222,6 +225,7 @@ class Engine:
         self._guard = threading.Lock()  # of _known
         self._stopping = False
         self._watchers: list[Callable[[Live], None]] = []
+        self.follows: Callable[[int], None] = lambda mark: None
         self.committed: Callable[[int, int], None] = lambda mark, charges: None
         self.witness: Callable[[Turn], None] = lambda turn: None
         self.observed: Callable[[float, int], None] = lambda seconds, commands: None
@@ -386,6 +390,7 @@ class Engine:
                         rows.alone()
                     self.witness(turn)
                     mark = rows.mark()
+                    self._follows(mark)
                     if rows.charged or self._charges is None:
                         self._charges = rows.charges()
         except BaseException as error:
@@ -402,6 +407,13 @@ class Engine:
         self.observed(seconds, len(commands))
         return answers
 
+    def _follows(self, mark: int) -> None:
+        """End before a commit to a store that was set back: its noise was used, and the next start refuses it."""
+        try:
+            self.follows(mark)
+        except StoreError as error:
+            self._end(str(error))
+
     def _committed(self, mark: int, charges: int) -> None:
         """Note a commit outside the store, before anyone sees what it published."""
         try:
@@ -409,9 +421,12 @@ class Engine:
         except BaseException as error:
             # What was committed must not be seen before the anchor knows of it. A process that ends here is
             # one that was killed between the two, from which the next start goes on.
-            log.critical("the anchor cannot be written (%s): ending", error)
-            logging.shutdown()
-            os._exit(70)
+            self._end(f"the anchor cannot be written ({error})")
+
+    def _end(self, why: str) -> None:
+        log.critical("%s: ending", why)
+        logging.shutdown()
+        os._exit(70)
 
     def _reveal(self, turn: Turn) -> None:
         """Let readers see what is durable. Nothing here may fail: there is no way back."""
@@ -479,11 +494,22 @@ class Engine:
                     f"the state of stream {live.row.name!r} cannot be read: {error}; restore a whole backup and "
                     "run `reticent serve adopt`",
                 ) from None  # fmt: skip
-            live.runner = runners.restore(live.specification, plain)
+            live.runner = self._restored(live, plain)
             persons.begin(live.runner, live.kept)
             live.position = live.runner.position
             self.entrusted(live.runner)
         return live.runner
+
+    def _restored(self, live: Live, state: dict[str, Any]) -> runners.Runner:
+        try:
+            return runners.restore(live.specification, state)
+        except (ValueError, TypeError, KeyError) as error:
+            log.error("a state cannot be continued: %s", type(error).__name__, exc_info=error)
+            raise Problem(
+                409, "state-of-another-version",
+                f"stream {live.row.name!r} was written by another version of Reticent, which this one cannot go on "
+                "from; its decisions stay. Serve it with that version, or create a stream under another name",
+            ) from None  # fmt: skip
 
     def entrusted(self, runner: runners.Runner) -> None:
         """Where the store says which worker writes a stream, the locks of one machine must not."""

@@ -81,7 +81,7 @@ def serve(options: Options, folder: Home, say: Callable[[str], None] = print) ->
             rows.alone()
             chain.begin(rows, time.time())
         engine = Engine(folder.store, folder.ring, leases=leases)
-        engine.committed = folder.anchor.commit
+        engine.follows, engine.committed = folder.anchor.follow, folder.anchor.commit
         engine.witness = chain.witness
         try:
             return _run(options, folder, engine, say)

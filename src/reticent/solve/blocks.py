@@ -350,6 +350,118 @@ class InMemory:
         return Block(start, rows, np.ascontiguousarray(labels), weights, self.form)
 
 
+@dataclass(frozen=True)
+class CutEntries:
+    """A pass over rows each of whose *entries* is cut to [-bound, bound] and divided by the bound.
+
+    Parameters
+    ----------
+    work : Pass
+        What is done with them.
+    bound : float
+        Of an entry.
+    constant : float
+        A constant feature after the others; 0 for none.
+    form : Form
+        What else becomes of the rows.
+    """
+
+    work: Pass
+    bound: float
+    constant: float
+    form: Form
+
+    def __call__(self, block: Block) -> FloatArray:
+        rows = cut_entries(block.rows, self.bound, self.constant)
+        return self.work(block._replace(rows=rows, form=self.form))
+
+
+def cut_entries(rows: Any, bound: float, constant: float) -> FloatArray:
+    """Rows in new memory, every entry within [-1, 1] of the bound, and a constant feature."""
+    columns = rows.shape[1]
+    out = np.empty((rows.shape[0], columns + (constant != 0.0)))
+    out[:, columns:] = constant
+    np.multiply(np.clip(rows, -bound, bound), 1.0 / bound, out=out[:, :columns])
+    # a product may round to more than 1
+    return np.clip(out, -1.0, 1.0, out=out)
+
+
+@dataclass(frozen=True)
+class CountBeyond:
+    """How many rows have an entry beyond the bound."""
+
+    bound: float
+
+    def __call__(self, block: Block) -> FloatArray:
+        return np.array([float((np.abs(block.rows) > self.bound).any(axis=1).sum())])
+
+
+@dataclass(frozen=True, eq=False)
+class ByEntries:
+    """Records that do not lie in memory, whose entries are cut instead of their rows: all that an l1 ball needs.
+
+    Parameters
+    ----------
+    inner : Records
+        The records as they came.
+    bound : float
+        Every feature is cut to this, and divided by it.
+    constant : float
+        A constant feature after the others, of at most 1; 0 for none.
+    clipped : int
+        How many records have an entry beyond the bound.
+    form : Form
+        What becomes of a row then.
+
+    Examples
+    --------
+    >>> inner = InMemory(np.array([[3.0, -1.0]]), np.array([1.0]))
+    >>> cut = ByEntries(inner, 2.0, 1.0)
+    >>> cut.shape, summed(cut.map(lambda block: block.rows.sum(axis=0))).tolist()
+    ((1, 3), [1.0, -0.5, 1.0])
+    """
+
+    inner: Records
+    bound: float
+    constant: float
+    clipped: int = 0
+    form: Form = AS_IT_IS
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        count, columns = self.inner.shape
+        return count, columns + (self.constant != 0.0)
+
+    @property
+    def units(self) -> float:
+        return self.inner.units
+
+    @property
+    def beyond(self) -> float:
+        """What the check of the labels added up to."""
+        return float(self.inner.beyond)  # type: ignore[attr-defined]
+
+    @property
+    def identity(self) -> Any:
+        """Which records these are, where that is known."""
+        return getattr(self.inner, "identity", None)
+
+    def map(self, work: Pass) -> Iterator[FloatArray]:
+        return self.inner.map(CutEntries(work, self.bound, self.constant, self.form))
+
+    def thinned(self, every: int) -> InMemory:
+        part = self.inner.thinned(every)
+        assert isinstance(part, InMemory)
+        rows = cut_entries(part.rows, self.bound, self.constant)
+        return replace(part, rows=rows, form=self.form)
+
+    def meaning(self, labels: Meaning) -> ByEntries:
+        return replace(self, inner=self.inner.meaning(labels))
+
+    def matrix(self) -> Any:
+        return self.inner.matrix()
+
+
 def _check_whole(rows: Any) -> None:
     """Refuse a memory map whose file has become too short: reading it would end the process."""
     while isinstance(rows, np.ndarray) and not isinstance(rows, np.memmap):

@@ -88,10 +88,16 @@ class ClusterRows:
         """The rows, a chunk at a time."""
         return (np.ascontiguousarray(part.compute()) for part in self.array.to_delayed().ravel())
 
+    def mapped(self, work: Any, columns: int) -> Any:
+        """``work`` of every chunk, as a Dask array."""
+        if self.shape[1] != columns:
+            raise ValueError(f"X has {self.shape[1]} features, and {columns} are expected")
+        return self.array.map_blocks(work, dtype=np.float64)
+
     def records(self, labels: Any, form: Form, check: LabelCheck) -> ClusterRecords:
         """Records for a solver: workers read and check all of them, and keep a mark of every chunk."""
-        if not isinstance(labels, ClusterLabels):
-            raise TypeError("y must be given along with X")
+        if labels is None:
+            labels = ClusterLabels(self.array[:, 0])  # nobody asks what they are
         table = ClusterRecords(self, labels, form)
         found = list(table.map(_Look(check)))
         for _, refused, first, _ in found:
@@ -141,7 +147,10 @@ class ClusterRecords:
             starts[:-1],
             strict=True,
         )
-        tasks = [run(work, a, y, self.form, self.labels_are, start) for a, y, start in parts]
+        tasks = [
+            run(work, a, y, self.form, self.labels_are, start, (count, array.shape[1]))
+            for (a, y, start), count in zip(parts, array.chunks[0], strict=True)
+        ]
         for number, (mark, results) in enumerate(dask.compute(*tasks)):
             if self.marks.setdefault(number, mark) != mark:
                 raise ValueError(
@@ -167,10 +176,21 @@ class ClusterRecords:
 
 
 def _run(
-    work: Pass, rows: Any, labels: Any, form: Form, labels_are: Meaning, start: int
+    work: Pass,
+    rows: Any,
+    labels: Any,
+    form: Form,
+    labels_are: Meaning,
+    start: int,
+    shape: tuple[int, int],
 ) -> tuple[int, list[FloatArray]]:
     """On a worker: the results of a chunk's blocks, and a mark by which a change of the chunk shows."""
     rows, labels = np.ascontiguousarray(rows), np.ascontiguousarray(labels)
+    if rows.shape != shape or len(labels) != len(rows):
+        raise ValueError(
+            f"the chunk of X from record {start} on has shape {rows.shape} and {len(labels)} labels, and the array "
+            f"says {shape}; mend what makes the chunks. Nothing is released"
+        )
     whole = InMemory(rows, labels, None, form, labels_are)
     if isinstance(work, _Look):  # labels are looked at as they came
         whole = replace(whole, labels_are=AsFound())

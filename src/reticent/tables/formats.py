@@ -251,23 +251,30 @@ def _arrays(files: list[Path], target: Any, features: Sequence[str] | None) -> S
 
 
 @dataclass(frozen=True)
-class _Numbers:
-    """A stretch whose rows are floating-point numbers, whatever is in the file."""
+class _Around:
+    """A stretch that hands out the records of another one in another form."""
 
-    inner: _Array
-    dtype: np.dtype[Any]
+    inner: Any
 
     @property
     def count(self) -> int:
-        return self.inner.count
+        return int(self.inner.count)
 
     @property
     def size(self) -> int:
-        return self.inner.size
+        return int(self.inner.size)
 
     @property
     def stamp(self) -> Stamp:
-        return self.inner.stamp
+        stamp: Stamp = self.inner.stamp
+        return stamp
+
+
+@dataclass(frozen=True)
+class _Numbers(_Around):
+    """Rows are floating-point numbers, whatever is in the file."""
+
+    dtype: np.dtype[Any]
 
     def pieces(self, rows: int) -> Iterator[Piece]:
         for some, labels in self.inner.pieces(rows):
@@ -313,30 +320,17 @@ class _Group:
 
 
 @dataclass(frozen=True)
-class _Encoded:
+class _Encoded(_Around):
     """A row group whose records are encoded by a schema as they are read."""
 
-    group: _Group
     encoder: Encoder
     first: int  # the number of its first record
-
-    @property
-    def count(self) -> int:
-        return self.group.count
-
-    @property
-    def size(self) -> int:
-        return self.group.size
-
-    @property
-    def stamp(self) -> Stamp:
-        return self.group.stamp
 
     def pieces(self, rows: int) -> Iterator[Piece]:
         import pyarrow
 
         at = self.first
-        for batch in self.group._batches(rows):
+        for batch in self.inner._batches(rows):
             table = pyarrow.Table.from_batches([batch])
             columns = {name: cells(table.column(name)) for name in table.column_names}
             yield _encoded(self.encoder, columns, batch.num_rows, at)

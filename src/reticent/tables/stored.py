@@ -212,14 +212,14 @@ class StoredRows:
 
         Parameters
         ----------
-        labels : StoredLabels
-            Of the same table.
+        labels : StoredLabels or None
+            Of the same table; None where they are not needed.
         form : Form
             How a row becomes the features of a loss.
         check : LabelCheck
             What the labels must be.
         """
-        if not isinstance(labels, StoredLabels) or labels.table is not self.table:
+        if labels is not None and getattr(labels, "table", None) is not self.table:
             raise TypeError("y must come from the same tables.open(...) as X")
         return surveyed(self, form, check)
 

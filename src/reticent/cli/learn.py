@@ -128,6 +128,20 @@ def _participation(options: LearnOptions, encoder: Encoder, online: bool) -> dic
     return {"person": encoder.person, **given}
 
 
+def _check_intervals(encoder: Encoder, task: str, online: bool) -> None:
+    """Refuse --intervals where there can be none, whatever the records are."""
+    if online or task == "lasso" or encoder.person is not None or len(encoder.classes or ()) > 2:
+        raise Refused(
+            "--intervals is for regression and for two classes, with --offline and without persons; leave it out"
+        )
+    for column in encoder.columns:
+        if len(column.values) > 2:
+            raise Refused(
+                f"--intervals needs features that are not linearly dependent, and those of {column.name!r}, one for "
+                "each value, add up to the intercept; give it as a number or a boolean, or declare it as 'ignore'"
+            )
+
+
 def _settings(
     options: LearnOptions, encoder: Encoder, task: str, online: bool, console: Console
 ) -> tuple[tasks.Settings, int | None]:
@@ -137,10 +151,8 @@ def _settings(
         raise Refused(
             "--window, --fade and --horizon are for streams: leave them out with --offline"
         )
-    if options.intervals and (online or task == "lasso" or encoder.person is not None):
-        raise Refused(
-            "--intervals is for regression and for two classes, with --offline and without persons; leave it out"
-        )
+    if options.intervals:
+        _check_intervals(encoder, task, online)
     horizon, size = options.horizon, None
     assert options.data is not None
     if online:

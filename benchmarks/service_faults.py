@@ -217,14 +217,16 @@ class Workers(Trial):
         return Server(folder, self._shared(), options, quick=nursery, folder=False, host=host)
 
     def revive(self) -> None:
-        """Start whatever does not run."""
+        """Start whatever does not run, and wait until all are ready."""
         for server in self.servers:
             if server.process.poll() is not None:
-                server.start()
+                server.launch()
+            server.wait_ready()
 
     def settle(self) -> replay.Verdict:
         for line in self.lines:
             line.join()
+        self.revive()
         return super().settle()
 
     def close(self) -> None:
@@ -269,13 +271,15 @@ class Apart(Workers):
 
 
 def dead_workers(trial: Workers, count: int) -> None:
-    """kill -9 of workers; their streams move to the other."""
+    """kill -9 of workers, while they start too; their streams move to the other."""
     for _ in trial.faults(count, 0, 0.6):
         server = trial.dice.choice(trial.servers)
         server.kill()
-        if trial.dice.random() < 0.4:  # long enough for its leases to run out
+        if trial.dice.random() < 0.3:  # long enough for its leases to run out
             time.sleep(trial.dice.uniform(0, 3))
-        server.start()
+        server.launch()
+        if trial.dice.random() < 0.3:
+            server.wait_ready()
 
 
 def dead_database(trial: Workers, count: int) -> None:

@@ -44,6 +44,27 @@ def test_not_normal_noise_has_wider_intervals() -> None:
     assert "Chebyshev" in found.about
 
 
+def test_run() -> None:
+    """A run tells of the decision that it ended with, whatever is learnt afterwards."""
+    X = np.random.default_rng(0).uniform(-0.5, 0.5, (80, 2))
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    made = {"budget": BUDGET, "horizon": 100, "seed": 0}
+    learner = online.FollowTheRegularizedLeader(sets.L2Ball(2), losses.Logistic(), **made)
+    play = learner.run(X[:60], y[:60])
+    then = learner.summary(names=["a", "b"])
+    learner.run(X[60:], y[60:])
+    assert (
+        str(play.summary(names=["a", "b"])) == str(then) != str(learner.summary(names=["a", "b"]))
+    )
+    with pytest.raises(ValueError, match="level"):
+        play.summary(level=2.0)
+    with pytest.raises(NoIntervals, match="pickled"):
+        pickle.loads(pickle.dumps(play)).summary()
+    other = online.QuadraticLeader(sets.L2Ball(2), losses.Squared(), **made)
+    with pytest.raises(NoIntervals, match="QuadraticLeader"):
+        other.run(X, y).summary()
+
+
 def test_decision_given_its_gradients() -> None:
     """The same gradients under 200 draws of noise: variances within 7 standard deviations (false alarm 1e-11)."""
     gradients = np.random.default_rng(0).uniform(-0.5, 0.5, (60, 2))

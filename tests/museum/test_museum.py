@@ -23,6 +23,13 @@ def test_there_are_enough_and_each_has_a_name_of_its_own():
     }  # fmt: skip
 
 
+def test_the_page_says_how_many_there_are():
+    page = (planting.PACKAGE.parents[1] / "docs" / "audit.md").read_text()
+    assert f"holds {len(bugs.BUGS)} planted bugs" in page
+    assert len(bugs.UNCAUGHT) == 2
+    assert "Two more are\nlisted with the reason" in page
+
+
 @pytest.mark.parametrize("bug", EVERY, ids=lambda bug: bug.name)
 def test_the_patch_applies_and_is_a_program(bug):
     for file, text in bug.patched().values():

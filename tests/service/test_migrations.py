@@ -181,7 +181,7 @@ def test_what_earlier_versions_wrote(
             before = engine.live(asked["name"]).head
             with pytest.raises(Problem, match="another version of Reticent") as caught:
                 _go_on(engine, home, asked)
-            assert caught.value.status == 409
+            assert (caught.value.status, caught.value.name) == (409, "state-of-another-version")
             assert engine.live(asked["name"]).head == before
     engine.stop()
     home.close()

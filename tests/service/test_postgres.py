@@ -28,13 +28,14 @@ import psycopg
 from faults import database
 
 from reticent.privacy import Budget
-from reticent.service import postgres, runners, sql
+from reticent.service import chain, postgres, runners, sql
 from reticent.service.adopting import adopt
 from reticent.service.anchor import Anchor, peek
 from reticent.service.engine import Engine
 from reticent.service.folder import Folder, Home, Options, Shared
 from reticent.service.leases import Claim, Leases, Release, Renew
 from reticent.service.ledgers import add_ledger
+from reticent.service.looking import look, verify
 from reticent.service.moving import move
 from reticent.service.problems import Problem
 from reticent.service.records import Reader
@@ -316,6 +317,31 @@ def test_a_folder_moves_without_a_gap_or_a_double_count(
         worker.close()
 
 
+def test_the_log_is_verified_while_workers_write(options: Options, workers: list[Worker]) -> None:
+    with pytest.raises(StoreError, match="cannot be read"):
+        verify(replace(options, database=options.database.replace("reticent@", "nobody-here@")))  # type: ignore[union-attr]
+    one, two = workers
+    for worker in workers:
+        worker.engine.witness = chain.witness
+    one.create("seen")
+    one.claim("seen")
+    one.send("seen", 0)
+    assert (found := verify(options)).wrong == []
+    assert (found.charges, found.decisions) == (1, 2)
+    with look(options) as rows:  # one moment, whatever comes meanwhile
+        two.create("later")
+        one.send("seen", 3)
+        assert chain.verify(rows).wrong == []
+        assert [row.name for row in rows.streams()] == ["seen"]
+    assert verify(options).charges == 2
+    sql_of(options, "UPDATE outputs SET body = 'other' WHERE number = 1")
+    assert "not the bytes" in verify(options).wrong[0]
+    sql_of(options, "UPDATE about SET value = '1' WHERE name = 'format'")
+    with pytest.raises(StoreError, match="start the service once"):
+        verify(options)
+    assert sql_of(options, "SELECT value FROM about WHERE name = 'format'") == [("1",)]
+
+
 def test_what_is_refused(
     server: database.Database, options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -451,7 +477,7 @@ def test_a_store_that_is_set_back_while_it_is_served_ends_the_worker(
         with pytest.raises((Problem, StoreFailed)):
             worker.send(name, 100)
     assert ended  # "one" is refused before: this process has gone beyond its state
-    assert all("set back while it was served" in why for why in ended)
+    assert all("the store was set back while it was served" in why for why in ended)
     # those that the streams began with, and no more
     assert sql_of(options, "SELECT count(*) FROM reticent.outputs") == [(2,)]
     worker.engine.stop()

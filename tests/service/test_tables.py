@@ -19,7 +19,7 @@ pa = pytest.importorskip("pyarrow")
 
 
 @pytest.fixture(scope="module")
-def holding(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def holding(store: str | None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service that may read tables below one folder."""
     import pyarrow.parquet as pq
 
@@ -33,7 +33,8 @@ def holding(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
             home / "allowed" / "visits" / f"{part}.parquet",
         )
     (home / "secret").mkdir()
-    service = Service(home / "data", "--tables", str(home / "allowed"), wait=False)
+    allowed = str(home / "allowed")
+    service = Service(home / "data", "--tables", allowed, wait=False, database=store)
     service.home = home  # type: ignore[attr-defined]
     yield service
     service.kill()

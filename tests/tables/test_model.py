@@ -60,6 +60,41 @@ def test_python_reads_what_python_wrote(
     assert "seed" not in json.loads((tmp_path / "model.json").read_text())["how"]
 
 
+@pytest.mark.parametrize("columns", [True, False])
+@pytest.mark.parametrize(
+    "name", ["PrivateLinearRegression", "PrivateLasso", "PrivateLogisticRegression", "OnlineLinearRegression"]
+)  # fmt: skip
+def test_bounds_that_were_found(name: str, columns: bool, tmp_path: Path) -> None:
+    """It predicts as the estimator does, for records far beyond the bounds too."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (6000, 2))
+    if not columns:
+        X = X[:500]
+    X = X * [3e5, 2e-3] + [1e6, 0.0]
+    logistic = name == "PrivateLogisticRegression"
+    y = X @ [1e-4, 5e3] + (0.0 if logistic else 500.0)
+    y = np.where(y > 100.0, "yes", "no") if logistic else y
+    kinds = {"spent": {"type": "category", "values": ["no", "yes"]}} if logistic else {
+        "spent": {"type": "number", "bounds": [0, 1000]}}  # fmt: skip
+    kinds |= {
+        "a": {"type": "number", "bounds": [-1, 1]},
+        "b": {"type": "number", "bounds": [-1, 1]},
+    }
+    encoder = Encoder(Schema.from_dict({"target": "spent", "columns": kinds}))
+    known = {"classes": ["no", "yes"]} if logistic else {"label_bounds": "private"}
+    estimator = getattr(reticent, name)(
+        8.0, 1e-6, feature_norm="private", random_state=0, **known
+    ).fit(X, y)  # fmt: skip
+    Model.from_estimator(estimator, encoder, records=len(X)).save(tmp_path / "model.json")
+    model = Model.load(tmp_path / "model.json")
+    for rows in (X[:50], 100.0 * X[:50], -7.0 * X[:50]):
+        expected = estimator.predict(rows)
+        if logistic:
+            assert model.predict(rows).tolist() == expected.tolist()
+        else:
+            assert model.predict(rows) == pytest.approx(expected)
+
+
 def test_a_model_of_numbers_stays_within_their_bounds(records: dict[str, object]) -> None:
     columns = {"age": {"type": "number", "bounds": [18, 100]}}
     columns["member"] = {"type": "boolean"}

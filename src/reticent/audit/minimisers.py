@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent.audit import densities
-from reticent.audit.whitebox import Exact, Machine, Outcome, Pair, least_fault, silent
+from reticent.audit.whitebox import Exact, least_fault
+from reticent.audit.whitebox_matching import Machine, Outcome, Pair, silent
 from reticent.checks import FloatArray
 from reticent.noise import Source
 from reticent.privacy import Guarantee

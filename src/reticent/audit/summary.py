@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from reticent.audit import extras, registry, whitebox_cases
@@ -172,6 +172,23 @@ def run_all(
     alarm = number(false_alarm, "false_alarm", low=0.0, high=1.0, open_low=True, open_high=True)
     runs = None if runs is None else integer(runs, "runs", low=8)
     start = time.perf_counter()
+    tasks = planned(quick, names, runs, alarm, white_box)
+    lines = sweep(run_line, tasks, label="audit", jobs=jobs, on=on, shown=progress)
+    return Report(tuple(lines), alarm, time.perf_counter() - start)
+
+
+Task = tuple[str, str, Any, bool, int | None, float]
+"""What :func:`run_line` takes: kind, name, which setting, quick or not, runs, and the chance of a false alarm."""
+
+
+def planned(
+    quick: bool,
+    names: Iterable[str] | None = None,
+    runs: int | None = None,
+    alarm: float = 1e-6,
+    white_box: bool = True,
+) -> list[Task]:
+    """The lines of an audit, before they are run; as for :func:`run_all`."""
     families = whitebox_cases.names() if white_box or names is not None else ()
     wanted = (*registry.names(), *families) if names is None else tuple(names)
     exact = [
@@ -186,9 +203,16 @@ def run_all(
     more = [("more", "", place) for place in range(len(_more()))] if names is None else []
     each = alarm / max(1, len(pairs) + len(more))
     # exact lines first: these need no luck
-    tasks = [(*which, quick, runs, each) for which in (*exact, *pairs, *more)]
-    lines = sweep(_line, tasks, label="audit", jobs=jobs, on=on, shown=progress)
-    return Report(tuple(lines), alarm, time.perf_counter() - start)
+    return [(*which, quick, runs, each) for which in (*exact, *pairs, *more)]
+
+
+def title(kind: str, name: str, which: Any) -> tuple[str, str]:
+    """Name and setting of a line."""
+    if kind == "exact":
+        return name, _exact(name)[which].setting
+    if kind == "more":
+        return _more()[which][:2]
+    return name, ", ".join(f"{key}={value}" for key, value in which.items())
 
 
 @cache
@@ -201,16 +225,13 @@ def _more() -> tuple[extras.Attack, ...]:
     return (*extras.last_bits(), *extras.many_canaries())
 
 
-def _line(kind: str, name: str, which: Any, quick: bool, runs: int | None, alarm: float) -> Line:
+def run_line(kind: str, name: str, which: Any, quick: bool, runs: int | None, alarm: float) -> Line:
     """One line, in whatever process this is."""
     if kind == "pair":
         return _attack(name, which, quick, runs, alarm)
     began = time.perf_counter()
-    if kind == "exact":
-        case = _exact(name)[which]
-        return Line(name, case.setting, case.check(), seconds=time.perf_counter() - began)
-    name, setting, attack = _more()[which]
-    return Line(name, setting, attack(alarm), seconds=time.perf_counter() - began)
+    check = _exact(name)[which].check if kind == "exact" else partial(_more()[which][2], alarm)
+    return Line(*title(kind, name, which), check(), seconds=time.perf_counter() - began)
 
 
 def _attack(
@@ -223,5 +244,5 @@ def _attack(
         runs = max(_FEWEST, min(most, int(time_left / pair.cost)))
     found = pair.bet(runs, false_alarm=alarm)
     again = None if pair.subject is None else recompute(pair.subject, delta=pair.delta)
-    setting = ", ".join(f"{key}={value}" for key, value in changes.items())
-    return Line(name, setting, found, again, time.perf_counter() - began)
+    seconds = time.perf_counter() - began
+    return Line(*title("pair", name, changes), found, again, seconds)

@@ -11,17 +11,19 @@ from collections.abc import Callable, Iterator
 from reticent.audit import (
     accounting,
     budgets,
+    whitebox_bandits,
     whitebox_estimators,
+    whitebox_learners,
     whitebox_restarts,
     whitebox_solvers,
-    whitebox_streams,
+    whitebox_totals,
 )
 from reticent.audit.whitebox_records import Case
 
 FAMILIES: dict[str, Callable[[], Iterator[Case]]] = {
-    "white-box-totals": whitebox_streams.totals,
-    "white-box-online": whitebox_streams.learners,
-    "white-box-bandit": whitebox_streams.bandits,
+    "white-box-totals": whitebox_totals.totals,
+    "white-box-online": whitebox_learners.learners,
+    "white-box-bandit": whitebox_bandits.bandits,
     "white-box-erm": whitebox_solvers.solvers,
     "white-box-objective-perturbation": whitebox_solvers.perturbed,
     "white-box-selection": whitebox_solvers.selections,

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from reticent import erm
-from reticent.audit.whitebox import Exact, Outcome, Pair, Start, search, silent
+from reticent.audit.whitebox import Exact, search
+from reticent.audit.whitebox_matching import Outcome, Pair, Start, silent
 from reticent.checks import FloatArray
 from reticent.noise import Source
 

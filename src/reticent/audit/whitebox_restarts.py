@@ -20,7 +20,8 @@ import numpy as np
 
 from reticent import bandit, losses, online, sets, sums
 from reticent.audit.hooks import listening
-from reticent.audit.whitebox import Exact, Outcome, Pair, pushed
+from reticent.audit.whitebox import Exact
+from reticent.audit.whitebox_matching import Outcome, Pair, pushed
 from reticent.audit.whitebox_records import FAR, Case, Run, case, tables, wrong
 from reticent.estimators import OnlineLogisticRegression
 from reticent.noise import Source, release

@@ -13,7 +13,8 @@ from scipy.special import logsumexp
 from reticent import erm, losses, sets
 from reticent.audit import densities, minimisers
 from reticent.audit.hooks import Choice, listening
-from reticent.audit.whitebox import Exact, Outcome, Pair, least_fault, pushed, silent
+from reticent.audit.whitebox import Exact, least_fault
+from reticent.audit.whitebox_matching import Outcome, Pair, pushed, silent
 from reticent.audit.whitebox_records import (
     BOTH,
     FAR,

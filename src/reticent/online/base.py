@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Self
 
@@ -30,7 +31,7 @@ from reticent.state.files import check_kind
 from reticent.state.lease import Lease
 from reticent.state.persons import Digests, Persons
 from reticent.sums.running import refuse_ids
-from reticent.trace import Diary, Play, Progress
+from reticent.trace import Diary, Play, Progress, Summary
 
 STATE_VERSION = 4
 _ROWS = 16384  # records that are written down at a time
@@ -281,7 +282,12 @@ class OnlineLearner(ABC):
             guarantee=self.guarantee,
             learner=type(self).__name__,
             comparator=records.RecordsInHindsight(self.set, self.loss, kept) if kept else None,
+            ending=self._ending(),
         )
+
+    def _ending(self) -> Callable[[float, Sequence[str] | None], Summary] | None:
+        """What tells the noise in the decision as it is now, also later; None where that is not known."""
+        return None
 
     def _digests(self, chunk: records.Chunk) -> Digests | None:
         """The persons of records that have been checked; bad ids are refused before anything is learnt."""

@@ -11,7 +11,7 @@ user's own changes how fast a learner is, never what it plays.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -325,12 +325,19 @@ class Learner(TotalLearner):
         names : sequence of str, optional
             Of the coordinates; x0, x1, ... by default.
         """
+        return self._ending()(level, names)
+
+    def _ending(self) -> Callable[[float, Sequence[str] | None], Summary]:
         with self._lock:
             point, t = self._point.copy(), self.steps
-        return of_noise(
-            point, self.decision_error(t), names, level, DECISION, self.guarantee,
-            self.mechanism.noise == "gaussian",
-        )  # fmt: skip
+
+        def told(level: float, names: Sequence[str] | None) -> Summary:
+            return of_noise(
+                point, self.decision_error(t), names, level, DECISION, self.guarantee,
+                self.mechanism.noise == "gaussian",
+            )  # fmt: skip
+
+        return told
 
     def _kernel_of_set(self) -> Any:
         kernel = self.set.kernel

@@ -214,7 +214,7 @@ class Guarantee:
 
     @classmethod
     def parallel(cls, *guarantees: Guarantee) -> Guarantee:
-        """Of releases on disjoint records, where no record enters two: the worst of them."""
+        """Of releases on disjoint records, or persons, where none enters two: the worst of them."""
         if not guarantees:
             raise ValueError("parallel needs at least one guarantee, got none")
         first = guarantees[0]
@@ -226,7 +226,7 @@ class Guarantee:
         for number_, part in enumerate(guarantees, 1):
             details.append(f"part {number_} of {len(guarantees)}:")
             details.extend("  " + line for line in part._release_lines())
-        release = Release(f"{len(guarantees)} parts on disjoint records",
+        release = Release(f"{len(guarantees)} parts on disjoint {first.unit}s",
                           parallel(*(part.curve for part in guarantees)), None,
                           "as in its parts", details=tuple(details))  # fmt: skip
         return functools.reduce(_with_flags_of, guarantees, replace(first, releases=(release,)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -64,7 +65,8 @@ class Model:
         Which estimator, with which settings.
     units : mapping, optional
         Where features were centered and scaled: ``center`` and ``scale`` of each, and the ``norm`` that
-        records are then scaled down to.
+        records are then scaled down to; ``low`` and ``high`` where an interval of each was found, to which
+        it is clipped first.
 
     Examples
     --------
@@ -143,14 +145,21 @@ class Model:
             how["influence"] = float(estimator.influence_)
         if how["online"] and classes is not None and len(classes) > 2:
             how["link"] = "softmax"  # else one class against the rest
-        found: Any = getattr(estimator, "_units", None)
+        found: Any = estimator._units
         units = None
-        if getattr(found, "first", None) is not None and not found.weighed:
-            units = {
-                "center": found.center.tolist(),
-                "scale": found.scale.tolist(),
-                "norm": float(found.norm),
-            }
+        if found.scale is not None and not found.weighed:
+            arrays = {name: getattr(found, name) for name in ("low", "high", "center", "scale")}
+            units = {name: array for name, array in arrays.items() if array is not None}
+            units["norm"] = float(found.norm)
+        norm = given["feature_norm"]
+        if isinstance(norm, str):  # it was found
+            norm = found.norm
+            if getattr(estimator, "_by_entries", False):
+                units = _by_entries(found, estimator.n_features_in_)
+            if units is not None:  # of the longest row within the columns' intervals
+                norm = math.hypot(*np.maximum(np.abs(units["low"]), np.abs(units["high"])))
+        if units is not None:
+            units = {k: value if k == "norm" else value.tolist() for k, value in units.items()}
         coefficients = np.atleast_2d(np.asarray(estimator.coef_, dtype=np.float64))
         if coefficients.shape[1] != len(encoder.names):
             raise TableError(
@@ -164,9 +173,11 @@ class Model:
             features=tuple(encoder.names),
             coefficients=coefficients,
             intercepts=np.atleast_1d(np.asarray(estimator.intercept_, dtype=np.float64)),
-            feature_norm=float(given["feature_norm"]),
+            feature_norm=float(norm),
             classes=classes,
-            label_bounds=None if classes else encoder.target.bounds,
+            label_bounds=None
+            if classes
+            else (float(estimator._bounds[0]), float(estimator._bounds[1])),
             terms=estimator.guarantee_.to_dict(),
             records=records,
             how=how,
@@ -195,7 +206,10 @@ class Model:
             makes them.
         """
         X = self._features(records)
-        X = _shortened(X, self.feature_norm)
+        if self.units is None or "low" not in self.units:
+            X = _shortened(X, self.feature_norm)
+        else:
+            X = np.clip(X, np.array(self.units["low"]), np.array(self.units["high"]))
         if self.units is not None:
             center, scale = np.array(self.units["center"]), np.array(self.units["scale"])
             X = _shortened((X - center) / scale, float(self.units["norm"])) * scale + center
@@ -365,6 +379,17 @@ class Model:
         if model.encoder.names != list(model.features):
             raise TableError(f"{where} does not fit its own schema")
         return model
+
+
+def _by_entries(found: Any, columns: int) -> dict[str, Any]:
+    """Units in which every entry is clipped by itself, as intervals of the columns; rows of any norm fit."""
+    center = np.zeros(columns) if found.center is None else found.center
+    scale = np.ones(columns) if found.scale is None else found.scale
+    low, high = center - scale * found.norm, center + scale * found.norm
+    if found.low is not None:
+        low, high = np.maximum(low, found.low), np.minimum(high, found.high)
+    norm = 2.0 * math.sqrt(columns) * float(found.norm)
+    return {"low": low, "high": high, "center": center, "scale": scale, "norm": norm}
 
 
 def _shortened(X: FloatArray, norm: float) -> FloatArray:

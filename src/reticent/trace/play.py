@@ -10,6 +10,7 @@ guarantee covers showing them to anyone else.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from reticent import html_tables
 from reticent.checks import FloatArray, integer
 from reticent.privacy import Guarantee
+from reticent.trace.summary import NoIntervals, Summary
 
 NOT_PRIVATE = "diagnostic: read off the records, not covered by the guarantee"
 
@@ -69,6 +71,9 @@ class Play:
     guarantee: Guarantee
     learner: str
     comparator: Comparator | None = field(default=None, repr=False)
+    ending: Callable[[float, Sequence[str] | None], Summary] | None = field(
+        default=None, repr=False
+    )
 
     @property
     def mean_loss(self) -> float:
@@ -104,6 +109,26 @@ class Play:
             )
         return self.comparator.losses()
 
+    def summary(self, level: float = 0.95, names: Sequence[str] | None = None) -> Summary:
+        """The decision after the last record with the standard error that noise gives it, and intervals.
+
+        From what was released only: it spends nothing. What it is about, and what it is not:
+        docs/intervals.md. Refused (`reticent.trace.NoIntervals`) where that error is not known.
+
+        Parameters
+        ----------
+        level : float
+            Of the intervals.
+        names : sequence of str, optional
+            Of the coordinates; x0, x1, ... by default.
+        """
+        if self.ending is None:
+            raise NoIntervals(
+                f"of this run of {self.learner} the error of its last decision is not known: either the decision "
+                "is no linear function of a total, or the run was pickled; ask the learner's own summary()"
+            )
+        return self.ending(level, names)
+
     def plot(self, axes: Any = None, *, regret: bool = False) -> Any:
         """Draw the average loss over time, or the regret; needs ``reticent[report]``. A diagnostic."""
         # By name, because drawing sits above recording in the house and most runs never draw.
@@ -131,7 +156,7 @@ class Play:
 
     def __getstate__(self) -> dict[str, Any]:
         # Records never travel with what was learnt from them.
-        return {**self.__dict__, "comparator": None}
+        return {**self.__dict__, "comparator": None, "ending": None}
 
 
 def pages_of(records: int, wait: int, every: int) -> tuple[int, int]:

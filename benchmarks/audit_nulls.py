@@ -1,0 +1,155 @@
+"""False alarms of the attacks that count: how often a claim that is true, and tight, is refuted.
+
+python benchmarks/audit_nulls.py [--nulls 10000] [--only TEXT]: prints a table. Every attack is told to be wrong with
+probability 0.05 at most, on a mechanism whose privacy is exactly what it claims; so at most one in twenty may be
+refuted. White-box lines have no chance in them, and are not here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent import audit
+from reticent.audit import canaries
+from reticent.audit.bets import Bets
+from reticent.audit.statistics import Classifier, Fisher
+from reticent.privacy import Curve, Gaussian, Laplace, Pure, compose
+
+ALARM = 0.05
+RUNS = 128  # of each world, in one attack
+
+Array = NDArray[np.float64]
+Null = Callable[[np.random.Generator], bool]
+
+
+def gaussian(rng: np.random.Generator, world: float, size: int) -> Array:
+    return rng.normal(size=(size, 1)) + world
+
+
+def laplace(rng: np.random.Generator, world: float, size: int) -> Array:
+    return rng.laplace(size=(size, 1)) + world
+
+
+def vector(rng: np.random.Generator, world: float, size: int) -> Array:
+    """Two numbers, moved together by a vector of length 1."""
+    return rng.normal(size=(size, 2)) + world * np.array([0.6, 0.8])
+
+
+def label(rng: np.random.Generator, world: float, size: int) -> NDArray[np.int64]:
+    """Randomised response among two, at epsilon = 1."""
+    chance = 1.0 / (1.0 + math.exp(1.0 if world == 0.0 else -1.0))
+    return (rng.random(size) < chance).astype(np.int64)[:, None]
+
+
+def grid(rng: np.random.Generator, world: float, size: int) -> Array:
+    """Laplace noise in multiples of 2^-10, at epsilon = 1: last bits tell nothing more."""
+    return np.round(rng.laplace(size=(size, 1)) * 1024.0) / 1024.0 + world
+
+
+def counted(
+    draw: Callable[..., Array], claim: Curve, delta: float, statistic: object = None
+) -> Null:
+    """One event, chosen on some of the runs and counted on the others."""
+
+    def null(rng: np.random.Generator) -> bool:
+        found = audit.mechanism(
+            lambda world, size: draw(rng, world, size), 0.0, 1.0, runs=RUNS, delta=delta, claim=claim,
+            statistic=statistic() if callable(statistic) else statistic, false_alarm=ALARM, batch=RUNS,
+        )  # fmt: skip
+        return not found.holds
+
+    return null
+
+
+def bet(draw: Callable[..., Array], claim: Curve, delta: float) -> Null:
+    """Bets at several deltas, events and stakes chosen anew after every batch, looked at each time."""
+
+    def null(rng: np.random.Generator) -> bool:
+        bets = Bets(claim, delta, np.ones(1))
+        a, b = (draw(rng, world, 32)[:, 0].astype(float) for world in (0.0, 1.0))
+        for size in (64, 128):
+            bets.choose(a, b, 1.0)
+            fresh = [draw(rng, world, size)[:, 0].astype(float) for world in (0.0, 1.0)]
+            bets.play(*fresh)
+            a, b = np.concatenate([a, fresh[0]]), np.concatenate([b, fresh[1]])
+        return bets.share(ALARM) >= 1.0
+
+    return null
+
+
+def last_bits(rng: np.random.Generator) -> bool:
+    found = audit.numbers(
+        lambda value, size: grid(rng, value, size), claim=1.0, runs=RUNS, false_alarm=ALARM
+    )
+    return not found.holds
+
+
+def guesses(rng: np.random.Generator) -> bool:
+    """One run with 100 canaries, each answered by randomised response at epsilon = 1."""
+    found = audit.one_run(
+        lambda included: np.where(rng.random(100) < 1.0 / (1.0 + math.exp(-1.0)), included, ~included),
+        lambda answers: answers + 1e-9 * rng.random(100), 100, claim=1.0, false_alarm=ALARM,
+        seed=int(rng.integers(2**62)),
+    )  # fmt: skip
+    return not found.holds
+
+
+def guesses_of_a_curve(rng: np.random.Generator) -> bool:
+    """Eight runs with 50 canaries, each hidden by Gaussian noise, against the whole trade-off curve."""
+    doubt = canaries._Doubt(Gaussian(1.0), 50)
+    doubt._limits = _LIMITS  # they depend on the claim and the number of canaries alone
+    for _ in range(8):
+        included = rng.random(50) < 0.5
+        order = np.argsort(included + rng.normal(size=50), kind="stable")
+        doubt.look(canaries._right(included, order, 50))
+    return doubt.share(ALARM) >= 1.0
+
+
+_LIMITS: dict[int, Array] = {}
+
+NULLS: dict[str, Null] = {
+    "counted event, Gaussian": counted(gaussian, Gaussian(1.0), 1e-6),
+    "counted event, Laplace": counted(laplace, Pure(1.0), 0.0),
+    "counted event, labels": counted(label, Pure(1.0), 0.0),
+    "counted event, learnt linear score": counted(vector, Gaussian(1.0), 1e-6, Fisher),
+    "counted event, learnt classifier": counted(vector, Gaussian(1.0), 1e-6, Classifier),
+    "last bits": last_bits,
+    "bets, Gaussian": bet(gaussian, Gaussian(1.0), 1e-6),
+    "bets, Laplace": bet(laplace, Pure(1.0), 0.0),
+    "bets, labels": bet(label, Pure(1.0), 0.0),
+    "bets, a claim that is neither": bet(laplace, compose([Laplace(1.0), Gaussian(1e-3)]), 1e-3),
+    "one run, many canaries": guesses,
+    "few runs, many canaries": guesses_of_a_curve,
+}
+
+
+def alarms(name: str, count: int) -> int:
+    """How many of so many true claims are refuted; the same ones every time."""
+    rng = np.random.default_rng([len(name), count])
+    return sum(NULLS[name](rng) for _ in range(count))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nulls", type=int, default=10_000, help="how many for each attack")
+    parser.add_argument("--only", default="", help="attacks whose name contains this")
+    given = parser.parse_args()
+    print("| attack | true claims | refuted | share | allowed | seconds |")
+    print("|---|---|---|---|---|---|")
+    for name in NULLS:
+        if given.only in name:
+            began = time.process_time()
+            found = alarms(name, given.nulls)
+            seconds = time.process_time() - began
+            print(f"| {name} | {given.nulls:,} | {found:,} | {found / given.nulls:.4f} | {ALARM} | {seconds:.0f} |",
+                  flush=True)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

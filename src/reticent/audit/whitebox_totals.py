@@ -1,0 +1,199 @@
+"""White-box lines of running totals.
+
+A window's stream ends where its promise does: so many outputs after the record came, its own included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from reticent import sums
+from reticent.audit.whitebox_matching import Outcome, Pair
+from reticent.audit.whitebox_records import (
+    BOTH,
+    Case,
+    FloatArray,
+    Run,
+    case,
+    tables,
+)
+from reticent.noise import Source
+from reticent.privacy import Budget, Participation
+
+
+def _total(
+    make: Callable[[], sums.RunningTotal], one_by_one: bool = False, age: int | None = None
+) -> Run:
+    """All outputs of a total under its whole promise, or under that for the outputs up to an age."""
+
+    def run(data: FloatArray, source: Source) -> Outcome:
+        total = make()
+        claim = total.guarantee if age is None else total.guarantee.at(age)
+        if one_by_one:
+            return Outcome([total.add(row if row.any() else None) for row in data], claim)
+        return Outcome(total.run(data), claim)
+
+    return run
+
+
+def _plain(neighbours: str, rows: int, dim: int) -> Iterator[Pair]:
+    for here, there, _, why in tables(neighbours, rows, dim, range(0, rows, 2)):
+        yield Pair(here, there, why)
+
+
+def _windows(neighbours: str, window: int, dim: int) -> Iterator[Pair]:
+    for place in (0, window - 1, window, window + 1):
+        made = list(tables(neighbours, place + window, dim, (place,)))
+        for here, there, _, why in made if place == 0 else made[1:2]:
+            yield Pair(here, there, why)
+
+
+def _epochs(rows: int, places: Iterable[int]) -> Iterator[Pair]:
+    for place in places:
+        here, there = np.zeros((rows, 1)), np.zeros((rows, 1))
+        here[place] = 3.0
+        yield Pair(here, there, f"row {place} three times too long, blanked")
+
+
+def _total_of_persons(make: Callable[[], sums.RunningTotal], age: int | None = None) -> Run:
+    """Contributions with the ids of their persons."""
+
+    def run(data: Any, source: Source) -> Outcome:
+        rows, ids = data
+        total = make()
+        claim = total.guarantee if age is None else total.guarantee.at(age)
+        return Outcome(total.run(rows, person=ids), claim)
+
+    return run
+
+
+def _on_demand_of_persons(mechanism: sums.CorrelatedMechanism) -> Run:
+    """Contributions to one coordinate with the ids of their persons, read after each of them."""
+
+    def run(data: Any, source: Source) -> Outcome:
+        rows, ids = data
+        total, seen = sums.OnDemand(mechanism), []
+        for row, name in zip(rows, ids.tolist(), strict=True):
+            total.add([0], row, person=name)
+            seen.append(total.read([0]))
+        return Outcome(seen, total.guarantee)
+
+    return run
+
+
+def _persons(neighbours: str, rows: int, rule: Participation, first: int = 0) -> Iterator[Pair]:
+    """One person with records at every step from the first on, too long, of which few may count."""
+    ids = np.arange(100, 100 + rows)
+    here, none = np.zeros((rows, 1)), np.zeros((rows, 1))
+    here[first:] = 3.0
+    mine = np.where(np.arange(rows) >= first, 7, ids)
+    if neighbours == "zero-out":
+        yield Pair((here, mine), (none, mine), f"all records of a person blanked, {rule}")
+        return
+    yield Pair((here, mine), (-here, mine), f"all records of a person replaced, {rule}")
+    late = np.zeros((rows, 1))
+    late[first + 1 :] = -3.0
+    other = np.where(np.arange(rows) > first, 8, ids)
+    yield Pair((here, mine), (late, other), f"replaced by a person who comes later, {rule}")
+
+
+def totals_of_persons() -> Iterator[Case]:
+    """Running totals where a person has several records, and more than may count."""
+    rows, rule = 10, Participation(3, 3)
+    kinds: list[tuple[str, Any, bool]] = [
+        ("Correlated", sums.Correlated, False),
+        ("Tree, Honaker", partial(sums.Tree, estimator="honaker"), False),
+        ("Tree, plain", partial(sums.Tree, estimator="plain"), False),
+        ("Tree, plain, gamma", partial(sums.Tree, estimator="plain", noise="gamma"), True),
+        ("Independent", sums.Independent, False),
+    ]
+    for words, make, pure in kinds:
+        for neighbours in BOTH:
+            budget = Budget(1.0, 0.0 if pure else 1e-6, neighbours)
+            build = partial(make, 1, rows, budget=budget, participation=rule)
+            yield case(
+                f"{words} of persons, {neighbours}", _total_of_persons(build),
+                partial(_persons, neighbours, rows, rule), quick=words != "Independent",
+            )  # fmt: skip
+    for neighbours in BOTH:
+        described = sums.CorrelatedMechanism(
+            1,
+            rows,
+            budget=Budget(1.0, 1e-6, neighbours),
+            participation=rule,
+            noise_precision="float",
+        )
+        yield case(
+            f"OnDemand of persons, {neighbours}", _on_demand_of_persons(described),
+            partial(_persons, neighbours, rows, rule), normals=True, quick=neighbours == "replace",
+        )  # fmt: skip
+    fading = Budget(1.0, 1e-6, fade=((4, 1.0), (12, 1.5)))
+    for age in (4, 12):
+        build = partial(sums.Correlated, 1, budget=fading, participation=rule)
+        yield case(
+            f"Correlated of persons, fading, age {age}", _total_of_persons(build, age),
+            partial(_persons, BOTH[0], age + 3, rule, 3),
+        )  # fmt: skip
+
+
+def totals() -> Iterator[Case]:
+    """Every running total, by kind of noise, relation, precision and life."""
+    rows, dim, window = 8, 2, 4
+    kinds: list[tuple[str, Any, bool]] = [
+        ("Tree, Honaker", partial(sums.Tree, estimator="honaker"), False),
+        ("Tree, plain", partial(sums.Tree, estimator="plain"), False),
+        ("Correlated", sums.Correlated, False),
+        ("Independent", sums.Independent, False),
+        ("Tree, plain, laplace", partial(sums.Tree, estimator="plain", noise="laplace"), True),
+        ("Tree, plain, gamma", partial(sums.Tree, estimator="plain", noise="gamma"), True),
+        ("Independent, laplace", partial(sums.Independent, noise="laplace"), True),
+        ("Independent, gamma", partial(sums.Independent, noise="gamma"), True),
+    ]
+    for at, (words, make, pure) in enumerate(kinds):
+        for neighbours, precision in (
+            (BOTH[0], "lattice"),
+            (BOTH[1], "lattice"),
+            (BOTH[0], "float"),
+        ):
+            budget = Budget(1.0, 0.0 if pure else 1e-6, neighbours)
+            build = partial(make, dim, rows, budget=budget, noise_precision=precision)
+            yield case(
+                f"{words}, {neighbours}, {precision}", _total(build, one_by_one=at % 2 == 1),
+                partial(_plain, neighbours, rows, dim), quick=precision == "lattice" or at == 0,
+            )  # fmt: skip
+    moving: list[tuple[str, Any, bool]] = [
+        ("WindowTree", sums.WindowTree, False),
+        ("WindowTree, laplace", partial(sums.WindowTree, noise="laplace"), True),
+        ("WindowTree, gamma", partial(sums.WindowTree, noise="gamma"), True),
+        ("Correlated, window", sums.Correlated, False),
+    ]
+    for words, make, pure in moving:
+        for neighbours in BOTH:
+            budget = Budget(1.0, 0.0 if pure else 1e-6, neighbours, window)
+            yield case(
+                f"{words} of {window}, {neighbours}", _total(partial(make, dim, budget=budget)),
+                partial(_windows, neighbours, window, dim),
+            )  # fmt: skip
+    budget = Budget(1.0, 1e-6)
+    ages = [
+        ("Correlated, no horizon", budget),
+        ("Correlated, window of 4", budget.with_(window=4)),
+        ("Correlated, fading", budget.with_(fade=[(4, 1.0), (12, 1.5)])),
+    ]
+    for words, asked in ages:
+        for age in (1, 4, 12, 20):
+            yield case(
+                f"{words}, age {age}", _total(partial(sums.Correlated, 1, budget=asked), age=age),
+                partial(_epochs, age + 3, (3,)), quick=age > 4,
+            )  # fmt: skip
+    # the first epoch has 256 steps: only a stream of that length shows all of a record
+    yield case(
+        "Tree, plain, two epochs", _total(
+            partial(sums.Tree, 1, None, budget=budget, estimator="plain")
+        ), partial(_epochs, 258, (0, 255, 256)),
+    )  # fmt: skip
+    yield from totals_of_persons()

@@ -155,6 +155,7 @@ def classification(table: real_tables.RealTable, seed: int, X: np.ndarray, peer:
         found["ours"] = learnt(model(epsilon, DELTA, **common))
         found["ours, not scaled"] = learnt(model(epsilon, DELTA, scaling="none", **common))
         found["ours, delta = 0"] = learnt(model(epsilon, 0.0, **common))
+        found["ours, influence 0.75"] = learnt(model(epsilon, DELTA, influence=0.75, **common))
         budget = reticent.Budget(epsilon, DELTA)
         tries = baselines.descents(X[train], table.y[train], X[test], budget, seed)
         found["DP-SGD, tuned"] = least(tries)

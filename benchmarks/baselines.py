@@ -31,7 +31,7 @@ def descents(
     """
     A, B, n = with_constant(X), with_constant(outside), len(X)
     longest = np.linalg.norm(A, axis=1)
-    for steps, rate, clip in itertools.product((10, 50), (0.5, 2.0, 8.0), (0.3, 1.0)):
+    for steps, rate, clip in itertools.product((10, 40), (0.5, 2.0, 8.0), (0.5,)):
         rng = np.random.default_rng([seed, steps])
         x, speed = np.zeros(A.shape[1]), np.zeros(A.shape[1])
         for _ in range(steps):

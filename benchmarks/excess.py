@@ -16,6 +16,11 @@ intercept on each split. Features are scaled from declared ranges to rows of nor
 private model is better than the one without privacy, whose rows are not clipped.
 """
 
+STALE = """These figures were made before rows beyond the norm counted less in regressions, before the share of
+clipped rows fell with the noise, and before rates and mean labels got more of small budgets; the command below measures
+the present defaults, with tuned DP-SGD and boosted AdaSSP beside them.
+"""
+
 SHOWN = ("ours", "ours, not scaled", "ours, delta = 0", "AdaSSP", "boosted AdaSSP, tuned",
          "DP-SGD, tuned", "diffprivlib", "base rate")  # fmt: skip
 
@@ -35,6 +40,40 @@ def excesses(known: dict[str, Any], entrant: str) -> dict[float, tuple[float, fl
             errors = [each.var(ddof=1) / len(each) if len(each) > 1 else 0.0 for each in parts]
             made[epsilon] = float(np.mean(means)), float(np.sqrt(np.sum(errors)) / len(parts))
     return made
+
+
+RIVALS = {
+    "ours": ("AdaSSP", "boosted AdaSSP, tuned", "DP-SGD, tuned"),
+    "ours, delta = 0": ("diffprivlib",),
+}
+"""Whom each of ours is compared with: the promise is the same."""
+WHY = {
+    "credit": "the default loss caps the pull of a record at 1/2, which costs probabilities where labels are hard to "
+    "tell (influence=0.75 has less loss)",
+    "rare cover": "70 of 15,000 records are of the class, and noise decides the ranks: the AUC of ours is between 0.12 "
+    "and 0.60 by split; the log loss of diffprivlib there is 2.6 to 12 times that of the base rate",
+    "sgemm": "rows beyond the norm were shortened and bent its target; they count less now",
+}
+
+
+def worse(known: dict[str, Any]) -> list[str]:
+    """Every measure of a table in which ours is worse than a rival by more than two standard errors, and why."""
+    lines = []
+    for name, table in sorted(known.items()):
+        found = []
+        for epsilon, cell in sorted(table.items(), key=lambda pair: float(pair[0])):
+            for mine, rivals in RIVALS.items():
+                for rival in (each for each in rivals if each in cell):
+                    for key in cell[mine]:
+                        sign = 1.0 if key in ("loss", "ECE") else -1.0
+                        gap = sign * (np.array(cell[mine][key]) - np.array(cell[rival][key]))
+                        error = gap.std(ddof=1) / np.sqrt(len(gap)) if len(gap) > 1 else np.inf
+                        if gap.mean() > max(2.0 * error, 0.0) and key != "R2":
+                            found.append(f"{key} at {epsilon} against {rival} ({gap.mean():.4f})")
+        if found:
+            why = WHY.get(name, "not explained yet")
+            lines.append(f"- {name}: {', '.join(found)}. Why: {why}.")
+    return lines
 
 
 def section() -> str:
@@ -62,6 +101,10 @@ def section() -> str:
             ]
             lines.append(f"| {epsilon:g} | " + " | ".join(cells) + " |")
         lines.append("")
+        lost = worse(tables)
+        if lost:
+            lines += ["Worse than a rival by more than two standard errors:", "", *lost, ""]
+    lines.append(STALE)
     lines.append(
         "`python benchmarks/accuracy.py TASK --epsilons 0.1,0.5,1,4,8 --seeds 3 --tables NAMES`\n"
     )

@@ -52,6 +52,7 @@ LOOSE = {
     "ProjectionFreeBandit, no horizon": "a few rounds of a promise about 2^40 of them",
     "PrivateSearchCV": "the price of the best of several holds for whatever fits there are",
     "scaling, replace, laplace": "twice the largest 1-norm, which no pair of rows is apart",
+    "scaling by the first records of a stream, replace, laplace": "twice the largest 1-norm, as for scaling",
     "SparseLeader, read after every second record, replace": "totals between two readings are never seen",
     "choices": "the worst two-point choices of several are not all alike",
     "Ledger, mixed": "a dozen releases do not use the budget up",

@@ -254,6 +254,39 @@ def test_learning_from_a_whole_table(
     assert "solver" in reticent("explain", f"{out}/model.json").out
 
 
+def test_intervals(reticent: Reticent, folder: Path) -> None:
+    words = ["-s", "visits.toml", "-e", 8, "--seed", 0, "--intervals", "-o", "with-intervals"]
+    refused = reticent("learn", "visits.csv", *words, "--offline")
+    assert (
+        "'job'" in refused.err
+    )  # a feature for each of its three values: they add up to the intercept
+    text = (folder / "visits.toml").read_text()
+    kind = 'type = "category"\nvalues = ["clerk", "cook", "other"]'
+    (folder / "plain.toml").write_text(text.replace(kind, 'type = "ignore"'))
+    words[1] = "plain.toml"
+    done = reticent("learn", "visits.csv", *words, "--offline")
+    assert done.status == 0, done.err
+    assert "95% interval" in done.out
+    found = json.loads((folder / "with-intervals" / "summary.json").read_text())
+    model = Model.load(folder / "with-intervals" / "model.json")
+    assert found["names"] == [*model.features, "intercept"]
+    assert "log-odds" in found["about"]
+    assert (
+        found["guarantee"]
+        == json.loads((folder / "with-intervals" / "model.json").read_text())["guarantee"]
+    )
+    assert "95% intervals" in (folder / "with-intervals" / "report.html").read_text()
+    # too little for intervals: the model stands, and the reason is said
+    few = [word if word != 8 else 0.01 for word in words]
+    done = reticent("learn", "visits.csv", *few, "--offline", "--overwrite")
+    assert done.status == 0, done.err
+    assert "no summary" in done.err
+    assert not (folder / "with-intervals" / "summary.json").exists()
+    refused = reticent("learn", "visits.csv", *words[:-1], "streamed")
+    assert refused.status != 0
+    assert "--offline" in refused.err
+
+
 # Predict, explain, schema, doctor, audit ------------------------------------------------------------
 
 

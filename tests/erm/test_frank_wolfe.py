@@ -506,7 +506,6 @@ def test_ceilings_are_above():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"set": None}, "needs a bounded set"),
         ({"set": sets.Box(np.ones(40), np.ones(40))}, "single point"),
         ({"set": sets.WholeSpace(40)}, "needs a bounded set"),
         ({"oracle": "best"}, "oracle must be one of"),
@@ -536,3 +535,36 @@ def test_real_sparse_data(data_folder):
     fit = erm.frank_wolfe(LOSS, sets.L1Ball(100_000), A, y, budget=BUDGET, steps=40, seed=0)
     assert np.abs(fit.point).sum() <= 1.0 + 1e-9
     assert fit.trace.settings["incremental gradient"]
+
+
+def test_the_ball_of_no_stated_radius_grows_with_records_and_budget():
+    rng = np.random.default_rng(0)
+    sizes = []
+    for count, epsilon in ((200, 0.1), (2_000, 1.0), (20_000, 1.0), (20_000, 8.0)):
+        X, y = rng.choice([-1.0, 1.0], size=(count, 20)), np.ones(count)
+        fit = erm.frank_wolfe(
+            losses.Huber(1.0), None, X, y, budget=reticent.Budget(epsilon, 1e-6), seed=0
+        )
+        sizes.append(fit.trace.settings["radius"])
+        assert fit.guarantee.meets(reticent.Budget(epsilon, 1e-6))
+        # slopes of at most 1: a record moves a corner's score by the radius
+        assert fit.guarantee.releases[0].sensitivity == pytest.approx(sizes[-1], rel=1e-9)
+        again = erm.frank_wolfe(
+            losses.Huber(1.0), None, -X, -y, budget=reticent.Budget(epsilon, 1e-6), seed=1
+        )
+        assert again.trace.settings["radius"] == sizes[-1]  # public numbers only
+    assert sizes == sorted(sizes)
+    assert sizes[0] < 1.0 < 1.5 < sizes[-1] <= 16.0
+
+
+def test_a_larger_ball_pays_where_labels_need_one():
+    rng = np.random.default_rng(1)
+    X = rng.choice([-1.0, 1.0], size=(20_000, 50)) * (rng.random((20_000, 50)) < 0.2)
+    y = np.clip(X @ np.r_[np.full(6, 0.5), np.zeros(44)], -1.0, 1.0)
+    lost = {}
+    for size in (None, 1.0):
+        fit = erm.frank_wolfe(
+            losses.Huber(1.0), None, X, y, budget=reticent.Budget(4.0, 1e-6), radius=size, seed=0
+        )
+        lost[size] = np.mean((np.clip(X @ fit.point, -1.0, 1.0) - y) ** 2)
+    assert lost[None] < 0.6 * lost[1.0]

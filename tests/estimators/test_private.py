@@ -468,8 +468,8 @@ def test_lasso_searches_no_more_than_the_records_allow(sparse):
     model = fits[0]
     assert model.solver_ == "frank-wolfe"
     assert np.abs(model.coef_).sum() / 2.0 == pytest.approx(0.1)
-    # labels within 1 and predictions within 0.1, in a ball of radius 0.1
-    assert model.guarantee_.releases[0].sensitivity == pytest.approx(0.1 * 1.1, rel=1e-9)
+    # slopes within 1, in a ball of radius 0.1
+    assert model.guarantee_.releases[0].sensitivity == pytest.approx(0.1, rel=1e-9)
     assert model.guarantee_.meets(reticent.Budget(0.1, 1e-6))
 
 
@@ -479,10 +479,18 @@ def test_lasso_radius_and_steps_can_be_forced():
     y = np.clip(X[:, 7], -1, 1)
     for fields, radius in (({"radius": 1.0}, 1.0), ({"steps": 9}, 1.0), ({"radius": 0.5}, 0.5)):
         model = PrivateLasso(0.1, fit_intercept=False, random_state=0, **fields).fit(X, y)
-        moved = radius * (1.0 + radius)
-        assert model.guarantee_.releases[0].sensitivity == pytest.approx(moved, rel=1e-9)
+        assert model.guarantee_.releases[0].sensitivity == pytest.approx(radius, rel=1e-9)
     with pytest.raises(ValueError, match="radius"):
         PrivateLasso(radius=-1.0).fit(X, y)
+
+
+def test_lasso_says_where_a_dense_solver_is_better():
+    rng = np.random.default_rng(0)
+    X = (rng.random((3_000, 300)) < 0.01).astype(float)
+    model = PrivateLasso(1.0, solver="frank-wolfe", random_state=0).fit(X, X[:, 0])
+    assert "learnt better by PrivateLinearRegression" in model.solver_reason_
+    few = PrivateLasso(0.1, random_state=0).fit(rng.choice([-1.0, 1.0], (80, 90_000)), np.ones(80))
+    assert "PrivateLinearRegression" not in few.solver_reason_
 
 
 def test_labels_that_cannot_be_compared_are_refused_in_words():

@@ -230,3 +230,75 @@ def test_rates_stay_away_from_0_and_1():
     rates = counts.rates(counts.seen(np.zeros(1000, int), None, Source(0)), 1000)
     assert rates.sum() == pytest.approx(1.0)
     assert rates.min() >= counts.scale / 1000 * (1 - 1e-12)
+
+
+def _stream_table(n=6_000, seed=0):
+    rng = np.random.default_rng(seed)
+    X = np.array([0.5, -0.3, 0.2]) + np.array([0.1, 0.02, 0.05]) * rng.uniform(-1, 1, (n, 3))
+    z = (X - [0.5, -0.3, 0.2]) @ [20.0, -60.0, 10.0]
+    return X, (z > 0).astype(int)
+
+
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_a_stream_is_scaled_by_its_first_records_which_are_not_learnt_from(delta):
+    X, y = _stream_table()
+    scores = {}
+    for scaling in ("auto", "none"):
+        model = reticent.OnlineLogisticRegression(
+            2.0, delta, classes=[0, 1], horizon=len(X), scaling=scaling, random_state=0
+        )
+        model.partial_fit(X[:4_000], y[:4_000])
+        scores[scaling] = model.score(X[4_000:], y[4_000:])
+        assert model.guarantee_.meets(Budget(2.0, delta))
+        assert not model.guarantee_.meets(Budget(1.8, delta))
+        if scaling == "auto":
+            first, found = model._stream.plan.first, model._stream.found.units
+            assert "found from the first" in model.guarantee_.explain()
+            rows = X[: first.count]
+            np.testing.assert_allclose(found.center, rows.mean(axis=0), atol=0.1)
+            # neither the labels of the first records nor anything else of them is in the weights
+            other = reticent.OnlineLogisticRegression(
+                2.0, delta, classes=[0, 1], horizon=len(X), scaling=scaling, random_state=0
+            )
+            labels = y.copy()
+            labels[: first.count] = 1 - labels[: first.count]
+            other.partial_fit(X[:4_000], labels[:4_000])
+            np.testing.assert_array_equal(other.coef_, model.coef_)
+    assert scores["auto"] > scores["none"] + 0.05
+
+
+def test_streams_one_by_one_and_from_a_state_are_scaled_alike():
+    X, y = _stream_table(3_000)
+    make = {"classes": [0, 1], "horizon": 3_000, "scaling": "auto", "random_state": 0}
+    whole = reticent.OnlineLogisticRegression(4.0, **make).partial_fit(X, y)
+    parts = reticent.OnlineLogisticRegression(4.0, **make)
+    for start in range(0, 3_000, 250):
+        parts.partial_fit(X[start : start + 250], y[start : start + 250])
+        if start == 1_000:
+            parts = reticent.OnlineLogisticRegression.from_state(parts.state())
+    np.testing.assert_allclose(parts.coef_, whole.coef_, rtol=1e-9)
+    pytest.importorskip("river")
+    from reticent.estimators.river import OnlineLogisticRegression as Twin
+
+    twin = Twin(
+        4.0, features=["a", "b", "c"], classes=[0, 1], horizon=3_000, scaling="auto", seed=0
+    )
+    for row, label in zip(X, y.tolist(), strict=True):
+        twin.learn_one(dict(zip("abc", row.tolist(), strict=True)), label)
+    np.testing.assert_allclose(list(twin.weights.values()), whole.coef_[0], rtol=1e-9)
+
+
+def test_a_stream_is_not_scaled_where_that_does_not_pay():
+    X, y = _stream_table(200)
+    for fields in (
+        {"horizon": 201},
+        {"max_records": 2, "horizon": 10**6},
+        {"learner": "sparse-leader"},
+    ):
+        model = reticent.OnlineLogisticRegression(
+            classes=[0, 1], scaling="auto", random_state=0, **fields
+        )
+        persons = {"person": np.arange(200)} if "max_records" in fields else {}
+        assert model.partial_fit(X, y, **persons)._stream.plan.first is None
+    with pytest.raises(ValueError, match="scaling must be one of"):
+        reticent.OnlineLogisticRegression(classes=[0, 1], scaling="full").partial_fit(X, y)

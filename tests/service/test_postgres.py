@@ -28,13 +28,14 @@ import psycopg
 from faults import database
 
 from reticent.privacy import Budget
-from reticent.service import postgres, runners, sql
+from reticent.service import chain, postgres, runners, sql
 from reticent.service.adopting import adopt
 from reticent.service.anchor import Anchor, peek
 from reticent.service.engine import Engine
 from reticent.service.folder import Folder, Home, Options, Shared
 from reticent.service.leases import Claim, Leases, Release, Renew
 from reticent.service.ledgers import add_ledger
+from reticent.service.looking import look, verify
 from reticent.service.moving import move
 from reticent.service.problems import Problem
 from reticent.service.records import Reader
@@ -314,6 +315,31 @@ def test_a_folder_moves_without_a_gap_or_a_double_count(
     assert there.body("moved") == twin.body("moved")
     for worker in (there, twin):
         worker.close()
+
+
+def test_the_log_is_verified_while_workers_write(options: Options, workers: list[Worker]) -> None:
+    with pytest.raises(StoreError, match="cannot be read"):
+        verify(replace(options, database=options.database.replace("reticent@", "nobody-here@")))  # type: ignore[union-attr]
+    one, two = workers
+    for worker in workers:
+        worker.engine.witness = chain.witness
+    one.create("seen")
+    one.claim("seen")
+    one.send("seen", 0)
+    assert (found := verify(options)).wrong == []
+    assert (found.charges, found.decisions) == (1, 2)
+    with look(options) as rows:  # one moment, whatever comes meanwhile
+        two.create("later")
+        one.send("seen", 3)
+        assert chain.verify(rows).wrong == []
+        assert [row.name for row in rows.streams()] == ["seen"]
+    assert verify(options).charges == 2
+    sql_of(options, "UPDATE outputs SET body = 'other' WHERE number = 1")
+    assert "not the bytes" in verify(options).wrong[0]
+    sql_of(options, "UPDATE about SET value = '1' WHERE name = 'format'")
+    with pytest.raises(StoreError, match="start the service once"):
+        verify(options)
+    assert sql_of(options, "SELECT value FROM about WHERE name = 'format'") == [("1",)]
 
 
 def test_what_is_refused(

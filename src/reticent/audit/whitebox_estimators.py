@@ -280,6 +280,12 @@ def estimators() -> Iterator[Case]:
                 _scaled(Budget(1.0, delta, neighbours)), partial(_lengths, neighbours),
             )  # fmt: skip
             yield case(
+                f"scaling by the first records of a stream, {neighbours}, "
+                f"{'gaussian' if delta else 'laplace'}",
+                _scaled(Budget(1.0, delta, neighbours), of_stream=True),
+                partial(_lengths, neighbours),
+            )  # fmt: skip
+            yield case(
                 f"balanced classes, {neighbours}, {'gaussian' if delta else 'laplace'}",
                 _by_class(Budget(1.0, delta, neighbours)), partial(_classes, neighbours),
             )  # fmt: skip
@@ -321,7 +327,6 @@ def _best_of(neighbours: str) -> Exact:
     )
     asked, candidates, mean = tuned._asked()
     made = tuned._price(asked, candidates, mean, np.zeros((4, 2)), np.zeros(4))
-    assert made.costs[0] is not None
     cost = made.costs[0].gdp
     assert cost is not None
     g, claim, s = 1.0 / mean, made.guarantee.curve, np.linspace(-12.0, 12.0, 4001)
@@ -451,9 +456,13 @@ def _places(neighbours: str) -> Iterator[Pair]:
         yield Pair((X, weights), (other, null), f"a record of {size:g}")
 
 
-def _scaled(budget: Budget) -> Run:
+def _scaled(budget: Budget, of_stream: bool = False) -> Run:
     """The sums of two columns and of their squares behind ``scaling="auto"``."""
     scaling, _ = Scaling.of(budget, 10**6, 2)
+    if of_stream:
+        first = First.scaled(budget, 2, 2.0, False, None)
+        assert first is not None
+        scaling = first.scaling
     assert scaling is not None
 
     def run(data: Any, source: Source) -> Outcome:

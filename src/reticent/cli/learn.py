@@ -6,10 +6,12 @@ that holds a run is not overwritten in passing.
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from reticent.cli import checkpoint, tasks
@@ -29,8 +31,9 @@ from reticent.tables import (
     open_records,
 )
 from reticent.tables.sources import STDIN, join, stored_size
+from reticent.trace import NoIntervals, Summary
 
-MODEL, REPORT, RUN = "model.json", "report.html", "fit.reticent"
+MODEL, REPORT, RUN, SUMMARY = "model.json", "report.html", "fit.reticent", "summary.json"
 _EVERY = 1000
 _LARGE = 2**29
 """Bytes from which on a table stays in its files."""
@@ -99,7 +102,7 @@ def _forget(options: LearnOptions) -> None:
     checkpoint.forget(options.out)
     if options.overwrite:
         RunFile(options.out / RUN).forget()
-    for name in (MODEL, DECISIONS, REPORT):
+    for name in (MODEL, DECISIONS, REPORT, SUMMARY):
         (options.out / name).unlink(missing_ok=True)
 
 
@@ -125,6 +128,20 @@ def _participation(options: LearnOptions, encoder: Encoder, online: bool) -> dic
     return {"person": encoder.person, **given}
 
 
+def _check_intervals(encoder: Encoder, task: str, online: bool) -> None:
+    """Refuse --intervals where there can be none, whatever the records are."""
+    if online or task == "lasso" or encoder.person is not None or len(encoder.classes or ()) > 2:
+        raise Refused(
+            "--intervals is for regression and for two classes, with --offline and without persons; leave it out"
+        )
+    for column in encoder.columns:
+        if len(column.values) > 2:
+            raise Refused(
+                f"--intervals needs features that are not linearly dependent, and those of {column.name!r}, one for "
+                "each value, add up to the intercept; give it as a number or a boolean, or declare it as 'ignore'"
+            )
+
+
 def _settings(
     options: LearnOptions, encoder: Encoder, task: str, online: bool, console: Console
 ) -> tuple[tasks.Settings, int | None]:
@@ -134,6 +151,8 @@ def _settings(
         raise Refused(
             "--window, --fade and --horizon are for streams: leave them out with --offline"
         )
+    if options.intervals:
+        _check_intervals(encoder, task, online)
     horizon, size = options.horizon, None
     assert options.data is not None
     if online:
@@ -162,6 +181,7 @@ def _settings(
         window=options.window,
         fade=options.fade,
         horizon=horizon,
+        intervals=options.intervals,
         **_participation(options, encoder, online),
     )
     # refused here, before a folder is made, if it cannot be had
@@ -243,9 +263,22 @@ def _offline(
     with Rate("learning", None, shown=console.watched):
         estimator = tasks.build(settings, encoder).fit(whole.X, whole.y, **more)
     model = Model.from_estimator(estimator, encoder, records=len(whole.X))
+    seconds = time.perf_counter() - started
     return _finish(
-        replace(options, every=None), console, model, None, time.perf_counter() - started
-    )
+        replace(options, every=None), console, model, None, seconds,
+        _summary(estimator, encoder, console) if settings.intervals else None,
+    )  # fmt: skip
+
+
+def _summary(estimator: Any, encoder: Encoder, console: Console) -> Summary | None:
+    """Coefficients with intervals; the model stands where these cannot be had."""
+    try:
+        found: Summary = estimator.summary()
+    except NoIntervals as error:
+        console.note(f"no summary: {error}")
+        return None
+    about = f"{found.about}; of features as they are encoded, numbers from their bounds to [-1, 1]"
+    return replace(found, names=(*encoder.names, "intercept"), about=about)
 
 
 def _from_files(
@@ -274,7 +307,12 @@ def _from_files(
 
 
 def _finish(
-    options: LearnOptions, console: Console, model: Model, diagnostics: Any, seconds: float
+    options: LearnOptions,
+    console: Console,
+    model: Model,
+    diagnostics: Any,
+    seconds: float,
+    summary: Summary | None = None,
 ) -> int:
     guarantee = model.guarantee
     seconds = max(seconds, 1e-9)
@@ -282,9 +320,12 @@ def _finish(
     model.save(options.out / MODEL)
     if model.how["online"] and options.decisions != STDIN:
         paths["decisions"] = options.decisions or str(options.out / DECISIONS)
+    if summary is not None:
+        paths["summary"] = str(options.out / SUMMARY)
+        Path(paths["summary"]).write_text(json.dumps(summary.to_dict(), indent=1) + "\n")
     if options.report:
         with Rate("drawing the report", None, shown=console.watched):
-            page = _report(options, model, diagnostics, seconds)
+            page = _report(options, model, diagnostics, seconds, summary)
         if page is None:
             console.note("no report: plots need matplotlib, pip install matplotlib")
         else:
@@ -294,7 +335,7 @@ def _finish(
         ("guarantee", str(guarantee)),
         *paths.items(),
     ]
-    summary = {
+    done = {
         "stopped": False,
         "records": model.records,
         "seconds": round(seconds, 3),
@@ -304,11 +345,14 @@ def _finish(
         "seeded": guarantee.seeded,
         **paths,
     }
-    console.result(summary, table(rows))
+    words = table(rows) if summary is None else f"{table(rows)}\n\n{summary}"
+    console.result(done, words)
     return 0
 
 
-def _report(options: LearnOptions, model: Model, diagnostics: Any, seconds: float) -> str | None:
+def _report(
+    options: LearnOptions, model: Model, diagnostics: Any, seconds: float, summary: Summary | None
+) -> str | None:
     try:
         import matplotlib  # noqa: F401
     except ImportError:
@@ -318,5 +362,7 @@ def _report(options: LearnOptions, model: Model, diagnostics: Any, seconds: floa
     path = options.out / REPORT
     command = shlex.join(["reticent", *sys.argv[1:]])
     shown = diagnostics if options.diagnostics else None
-    write(path, model, shown, seconds=seconds, every=options.every, command=command)
+    write(
+        path, model, shown, seconds=seconds, every=options.every, command=command, summary=summary
+    )
     return str(path)

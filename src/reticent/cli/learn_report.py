@@ -16,6 +16,7 @@ import numpy as np
 from reticent.privacy import Guarantee
 from reticent.report import Page
 from reticent.tables import Model
+from reticent.trace import Summary
 
 _MOST = 40
 
@@ -28,6 +29,7 @@ def write(
     seconds: float,
     every: int | None,
     command: str,
+    summary: Summary | None = None,
 ) -> Path:
     """Write the page; without diagnostics it holds nothing but what may leave."""
     how = model.how
@@ -54,6 +56,8 @@ def write(
     if diagnostics is not None and len(diagnostics.curve) > 1:
         _curve(page, model, diagnostics)
     page.heading("What was learnt")
+    if summary is not None:
+        page.summary(summary)
     _coefficients(page, model)
     page.heading("What is private, and what is not")
     released = ["the model file: coefficients, intercepts, schema, guarantee"]

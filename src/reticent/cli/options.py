@@ -177,6 +177,14 @@ class LearnOptions:
             callback=positive,
         ),
     ] = None
+    intervals: Annotated[
+        bool | None,
+        typer.Option(
+            "--intervals",
+            help="Release what intervals of the coefficients need as well, out of the same budget, and write "
+            "OUT/summary.json; with --offline.",
+        ),
+    ] = None
     every: Annotated[
         int | None,
         typer.Option(

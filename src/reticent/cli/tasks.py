@@ -31,6 +31,7 @@ class Settings:
     person: str | None = None
     max_records: int | None = None
     min_gap: int | None = None
+    intervals: bool | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
@@ -117,6 +118,8 @@ def build(settings: Settings, encoder: Encoder) -> Any:
     if settings.online:
         known |= {"horizon": settings.horizon, "window": settings.window, "fade": settings.ages}
         known["min_gap"] = settings.min_gap
+    if settings.intervals:
+        known |= {"intervals": True} | ({"influence": 1.0} if encoder.classes else {})
     if settings.max_records is not None:
         known["max_records"] = settings.max_records
     if encoder.classes is not None:

@@ -50,6 +50,10 @@ HARM = 0.05
 """The default radius lets corners that noise chose cost at most this share of what zero can lose."""
 LEAST = 0.01
 """And it is never smaller than where one such corner costs this share."""
+AFFORDABLE = 0.2
+"""An l1 ball without a stated radius grows beyond 1 while steps and noise may cost this share of what zero can lose."""
+LARGEST, FEW = 16.0, 500
+"""But no further, and with no more steps than these."""
 
 
 def frank_wolfe(
@@ -80,9 +84,10 @@ def frank_wolfe(
     ----------
     loss : Loss
         Any loss with bounded gradients on the set; smooth ones converge.
-    set : set
+    set : set or None
         Bounded. An l1 ball or a simplex is the best case: the noise depends on the logarithm of
-        the dimension only.
+        the dimension only. None is an l1 ball, for a generalised linear loss, whose radius grows with the number of
+        records and the budget.
     X : array or CSR matrix
         The records. Over an l1 ball or a simplex each *entry* of a generalised linear loss's
         features is clipped to ``loss.feature_norm``.
@@ -149,6 +154,9 @@ def frank_wolfe(
     >>> np.argsort(-np.abs(fit.point))[:2].tolist()
     [3, 70]
     """
+    grows = set is None and isinstance(loss, GeneralizedLinear) and budget is not None
+    if grows:
+        set = L1Ball(X.shape[1])
     if set is None or isinstance(set, WholeSpace):
         raise ValueError(
             f"{NAME} needs a bounded set such as sets.L1Ball(dim, radius), got {set!r}"
@@ -159,7 +167,7 @@ def frank_wolfe(
         plan = partial(_without_privacy, steps=steps, radius=radius)
     else:
         plan = partial(_plan, steps=steps, radius=radius, oracle=oracle, record_loss=record_loss,
-                       calibration=calibration)  # fmt: skip
+                       calibration=calibration, grows=grows)  # fmt: skip
     return solve(
         NAME, plan, loss, set, X, y, budget=Budget(1.0, 0.01) if budget is None else budget,
         seed=seed, noise_precision=noise_precision, calibration=calibration, callback=callback,
@@ -170,7 +178,10 @@ def frank_wolfe(
 
 
 def _plan(problem: OfflineProblem, steps: Any, radius: Any, oracle: str, record_loss: bool,
-          calibration: str) -> SolverPlan:  # fmt: skip
+          calibration: str, grows: bool) -> SolverPlan:  # fmt: skip
+    if grows:
+        size = _affordable(problem, steps) if radius is None else radius
+        problem = problem.with_set(L1Ball(problem.dim, size))
     given = problem.set
     if problem.weights is not None and not problem.is_linear_model:
         raise ValueError(
@@ -214,6 +225,7 @@ def _plan(problem: OfflineProblem, steps: Any, radius: Any, oracle: str, record_
         "oracle": chooser.name,
         "noise": release.noise,
         "set": repr(problem.set),
+        "radius": float(problem.set.norm_bound),
         "set given": repr(given),
         "incremental gradient": incremental,
     }
@@ -296,6 +308,23 @@ def _default(problem: OfflineProblem, chooser: Oracle, is_free: bool) -> tuple[i
         predicted[harm > HARM * zero] = math.inf
     row, column = np.unravel_index(int(np.argmin(predicted)), predicted.shape)
     return int(steps[column]), float(shares[row]) * full
+
+
+def _affordable(problem: OfflineProblem, steps: int | None) -> float:
+    """The largest radius of at least 1 that steps and noise cost little in. Reads public numbers only.
+
+    A larger ball holds the smaller ones, so that no more is lost against these than the share that is allowed.
+    """
+    tries = np.unique(np.geomspace(1, FEW, 40).astype(int)) if steps is None else np.array([steps])
+    best = 1.0
+    for size in np.geomspace(1.0, LARGEST, 33)[1:]:
+        inside = problem.with_set(L1Ball(problem.dim, float(size)))
+        noise = np.array([_oracle(inside, "auto").shortfall(int(t)) for t in tries]) / problem.count
+        cost = np.min(_curvature(inside) / 4.0 * _path(tries) + noise)
+        if cost > AFFORDABLE * problem.weight_bound * problem.loss_at_zero:
+            break
+        best = float(size)
+    return best
 
 
 def _spread(steps: Any) -> Any:

@@ -17,6 +17,7 @@ import numpy as np
 from reticent.checks import FloatArray
 from reticent.estimators.bounds import Columns, Search
 from reticent.estimators.parameters import PRIVATE, budget, participation
+from reticent.estimators.scaling import Scaling
 from reticent.estimators.units import Units
 from reticent.losses.records import row_norms
 from reticent.noise import Source
@@ -26,6 +27,12 @@ _LONGEST = 20_000
 """Records of an endless stream that may go into finding an interval of each feature; else only a norm is found."""
 _TIMES = 4
 """So many times the records that a search needs at least, within a tenth of the horizon where that is known."""
+_SHARES = (0.6, 0.4)
+"""For sums of features and squares, and for counts of row norms, where features are centered and scaled."""
+_FIRST = 5_000
+"""So many records of an endless stream may go into centering and scaling; else a tenth of the horizon."""
+_WORTH = 500.0
+"""A stream of known length is scaled if it has so many times the noise of one total, times the root of its columns."""
 _LABELS = 1.0 / 3.0
 """Of the search's budget, for the labels where features are searched too."""
 
@@ -58,6 +65,8 @@ class First:
         Whether bounds of the labels are.
     around_zero : bool
         Whether features keep their zero, as those of records that leave some out must.
+    norm : float, optional
+        The stated norm of features that are centered and scaled within it; None where they are not.
 
     Examples
     --------
@@ -72,6 +81,42 @@ class First:
     features: bool
     labels: bool
     around_zero: bool = False
+    norm: float | None = None
+
+    @classmethod
+    def scaled(
+        cls, budget: Budget, columns: int, norm: float, labels: bool, horizon: int | None
+    ) -> First | None:
+        """Centering and scaling from as few records as tell means and spreads apart from noise, or None.
+
+        None where these would be more than a tenth of the horizon, or than 5,000 of an endless stream; and
+        where noise in so many columns would outweigh what is gained (docs/algorithms/scaling.md).
+        """
+        most = _FIRST
+        if horizon is not None:
+            each = columns / budget.epsilon if budget.delta == 0.0 else columns**0.5 / budget.mu
+            worth = horizon >= _WORTH * columns**0.5 * budget.sensitivity(each)
+            most = horizon // 10 if worth else 0
+        count = 64
+        while count <= most:
+            made = cls(budget, count, columns, False, labels, norm=norm)
+            if made.scaling.clear and all(search.needed <= count for search in made.searches):
+                return made
+            count = max(count + 1, int(1.25 * count))
+        return None
+
+    @property
+    def scaling(self) -> Scaling:
+        """How features are centered and scaled, where they are."""
+        share = (1.0 - _LABELS if self.labels else 1.0) * (1.0 - 2.0**-40)
+        each = tuple((part * share,) for part in _SHARES)
+        # the noise of a running total is far above that of a fit, so that many rows may be clipped
+        made, _ = Scaling.of(
+            self.budget, self.count, self.columns, bent=False, shares=(each[0], each[1]),
+            forced=True,
+        )  # fmt: skip
+        assert made is not None
+        return made
 
     @classmethod
     def of(
@@ -117,7 +162,7 @@ class First:
     @property
     def searches(self) -> list[Search]:
         """Of the features, then of the labels, as far as these are asked for."""
-        both, made = self.features and self.labels, []
+        both, made = (self.features or self.norm is not None) and self.labels, []
         if self.features:
             made.append(self._search(self.columns, True, 1.0 - _LABELS if both else 1.0))
         if self.labels:
@@ -127,7 +172,8 @@ class First:
     @property
     def releases(self) -> tuple[Release, ...]:
         """What is released of these records, with its cost."""
-        return tuple(item for search in self.searches for item in search.releases)
+        scaling = () if self.norm is None else self.scaling.releases
+        return (*scaling, *(item for search in self.searches for item in search.releases))
 
     def guarantee(self, seeded: bool) -> Guarantee:
         """The promise to these records."""
@@ -136,6 +182,8 @@ class First:
     def found(self, rows: FloatArray, labels: FloatArray, source: Source) -> Found:
         """The bounds. What :attr:`releases` says must have been charged, and the source be used for nothing else."""
         searches, units, bounds = self.searches, None, None
+        if self.norm is not None:
+            units = self.scaling.units(rows, self.norm, None, source)
         if self.features:
             search, units = searches.pop(0), Units(1.0)
             if search.columns:
@@ -202,6 +250,7 @@ def found_first(
     horizon: int | None,
     known: bool = False,
     around_zero: bool = False,
+    sparse: bool = False,
 ) -> dict[str, Any]:
     """``feature_norm`` and ``first`` of a stream's plan, from checked parameters.
 
@@ -217,11 +266,20 @@ def found_first(
         Whether bounds were found already, by an earlier stream.
     around_zero : bool
         Whether features keep their zero.
+    sparse : bool
+        Whether the learner is the sparse leader, whose features are not centered.
     """
     features = values["feature_norm"] == PRIVATE
     labels = values.get("label_bounds") == PRIVATE
     made: dict[str, Any] = {"feature_norm": 1.0 if features else values["feature_norm"]}
-    if known or not (features or labels):
+    if known:
+        return made
+    asked = values["scaling"] == "auto" and not features and not sparse
+    if asked and participation(values) is None and budget(values).fade is None:
+        first = First.scaled(budget(values), columns, made["feature_norm"], labels, horizon)
+        if first is not None:
+            return {**made, "first": first}
+    if not (features or labels):
         return made
     if participation(values) is not None:
         raise ValueError(

@@ -215,7 +215,7 @@ class OnlineEstimator(FittedEstimator):
             "kind": kind,
             "columns": self.n_features_in_,
             "budget": parameters.budget(values),
-            **found_first(values, self.n_features_in_, horizon, known=known),
+            **found_first(values, self.n_features_in_, horizon, known=known, sparse=sparse),
             "scaling": values["intercept_scaling"] if values["fit_intercept"] else 0.0,
             **sizes(values, kind, sparse),
             "influence": values["influence"],

@@ -80,6 +80,11 @@ class OnlineLinearRegression(Bounded, RegressorMixin, OnlineEstimator):
     random_state : int or RandomState, optional
         None is a cryptographic generator. Anything else is for experiments, and ``guarantee_`` says
         so.
+    scaling : {"none", "auto"}
+        "auto" finds centers and spreads of the columns, and the norm of rows centered and scaled by them, from the
+        first records, which are then not learnt from; each record is in one release only, so this costs nothing
+        but these records. As many as it takes to tell them from noise, at most a tenth of ``horizon``, or 5,000 where
+        that is not known; otherwise, and where persons are protected or the promise fades, nothing is scaled.
 
     Attributes
     ----------
@@ -121,6 +126,7 @@ class OnlineLinearRegression(Bounded, RegressorMixin, OnlineEstimator):
         min_gap: int | None = None,
         max_persons: int | None = None,
         random_state: Any = None,
+        scaling: str = "none",
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -140,6 +146,7 @@ class OnlineLinearRegression(Bounded, RegressorMixin, OnlineEstimator):
         self.min_gap = min_gap
         self.max_persons = max_persons
         self.random_state = random_state
+        self.scaling = scaling
 
     def fit(self, X: Any, y: Any, person: Any = None) -> Self:
         """Learn from a table, as a stream of its own in random order; what was learnt before is forgotten."""

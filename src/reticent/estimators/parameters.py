@@ -134,6 +134,7 @@ CHECKS: Mapping[str, Check] = {
     "neighbours": partial(checks.choice, allowed=NEIGHBOURS),
     "feature_norm": _positive,
     "label_bounds": _bounds,
+    "scaling": partial(checks.choice, allowed=("auto", "none")),
     "classes": _labels,
     "fit_intercept": _truth,
     "intercept_scaling": _positive,

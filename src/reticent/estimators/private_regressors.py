@@ -444,8 +444,8 @@ class PrivateLasso(PrivateRegressor):
         Privacy parameter delta of the budget; 0 asks for pure privacy.
     radius : float, optional
         The largest sum of absolute coefficients, with labels scaled to [-1, 1] and features in
-        units of ``feature_norm``. By default 1, or less where the number of records and the budget
-        say that noise would choose the coefficients of a larger one.
+        units of ``feature_norm``. By default it grows with the number of records and the budget, from 1 to
+        16, and is less than 1 where these say that noise would choose the coefficients of a larger one.
     neighbours : {"zero-out", "replace"}
         Whether one record is blanked or replaced by another.
     feature_norm : float
@@ -573,7 +573,7 @@ class PrivateLasso(PrivateRegressor):
         asked = checks.choice(self.solver, "solver", LASSO_SOLVERS)
         given = self.radius
         radius = None if given is None else parameters.CHECKS["radius"](given, "radius")
-        ball = L1Ball(table.columns, 1.0 if radius is None else radius)
+        ball = L1Ball(table.columns, 1.0 if radius is None else radius)  # of sufficient statistics
         loss, rows, targets, weighting = self._squared(table, labels)
         self.solver_, self.solver_reason_ = asked, "asked for"
         if asked == "auto":
@@ -584,11 +584,34 @@ class PrivateLasso(PrivateRegressor):
             self.solver_ = STATISTICS if fine else "frank-wolfe"
             self.solver_reason_ = words
         if self.solver_ == "frank-wolfe":
-            return erm.frank_wolfe(
-                loss, ball, rows, targets, steps=self.steps, radius=radius, **weighting, **common
+            bounded: Any = loss
+            if table.groups is None and table.weights is None:
+                # the same for residuals within 1, and slopes that do not grow with the radius
+                bounded = Huber(1.0, feature_norm=loss.feature_norm)
+            fit = erm.frank_wolfe(
+                bounded, None, rows, targets, steps=self.steps, radius=radius, **weighting, **common
             )
+            self.solver_reason_ += self._rival(table, common["budget"], fit)
+            return fit
         wide = Squared(feature_norm=loss.feature_norm * math.sqrt(table.columns),
                        label_bounds=loss.label_bounds)  # fmt: skip
         if isinstance(rows, ByEntries):
             rows = replace(rows, form=Form(length=wide.feature_norm))
         return erm.sufficient_statistics(wide, ball, rows, targets, **weighting, **common)
+
+    def _rival(self, table: Table, budget: Budget, fit: erm.Fit) -> str:
+        """Below which length of rows a dense solver is better, by bounds on what noise costs either way."""
+        known: Any = fit.trace.settings
+        size, steps = float(known["radius"]), float(known["steps"])
+        count, columns = table.public, table.columns
+        pure = budget.delta == 0.0
+        corner = 2.0 * steps / budget.epsilon if pure else math.sqrt(steps) / budget.mu
+        cost = 2.0 * size**2 / steps + size * corner * math.log(2.0 * columns) / count
+        noise = columns / budget.epsilon if pure else math.sqrt(columns) / budget.mu
+        length = cost * count / (noise * size)
+        if length <= 1.0:  # as short as a row with one feature
+            return ""
+        return (
+            f"; rows of Euclidean norm below about {length * self._units.norm:.2g} are learnt better by "
+            "PrivateLinearRegression with that feature_norm"
+        )

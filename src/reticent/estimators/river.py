@@ -133,7 +133,9 @@ class _Online:
             StreamPlan(
                 columns=columns,
                 budget=parameters.budget(values),
-                **found_first(values, columns, horizon, around_zero=True),
+                **found_first(
+                    values, columns, horizon, around_zero=True, sparse=values["features"] is None
+                ),
                 scaling=values["intercept_scaling"] if values["fit_intercept"] else 0.0,
                 **sizes(values, kind["kind"], self._sparse),
                 horizon=horizon,
@@ -306,6 +308,10 @@ class OnlineLogisticRegression(_Online, base.MiniBatchClassifier):
         Upper bound on the persons that are known at a time; by default memory is the limit.
     seed
         For experiments only; the guarantee says so. None is a cryptographic generator.
+    scaling
+        ``"auto"`` finds centers and spreads of declared features, and the norm of rows centered and scaled by them,
+        from the first records, which are then not learnt from; where it takes more than a tenth of ``horizon``, or than
+        5,000 records, nothing is scaled.
 
     Notes
     -----
@@ -345,6 +351,7 @@ class OnlineLogisticRegression(_Online, base.MiniBatchClassifier):
         min_gap: int | None = None,
         max_persons: int | None = None,
         seed: int | None = None,
+        scaling: str = "none",
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -367,6 +374,7 @@ class OnlineLogisticRegression(_Online, base.MiniBatchClassifier):
         self.min_gap = min_gap
         self.max_persons = max_persons
         self.seed = seed
+        self.scaling = scaling
         self._prepare()
         parameters.refuse_quadratic(self._get_params())
         self._order = parameters.CHECKS["classes"](list(classes), "classes")
@@ -499,6 +507,7 @@ class OnlineLinearRegression(_Online, base.MiniBatchRegressor):
         min_gap: int | None = None,
         max_persons: int | None = None,
         seed: int | None = None,
+        scaling: str = "none",
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -521,6 +530,7 @@ class OnlineLinearRegression(_Online, base.MiniBatchRegressor):
         self.min_gap = min_gap
         self.max_persons = max_persons
         self.seed = seed
+        self.scaling = scaling
         self._prepare()
         stated = parameters.OR_PRIVATE["label_bounds"](label_bounds, "label_bounds")
         # predictions are 0 until bounds are found

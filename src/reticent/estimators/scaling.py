@@ -185,16 +185,33 @@ class Scaling:
         columns: int,
         precision: str = "lattice",
         bent: bool = True,
+        shares: tuple[tuple[float, ...], tuple[float, ...]] = (_SHARES, _NORMS),
+        forced: bool = False,
     ) -> tuple[Scaling | None, str]:
         """The scaling of a table of this shape, or None; and why. Reads public numbers only.
 
-        Rows beyond the norm are bent, or counted less with their labels, which a line does not mind.
+        Parameters
+        ----------
+        budget : Budget
+            Of which shares are spent.
+        count : int
+            Of records, or of persons where these are protected.
+        columns : int
+            Of the table.
+        precision : {"lattice", "float"}
+            "float" is for simulations.
+        bent : bool
+            Whether rows beyond the norm are bent, or count less with their labels, which a line does not mind.
+        shares : two tuples
+            Shares of the budget to choose from for the moments and for the counts of row norms.
+        forced : bool
+            Whether to scale however large the noise is.
         """
         # the noise in a variance is least where mean and deviation are both 1 / sqrt(columns)
         weight = max(1.0, (0.5 * math.sqrt(columns)) ** (1.0 / 3.0))
         moved = moments_sensitivity(columns, weight, budget) * ROOM
         moved *= 1.0 + 4.0 * UNITS * UNIT * count
-        for share in _SHARES:
+        for share in shares[0]:
             moments = NoisySum.of(
                 "sums of features and of their squares", budget, share, moved, 2 * columns,
                 2.0 * weight * count, precision,
@@ -203,7 +220,7 @@ class Scaling:
                 break
         shift = moments.deviation * math.sqrt(columns) / count
         words = f"noise of norm {shift:.3g} on the means of {columns} columns is"
-        if shift > _ENOUGH:
+        if shift > _ENOUGH and not forced:
             return None, f"{words} not small beside rows of norm 1"
         # what noise costs is linear in the norm, and what clipping costs falls with the share beyond it
         noise = columns / budget.epsilon if budget.delta == 0.0 else math.sqrt(columns) / budget.mu
@@ -212,7 +229,7 @@ class Scaling:
         each = 1.0 if budget.neighbours == "zero-out" else 2.0
         moved = each if budget.delta == 0.0 else math.sqrt(each)
         norms = None
-        for share in _NORMS:
+        for share in shares[1]:
             tried = NoisySum.of(
                 "counts of row norms", budget, share, moved, len(_EDGES) + 1, 2.0 * count, precision
             )
@@ -224,6 +241,13 @@ class Scaling:
                 break
         made = cls(count, columns, weight, beyond, moments, norms)
         return made, f"{words} small beside rows of norm 1"
+
+    @property
+    def clear(self) -> bool:
+        """Whether means, variances and norms are told apart from their noise."""
+        each = self.moments.deviation / self.count
+        fine = each / self.weight <= _CLEAR / self.columns
+        return fine and each * math.sqrt(self.columns) <= 0.5 * _ENOUGH and self.norms is not None
 
     @property
     def releases(self) -> tuple[Release, ...]:

@@ -176,7 +176,8 @@ class StreamPlan:
         lines = [f"features clipped to norm {self.feature_norm:g}, then divided by it"]
         if self.first is not None:
             lines[0] = (
-                f"bounds found from the first {self.first.count} records, which are not learnt from"
+                f"{'bounds' if self.first.norm is None else 'centers, spreads and norm of the features'} found "
+                f"from the first {self.first.count} records, which are not learnt from"
             )
         if self.scaling:
             lines[0] += f"; intercept from a constant feature {self.scaling:g}"

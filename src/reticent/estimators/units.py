@@ -73,6 +73,8 @@ class Units:
             made.data = np.clip(made.data, *self._ends(made)) / self.scale[made.indices]
             return made
         if self.first is not None:
+            if X.ndim == 1:
+                return self.scaled(X[None, :])[0]
             X = clip_rows(X, self.first)[0]
         # halves, for the difference of two doubles may be beyond the largest one
         inside = 0.5 * (X if self.low is None else np.clip(X, self.low, self.high))

@@ -22,14 +22,10 @@ def look(options: Options) -> Iterator[Reading]:
         with sqlite.look(options.data / DATABASE) as rows:
             yield rows
         return
-    from reticent.service.postgres import PostgresStore
+    from reticent.service import postgres
 
-    store = PostgresStore(options.database)
-    try:
-        with store.read() as rows:
-            yield rows
-    finally:
-        store.close()
+    with postgres.look(options.database) as rows:
+        yield rows
 
 
 def verify(options: Options, heads: Path | None = None) -> chain.Verdict:

@@ -20,7 +20,7 @@ from typing import Any
 import psycopg
 from psycopg import errors
 
-from reticent.service.sql import FORMAT, Rows, migrate
+from reticent.service.sql import FORMAT, Rows, check_format, migrate
 from reticent.service.store import LeaseLost, StoreError, StoreFailed
 
 OLDEST = 140000
@@ -165,6 +165,26 @@ class PostgresRows(Rows):
             f"SELECT worker, address, count(*) FROM leases WHERE expires BETWEEN {_NOW} AND {_NOW} + 600"
             " GROUP BY worker, address ORDER BY address"
         )
+
+
+@contextlib.contextmanager
+def look(url: str) -> Iterator[PostgresRows]:
+    """What a database holds at one moment, beside the workers that write it; nothing is changed."""
+    try:
+        connection = _Connection(url)
+        try:
+            connection.write("SET search_path = reticent")
+            connection.write("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            ((there,),) = connection.rows("SELECT to_regclass('reticent.about')::text")
+            if there is None:
+                raise StoreError("there is no service in this database; check --database")
+            rows = PostgresRows(connection)
+            check_format(rows, "the database")
+            yield rows
+        finally:
+            connection.plain.close()
+    except psycopg.Error as error:
+        raise StoreError(f"the database cannot be read: {_words(error)}") from None
 
 
 class PostgresStore:

@@ -88,7 +88,8 @@ class Reader:
         if labelled:
             line.append(("y", _type_of(encoder.target, missing=False)))
         line.append(("person", _KEY | None, None))
-        kind = msgspec.defstruct("Line", line, forbid_unknown_fields=True, kw_only=True)
+        # cells are numbers and text, of which no rings can be made: the collector need not look
+        kind = msgspec.defstruct("Line", line, forbid_unknown_fields=True, kw_only=True, gc=False)
         self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(kind)
         self._questions = msgspec.json.Decoder(list[self._features])  # type: ignore[name-defined]
 
@@ -217,7 +218,7 @@ class Reader:
 def _features_type(encoder: Encoder) -> Any:
     fields = [(f"c{k}", _type_of(column)) for k, column in enumerate(encoder.columns)]
     names = {f"c{k}": column.name for k, column in enumerate(encoder.columns)}
-    return msgspec.defstruct("Features", fields, rename=names, forbid_unknown_fields=True)
+    return msgspec.defstruct("Features", fields, rename=names, forbid_unknown_fields=True, gc=False)
 
 
 def _type_of(column: Column, missing: bool = True) -> Any:

@@ -418,6 +418,16 @@ class Rows:
         self._write_many("INSERT INTO log VALUES (?, ?, ?, ?, ?)", values)
 
 
+def check_format(rows: Rows, where: str) -> None:
+    """Refuse to look into a database of another version, which only a service brings up to date."""
+    found = rows.fact("format")
+    if found != FORMAT:
+        raise StoreError(
+            f"{where} has format {found!r}, and this version of Reticent looks into {FORMAT}; start the "
+            "service once, which brings it up to date"
+        )
+
+
 _STREAMS = "SELECT id, name, specification, guarantee, ledger, created, epochs, closed FROM streams"
 _LOG = "SELECT number, at, body, hash FROM log"
 

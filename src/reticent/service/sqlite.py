@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from reticent.service.sql import FORMAT, Rows, migrate
+from reticent.service.sql import FORMAT, Rows, check_format, migrate
 from reticent.service.store import StoreError, StoreFailed
 
 _TYPES = {
@@ -99,13 +99,9 @@ def look(path: Path) -> Iterator[SqliteRows]:
         connection = _Connection(path, only_reading=True)
         try:
             connection.write("BEGIN")
-            found = SqliteRows(connection).fact("format")
-            if found != FORMAT:
-                raise StoreError(
-                    f"{path} has format {found!r}, and this version of Reticent looks into {FORMAT}; start the "
-                    "service once, which brings it up to date"
-                )
-            yield SqliteRows(connection)
+            rows = SqliteRows(connection)
+            check_format(rows, str(path))
+            yield rows
         finally:
             connection.plain.close()
     except sqlite3.DatabaseError as error:

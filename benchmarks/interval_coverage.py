@@ -260,8 +260,10 @@ def render(rows: list[dict[str, Any]]) -> str:
         if row["data"] in ("clipped", "misspecified") and "coverage" in row:
             parts = f"{row['coverage']:.1%} | {row['of the truth']:.1%}".replace("%", " %")
             lines.append(f"| {row['model']} | {row['data']} | {row['simulations']:,} | {parts} |")
-    lines += ["", "Fresh tables, at epsilon = 4 and delta = 1e-5:", "", head, "|" + "---|" * 8]
-    lines += [cells(row) for row in ordered if row["data"] == "fresh"]
+    fresh = [cells(row) for row in ordered if row["data"] == "fresh"]
+    if fresh:
+        lines += ["", "Fresh tables, at epsilon = 4 and delta = 1e-5:", "", head, "|" + "---|" * 8]
+        lines += fresh
     return "\n".join(lines)
 
 

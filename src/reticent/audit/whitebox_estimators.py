@@ -327,7 +327,6 @@ def _best_of(neighbours: str) -> Exact:
     )
     asked, candidates, mean = tuned._asked()
     made = tuned._price(asked, candidates, mean, np.zeros((4, 2)), np.zeros(4))
-    assert made.costs[0] is not None
     cost = made.costs[0].gdp
     assert cost is not None
     g, claim, s = 1.0 / mean, made.guarantee.curve, np.linspace(-12.0, 12.0, 4001)

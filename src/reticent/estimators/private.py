@@ -247,6 +247,11 @@ class PrivateEstimator(FittedEstimator, ABC):
         )  # fmt: skip
 
     @property
+    def _free(self) -> bool:
+        """Whether the fit chooses its own ridge: a stated one may cost a constant that leaves little for the rest."""
+        return getattr(self, "regularizer", None) is None
+
+    @property
     def _asked_scaling(self) -> str:
         # intervals are about features as they are stated, and about a ridge around 0
         return "none" if getattr(self, "intervals", False) else getattr(self, "scaling", "none")
@@ -265,12 +270,9 @@ class PrivateEstimator(FittedEstimator, ABC):
                 why = "centering needs an intercept"
             else:
                 found, why = Scaling.of(
-                    budget,
-                    count,
-                    X.shape[1],
-                    self.noise_precision,
-                    self._bends,  # type: ignore[attr-defined]
-                )
+                    budget, count, X.shape[1], self.noise_precision, self._bends,  # type: ignore[attr-defined]
+                    frugal=not self._free,
+                )  # fmt: skip
         self.scaling_ = f"{'none' if found is None else 'columns centered and scaled'}: {why}"
         return found
 

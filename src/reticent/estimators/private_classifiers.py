@@ -110,7 +110,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         shares = counted(given, persons)
         search = self._search(budget, count, X.shape[1], SHARE)
         balanced = self.class_weight == "balanced"  # type: ignore[attr-defined]
-        counts = self._counts(budget, count, SHARES[:1] if balanced else SHARES)
+        counts = self._counts(budget, count, SHARES if self._free and not balanced else SHARES[:1])
         factors, most = None, 1.0
         if not balanced:
             factors, most = class_factors(self.class_weight, self.classes_, numbers)  # type: ignore[attr-defined]

@@ -187,6 +187,7 @@ class Scaling:
         bent: bool = True,
         shares: tuple[tuple[float, ...], tuple[float, ...]] = (_SHARES, _NORMS),
         forced: bool = False,
+        frugal: bool = False,
     ) -> tuple[Scaling | None, str]:
         """The scaling of a table of this shape, or None; and why. Reads public numbers only.
 
@@ -206,6 +207,8 @@ class Scaling:
             Shares of the budget to choose from for the moments and for the counts of row norms.
         forced : bool
             Whether to scale however large the noise is.
+        frugal : bool
+            Whether counts that are telling are enough, however few rows shall be clipped.
         """
         # the noise in a variance is least where mean and deviation are both 1 / sqrt(columns)
         weight = max(1.0, (0.5 * math.sqrt(columns)) ** (1.0 / 3.0))
@@ -233,11 +236,11 @@ class Scaling:
             tried = NoisySum.of(
                 "counts of row norms", budget, share, moved, len(_EDGES) + 1, 2.0 * count, precision
             )
-            # the counts of half of the pieces are added
-            noise = tried.deviation * math.sqrt(0.5 * len(_EDGES)) / count
+            # the counts of half a dozen pieces are added
+            noise = tried.deviation * math.sqrt(6.0) / count
             if noise <= _TELLING:
                 norms = tried
-            if noise <= _CLEAR * beyond:
+            if noise <= (_TELLING if frugal else _CLEAR * beyond):
                 break
         made = cls(count, columns, weight, beyond, moments, norms)
         return made, f"{words} small beside rows of norm 1"

@@ -7,6 +7,7 @@ its file only.
 
     python benchmarks/scale.py --records 1e4 1e5 1e6 5e6
     python benchmarks/scale.py --records 1e8 --folder /somewhere/with/20GB    # the folder is kept, for another run
+    python benchmarks/scale.py --records 1e8 --zeros                          # 20 GB that take no disk: a file of holes
     python benchmarks/scale.py --picture docs/pictures/scale.svg              # of all that was measured so far
 
 What was measured is kept in benchmarks/results/scale.json.
@@ -47,6 +48,12 @@ def write(folder: Path, count: int) -> None:
         y[start:stop] = rng.random(stop - start) < 1.0 / (1.0 + np.exp(-(some @ w)))
     X.flush()
     y.flush()
+
+
+def write_zeros(folder: Path, count: int) -> None:
+    """The same table with zeros for everything, as files of holes: memory is that of any table of the size."""
+    for name, dtype, shape in (("x", np.float32, (count, COLUMNS)), ("y", np.int8, (count,))):
+        np.lib.format.open_memmap(folder / f"{name}.npy", "w+", dtype, shape)
 
 
 def peak() -> int:
@@ -97,13 +104,13 @@ def free() -> int:
     return 1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1])
 
 
-def run(count: int, folder: Path) -> dict[str, dict[str, float]]:
+def run(count: int, folder: Path, zeros: bool) -> dict[str, dict[str, float]]:
     """All ways of fitting one table, which is written first unless it is there."""
     single = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     if not (folder / "done").exists():
-        write(folder, count)
+        (write_zeros if zeros else write)(folder, count)
         (folder / "done").touch()
-    fits = 2 * 4 * count * COLUMNS < free()
+    fits = not zeros and 2 * 4 * count * COLUMNS < free()
     found = {}
     for way in WAYS:
         if way != FROM_A_FILE and not fits:
@@ -152,6 +159,7 @@ def main() -> None:
         "--records", type=float, nargs="*", default=[], help="how many, several times"
     )
     parser.add_argument("--folder", type=Path, help="where the table is, or is to be kept")
+    parser.add_argument("--zeros", action="store_true", help="a table of zeros, from its file only")
     parser.add_argument("--picture", type=Path, help="where to draw what was measured")
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -166,10 +174,11 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as name:
             folder = given.folder or Path(name)
             folder.mkdir(exist_ok=True)
-            measured[str(count)] = run(count, folder)
+            found = run(count, folder, given.zeros)
+            measured[f"{count} zeros" if given.zeros else str(count)] = found
         RESULTS.write_text(json.dumps(measured, indent=1) + "\n")
     if given.picture:
-        picture(measured, given.picture)
+        picture({n: one for n, one in measured.items() if n.isdigit()}, given.picture)
 
 
 if __name__ == "__main__":

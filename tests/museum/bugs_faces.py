@@ -39,9 +39,9 @@ BUGS = (
     ),
     Bug(
         "feature-norm-read-off-the-data",
-        "estimators/private_classifiers.py",
-        "        loss = self._loss(table.norm, plain=True)",
-        "        longest = float(np.abs(table.rows).max())\n        loss = self._loss(max(longest, 1e-3), plain=True)",
+        "estimators/private.py",
+        "            self._units = Units(norm)\n            if",
+        "            self._units = Units(max(float(row_norms(X).max()), 1e-3))\n            if",
         "the bound that noise is calibrated to is the largest record's (data_norm=None of other libraries)",
         ("white-box-estimators: PrivateLogisticRegression, gradient-descent, zero-out",),
     ),

@@ -65,9 +65,9 @@ BUGS = (
         (_HINGE, "white-box-erm: gradient_descent, 3 steps, zero-out, gaussian, lattice"),
         more=(
             (
-                "erm/problem.py",
-                "        return self.loss.feature_norm * (1.0 + 0.5 * door.margin(self.dim))",
-                "        return 1e100",
+                "erm/rounded_sums.py",
+                "    return 1.0 / form.unit, form.length, form.constant",
+                "    return 1.0 / form.unit, 1e150, form.constant",
             ),
         ),
     ),

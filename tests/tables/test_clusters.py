@@ -109,6 +109,14 @@ def test_marks_of_text_are_the_same_in_every_process(client):
     labels = np.array(["no", "yes", "no"], dtype=object)
     assert set(client.run(_mark, labels).values()) == {_mark(labels)}
     assert _mark(labels) != _mark(labels[::-1][1:])
+    rng = np.random.default_rng(0)
+    for shape in ((1,), (5, 3), (4000, 3), (10_000, 50)):
+        rows = rng.standard_normal(shape).astype(np.float32)
+        other = rows.copy()
+        other.flat[-1] += 1.0
+        assert _mark(rows) == _mark(rows.copy()) != _mark(other)
+        if len(rows) > 1:
+            assert _mark(rows) != _mark(rows[::-1].copy())
 
 
 def test_data_frames_are_read(client):

@@ -32,6 +32,7 @@ from reticent.solve.blocks import (
 )
 
 MODULE = "dask"
+_APART = 1021
 
 
 def is_dask(X: Any) -> bool:
@@ -208,13 +209,12 @@ def _mark(array: Any) -> int:
     bytes_ = array.view(np.uint8).ravel()
     whole = len(bytes_) // 8 * 8
     words = bytes_[:whole].view(np.uint64)
-    rest = int.from_bytes(bytes_[whole:].tobytes(), "little")
-    # sums of every stride of a few columns apart, so that moved numbers show too
-    parts = [int(words[k::7].sum(dtype=np.uint64)) for k in range(7)]
-    mixed = rest + len(bytes_)
-    for part in parts:
-        mixed = (mixed * 0x9E3779B97F4A7C15 + part) % 2**64
-    return mixed
+    # sums of words that many apart, so that moved records show too; as quick as reading them once
+    even = len(words) // _APART * _APART
+    sums = words[:even].reshape(-1, _APART).sum(axis=0, dtype=np.uint64)
+    sums[: len(words) - even] += words[even:]
+    text = sums.tobytes() + bytes_[whole:].tobytes() + len(bytes_).to_bytes(8, "little")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
 
 def on_cluster(X: Any, y: Any = None) -> tuple[ClusterRows, ClusterLabels | None]:

@@ -237,6 +237,7 @@ def test_a_default_warns_once_and_reads_nothing(monkeypatch: pytest.MonkeyPatch)
         PrivateLinearRegression().fit(X, y)
     messages = [str(item.message) for item in caught]
     assert len(messages) == 2
+    assert {item.filename for item in caught} == {__file__}  # it shows the user's line
     assert any("feature_norm='private'" in text for text in messages)
     assert any("label_bounds='private'" in text for text in messages)
     with warnings.catch_warnings():

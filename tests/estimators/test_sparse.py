@@ -9,6 +9,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.utils import murmurhash3_32
 
 import reticent
@@ -198,3 +199,30 @@ def test_river_frames():
     model.learn_many(frame, pandas.Series([0.2, 0.9]))
     assert model.predict_many(frame).shape == (2,)
     assert model.predict_one({"a": 0.5, "kind": "x"}) == pytest.approx(model.predict_many(frame)[0])
+
+
+@pytest.mark.parametrize("kind", ["logistic", "linear", "lasso"])
+def test_a_table_with_unsorted_and_repeated_indices_is_that_of_the_sums(kind):
+    """A row that names a column twice holds the sum; measured apart, its parts could be longer than the norm."""
+    rng = np.random.default_rng(0)
+    count = 2000
+    columns = rng.integers(0, 6, (count, 4))
+    values = rng.uniform(-1.0, 1.0, (count, 4))
+    loose = sp.csr_array((values.ravel(), columns.ravel(), np.arange(0, 4 * count + 1, 4)))
+    loose = sp.csr_array((loose.data, loose.indices, loose.indptr), shape=(count, 6))
+    tidy = loose.copy()
+    tidy.sum_duplicates()
+    y = np.where(np.asarray(tidy @ np.arange(6.0)) > 0.0, 1, 0)
+    model = {
+        "logistic": reticent.PrivateLogisticRegression(
+            classes=[0, 1], feature_norm=1.0, random_state=0
+        ),
+        "linear": reticent.PrivateLinearRegression(
+            feature_norm=1.0, label_bounds=(0, 1), random_state=0
+        ),
+        "lasso": reticent.PrivateLasso(feature_norm=1.0, label_bounds=(0, 1), random_state=0),
+    }[kind]
+    assert loose.nnz > tidy.nnz
+    here, there = clone(model).fit(tidy, y), clone(model).fit(loose, y)
+    np.testing.assert_allclose(there.coef_, here.coef_, rtol=1e-6)
+    assert there.clipped_ == here.clipped_

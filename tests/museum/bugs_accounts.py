@@ -105,8 +105,8 @@ BUGS = (
     Bug(
         "charge-not-made",
         "privacy/ledger.py",
-        "        for ledger in ledgers:\n            ledger.spend(guarantee, what)",
-        "        for ledger in ledgers:\n            ledger.fits(guarantee)",
+        "                ledger.spend(guarantee, what)\n    except",
+        "                ledger.fits(guarantee)\n    except",
         "room is checked and nothing is spent (a budget that can be asked for without end)",
         ("white-box-restarts: Ledger, twice the budget",),
     ),

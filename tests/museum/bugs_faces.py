@@ -24,8 +24,8 @@ BUGS = (
     Bug(
         "scaler-clips-nothing",
         "estimators/scalers.py",
-        "        V = np.clip((inside - 0.5 * center) / (0.5 * half), -1.0, 1.0)",
-        "        V = np.clip((X - center) / half, -1e3, 1e3)",
+        "        V = np.clip((inside - 0.5 * self.center) / (0.5 * self.half), -1.0, 1.0)",
+        "        V = np.clip((block.rows - self.center) / self.half, -1e3, 1e3)",
         "values beyond the declared bounds",
         ("white-box-estimators: PrivateScaler, zero-out, gamma",),
     ),

@@ -156,10 +156,10 @@ BUGS = (
         more=(
             (
                 "bandit/kernels.py",
-                "    if not fill(room, 0, per_step, room, 1) <= largest_square(steps):\n"
-                "        cut(room, 0, per_step, steps, room, 1)\n    for i in range(pending.size):\n"
+                "    if not fill(room, first, per_step, room, second) <= largest_square(steps):\n"
+                "        cut(room, first, per_step, steps, room, second)\n    for i in range(pending.size):\n"
                 "        pending[i]",
-                "    fill(room, 0, per_step, room, 1)\n    for i in range(pending.size):\n"
+                "    fill(room, first, per_step, room, second)\n    for i in range(pending.size):\n"
                 "        pending[i]",
             ),
         ),

@@ -9,6 +9,7 @@ data would be a release of its own.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -49,8 +50,16 @@ def warn_of_defaults(values: Mapping[str, Any]) -> None:
                 f"the budget: {'PrivateScaler(bounds' if name == 'bounds' else name}={PRIVATE!r}"
                 f"{')' * (name == 'bounds')}. Said once per process",
                 DefaultBoundWarning,
-                stacklevel=5,
+                stacklevel=_to_the_user(),
             )
+
+
+def _to_the_user() -> int:
+    """The ``stacklevel`` of a warning that shows the line of code outside this package, seen from the caller."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("reticent."):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def _positive(value: Any, name: str) -> float:

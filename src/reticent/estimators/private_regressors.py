@@ -609,7 +609,8 @@ class PrivateLasso(PrivateRegressor):
         cost = 2.0 * size**2 / steps + size * corner * math.log(2.0 * columns) / count
         noise = columns / budget.epsilon if pure else math.sqrt(columns) / budget.mu
         length = cost * count / (noise * size)
-        if length <= 1.0:  # as short as a row with one feature
+        # as short as a row with one feature; or a rehearsal, before a norm is found
+        if length <= 1.0 or not hasattr(self, "_units"):
             return ""
         return (
             f"; rows of Euclidean norm below about {length * self._units.norm:.2g} are learnt better by "

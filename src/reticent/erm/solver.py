@@ -276,7 +276,12 @@ def _fixed(
             "a resumable fit needs a table in files, as reticent.tables.open returns it: of other records nobody "
             "could tell whether they are the same after a restart"
         )
-    if plan.is_paid or any(given is not None for given in shown.values()):
+    if plan.is_paid:
+        raise ValueError(
+            f"{solver} charges in a way of its own and cannot be continued after a kill; run it outside of "
+            "resumable(), or choose another solver"
+        )
+    if any(given is not None for given in shown.values()):
         raise ValueError(
             f"a resumable {solver} shows nothing before its result is safe: leave {' and '.join(shown)} out"
         )

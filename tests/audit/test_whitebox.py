@@ -96,7 +96,7 @@ def objective_noise(monkeypatch):
 def rows_not_clipped(monkeypatch):
     # at the border and, where sums are made, at the door
     monkeypatch.setattr(module("losses.records"), "clip_rows", lambda A, bound: (A, 0))
-    monkeypatch.setattr(module("erm.problem").Problem, "row_limit", 1e100)
+    monkeypatch.setattr(module("erm.problem").OfflineProblem, "row_limit", 1e100)
     honest = module("erm.rounded_sums")._numbers
     unlimited = module("solve.blocks").UNLIMITED
     monkeypatch.setattr(

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import binom
 
 ROOT = Path(__file__).parents[2]
-COUNT = 10_000 if os.environ.get("RETICENT_FULL") else 100
+COUNT = 10_000 if os.environ.get("RETICENT_SLOW") == "1" else 100
 
 
 def load(place: str):

@@ -15,7 +15,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 from faults import database
 
-STORES = ["folder", "postgres"]
 
 
 @pytest.fixture(scope="session")
@@ -43,7 +42,7 @@ def fresh_database(server: database.Database) -> str:
     return renewed(server.url)
 
 
-@pytest.fixture(scope="module", params=STORES)
+@pytest.fixture(scope="module", params=["folder", pytest.param("postgres", marks=pytest.mark.slow)])
 def store(request: pytest.FixtureRequest) -> str | None:
     """Where a service lives: None for a folder, or a PostgreSQL database."""
     if request.param == "folder":

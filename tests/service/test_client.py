@@ -162,6 +162,7 @@ def test_another_server_is_not_taken_for_the_service() -> None:
         server.server_close()
 
 
+@pytest.mark.slow
 def test_a_restart_is_waited_for(tmp_path: Path) -> None:
     service = Service(tmp_path / "data")
     port = service.url.rpartition(":")[2]

@@ -75,6 +75,7 @@ def test_the_command_of_the_unit_runs_and_stops(tmp_path: Path) -> None:
     assert (tmp_path / "reticent" / "data").stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.slow
 def test_the_entry_point_of_the_recipe_runs_and_stops(tmp_path: Path) -> None:
     pytest.importorskip("starlette", reason="the service needs its extra")
     text = RECIPE.read_text()

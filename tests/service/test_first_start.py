@@ -18,6 +18,7 @@ from faults.server import Server
 
 
 @pytest.mark.skipif(shim.available() is not None, reason=shim.available() or "")
+@pytest.mark.slow
 def test_a_first_start_that_was_killed_can_be_repeated(tmp_path: Path) -> None:
     faults = shim.Shim(tmp_path / "shim", tmp_path / "disk")
     server = Server(tmp_path, faults.environment, quick=True)

@@ -196,6 +196,7 @@ def test_readiness_means_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         asyncio.run(health.health(dead, None))  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_backup_is_taken_while_records_come_and_must_be_adopted(tmp_path: Path) -> None:
     service = Service(tmp_path / "data")
     client = service.client()
@@ -261,6 +262,7 @@ def _anchor(tmp_path: Path) -> Path:
     return next(path for path in (tmp_path / "anchors").iterdir() if not path.name.endswith(".adoptions"))  # fmt: skip
 
 
+@pytest.mark.slow
 def test_damaged_backups_are_refused(tmp_path: Path) -> None:
     service = Service(tmp_path / "data", wait=False)
     service.stop()
@@ -283,6 +285,7 @@ def test_damaged_backups_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "two").exists()
 
 
+@pytest.mark.slow
 def test_the_doctor_finds_what_is_wrong(tmp_path: Path) -> None:
     service = Service(tmp_path / "data", wait=False)
     service.client().create(specification("ill"))

@@ -585,7 +585,7 @@ class PrivateLasso(PrivateRegressor):
             self.solver_reason_ = words
         if self.solver_ == "frank-wolfe":
             bounded: Any = loss
-            if table.groups is None and table.weights is None:
+            if table.groups is not None or table.weights is None:  # else weights are in the records
                 # the same for residuals within 1, and slopes that do not grow with the radius
                 bounded = Huber(1.0, feature_norm=loss.feature_norm)
             fit = erm.frank_wolfe(

@@ -12,9 +12,6 @@ from pathlib import Path
 import pytest
 
 PAGE = Path(__file__).parents[2] / "docs" / "command.md"
-SLOW = pytest.mark.skipif(
-    os.environ.get("RETICENT_SLOW") != "1", reason="learns from 100,000 records: RETICENT_SLOW=1"
-)
 
 
 def shown(words: str) -> str:
@@ -28,7 +25,7 @@ def same(page: str, printed: str) -> bool:
     return doctest.OutputChecker().check_output(page + "\n", printed.strip() + "\n", flags)
 
 
-@SLOW
+@pytest.mark.slow
 def test_the_first_session_prints_what_the_page_says(tmp_path: Path) -> None:
     text = PAGE.read_text("utf-8")
     table = text.split("```python\n")[1].split("```")[0]

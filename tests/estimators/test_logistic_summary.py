@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 
 import numpy as np
 import pandas as pd
@@ -20,9 +19,6 @@ from reticent.solve.blocks import Form, InMemory
 
 from . import intervals
 
-slow = pytest.mark.skipif(
-    os.environ.get("RETICENT_SLOW") != "1", reason="slow: set RETICENT_SLOW=1"
-)
 TRUTH = np.array([2.0, -1.5, 0.3])
 
 
@@ -142,7 +138,7 @@ def test_privacy_error_is_that_of_the_noise() -> None:
     )
 
 
-@pytest.mark.parametrize("cap", [pytest.param(1.0, marks=slow), 0.5])
+@pytest.mark.parametrize("cap", [pytest.param(1.0, marks=pytest.mark.slow), 0.5])
 def test_coverage(cap: float) -> None:
     found = []
     for k in range(100):

@@ -16,7 +16,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 from faults import database
 
 
-
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[database.Database]:
     """A PostgreSQL server that all tests share; each that uses it makes a database of its own."""

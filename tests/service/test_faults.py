@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,9 +17,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 import service_faults
 from faults import database, replay, shim
 
-SLOW = pytest.mark.skipif(
-    os.environ.get("RETICENT_SLOW") != "1", reason="sleeps for a minute: RETICENT_SLOW=1"
-)
 pytestmark = pytest.mark.skipif(shim.available() is not None, reason=shim.available() or "")
 
 
@@ -117,8 +113,8 @@ def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[service_faults
     [
         ("workers", 2),
         ("database", 2),
-        pytest.param("fights", 3, marks=SLOW),
-        pytest.param("lines", 3, marks=SLOW),
+        pytest.param("fights", 3, marks=pytest.mark.slow),
+        pytest.param("lines", 3, marks=pytest.mark.slow),
     ],
 )
 def test_several_workers_count_once(workers: service_faults.Workers, name: str, count: int) -> None:
@@ -128,7 +124,7 @@ def test_several_workers_count_once(workers: service_faults.Workers, name: str, 
     assert verdict.records
 
 
-@SLOW
+@pytest.mark.slow
 def test_a_network_that_is_cut_off_from_the_database(tmp_path: Path) -> None:
     why = service_faults.missing(service_faults.SCENARIOS["cables"])
     if why is not None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
 import socket
 import ssl
@@ -28,9 +27,6 @@ from .flare_deployment import HERE, PARTIES, ROWS, Deployment, settings_for, wri
 pytest.importorskip("nvflare", reason="needs NVIDIA FLARE: pip install nvflare")
 pytest.importorskip("psutil")
 
-slow = pytest.mark.skipif(
-    os.environ.get("RETICENT_SLOW") != "1", reason="starts processes for minutes: RETICENT_SLOW=1"
-)
 ASKED = {"rounds": 25, "seed": 3, "columns": 3}
 BUDGET = reticent.Budget(4.0, 1e-6)
 
@@ -122,7 +118,7 @@ def kits_made_elsewhere(folder: Path, port: int = 8002) -> dict[str, Path]:
     return flare.provision(folder / "elsewhere", PARTIES, port=port)
 
 
-@slow
+@pytest.mark.slow
 def test_a_site_refuses_a_run_beyond_its_own_budget(deployment: Deployment) -> None:
     fresh_state(deployment)
     west = deployment.kits["west"]
@@ -141,7 +137,7 @@ def test_a_site_refuses_a_run_beyond_its_own_budget(deployment: Deployment) -> N
         before.write(west / "local")
 
 
-@slow
+@pytest.mark.slow
 def test_misaligned_rows_are_an_error_before_anything_is_spent(deployment: Deployment) -> None:
     fresh_state(deployment)
     kit = deployment.kits["south"]
@@ -157,7 +153,7 @@ def test_misaligned_rows_are_an_error_before_anything_is_spent(deployment: Deplo
         flare.check_party(kit, data=data)
 
 
-@slow
+@pytest.mark.slow
 def test_a_job_with_arguments_for_a_site_does_not_start(
     deployment: Deployment, tmp_path: Path
 ) -> None:
@@ -172,7 +168,7 @@ def test_a_job_with_arguments_for_a_site_does_not_start(
     assert [entries(deployment, party) for party in PARTIES] == [0, 0, 0]
 
 
-@slow
+@pytest.mark.slow
 def test_a_killed_site_fails_the_run_and_resumes_it(deployment: Deployment, tmp_path: Path) -> None:
     fresh_state(deployment)
     asked = {**ASKED, "rounds": 400, "patience": 5.0}
@@ -207,7 +203,7 @@ def test_a_killed_site_fails_the_run_and_resumes_it(deployment: Deployment, tmp_
     assert [entries(deployment, party) for party in PARTIES] == [1, 1, 1]
 
 
-@slow
+@pytest.mark.slow
 def test_a_site_with_a_wrong_certificate_never_arrives(
     deployment: Deployment, tmp_path: Path
 ) -> None:
@@ -270,7 +266,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
         yield running
 
 
-@slow
+@pytest.mark.slow
 def test_shipped_code_is_refused_by_the_sites_themselves(
     hostile: Deployment, tmp_path: Path
 ) -> None:
@@ -286,7 +282,7 @@ def test_shipped_code_is_refused_by_the_sites_themselves(
     assert [entries(hostile, party) for party in PARTIES] == [0, 0, 0]
 
 
-@slow
+@pytest.mark.slow
 def test_an_installed_class_that_is_not_listed_is_refused(
     hostile: Deployment, tmp_path: Path
 ) -> None:
@@ -298,7 +294,7 @@ def test_an_installed_class_that_is_not_listed_is_refused(
     assert "not in allow_list" in hostile.job_log("north")
 
 
-@slow
+@pytest.mark.slow
 def test_malformed_and_oversized_messages_are_refused_and_leak_nothing(
     hostile: Deployment, tmp_path: Path
 ) -> None:

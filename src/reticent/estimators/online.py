@@ -10,6 +10,7 @@ What every face shares is in :mod:`reticent.estimators.mixins`. The learner unde
 from __future__ import annotations
 
 import dataclasses
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -47,7 +48,7 @@ class _Past:
     seen: int
 
 
-class OnlineEstimator(FittedEstimator):
+class OnlineEstimator(FittedEstimator, ABC):
     """Base of the scikit-learn faces; see `OnlineLogisticRegression` and `OnlineLinearRegression`."""
 
     _norm: float
@@ -67,18 +68,19 @@ class OnlineEstimator(FittedEstimator):
 
     # What a face provides
 
+    @abstractmethod
     def _plan(
         self, values: dict[str, Any], horizon: int | None, sparse: bool = False
     ) -> StreamPlan:
-        raise NotImplementedError
+        """What a stream with these parameters is built from."""
 
+    @abstractmethod
     def _encode(self, y: Any) -> tuple[FloatArray, int]:
         """Labels as the learner wants them, and how many were clipped."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _publish(self, stream: Stream) -> None:
         """Set ``coef_`` and ``intercept_``."""
-        raise NotImplementedError
 
     # The life of a fit
 
@@ -353,9 +355,9 @@ class OnlineEstimator(FittedEstimator):
         values = parameters.checked(self.get_params(deep=False), private=True)
         return self._plan(values, values["horizon"])
 
+    @abstractmethod
     def _declare(self) -> None:
         """Set what a face knows of labels before it has seen any."""
-        raise NotImplementedError
 
     def state(self) -> dict[str, Any]:
         """All that is needed to go on as if nothing had happened, as plain data for `reticent.save_state`.

@@ -25,6 +25,7 @@ epsilon = 1 at delta = 1e-6 (0.2368-GDP); one record is blanked (zero-out), prot
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,8 +72,9 @@ class _Online:
 
         def _get_params(self) -> dict[str, Any]: ...
 
+    @abstractmethod
     def _kind(self, values: dict[str, Any]) -> dict[str, Any]:
-        raise NotImplementedError
+        """What the loss and the labels add to a stream's plan."""
 
     def _prepare(self) -> None:
         """Check the parameters, at construction: River's models are ready to predict at once."""

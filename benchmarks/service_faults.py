@@ -2,6 +2,7 @@
 
     python benchmarks/service_faults.py --kills 1000            # hours
     python benchmarks/service_faults.py --kills 15 --minutes 1  # a minute for each fault
+    python benchmarks/service_faults.py --table                 # the table of docs/service.md, from the runs kept
 
 Client processes send records without pause, lose answers and repeat themselves, while faults come at random
 moments. After each scenario an independent checker (`faults/replay.py`) replays what was acknowledged.
@@ -25,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from faults import database, namespace, proxy, replay, shim
+from faults import database, namespace, proxy, replay, shim, table
 from faults.nursery import Nursery
 from faults.server import Server
 
@@ -478,15 +479,22 @@ def main() -> int:
     )
     parser.add_argument("--only", choices=SCENARIOS, action="append", help="may be given again")
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4)))
-    parser.add_argument("--out", type=Path, help="a JSON file for the table")
+    parser.add_argument(
+        "--keep-run", action="store_true", help="add the runs to those that the table is made of"
+    )
+    parser.add_argument("--table", action="store_true", help="write the table into docs/service.md")
     parser.add_argument("--keep", action="store_true", help="keep folders of scenarios that failed")
     said = parser.parse_args()
+    if said.table:
+        words = {name: scenario.words for name, scenario in SCENARIOS.items()}
+        table.PAGE.write_text(table.written(table.PAGE.read_text(), table.stored(), words))
+        return 0
     why = shim.available()
     if why is not None:
         print(f"skipped: {why}")
         return 0
     print(f"seed {said.seed}", flush=True)
-    rows, failed = [], 0
+    version, failed = table.version(), 0
     for name in said.only or SCENARIOS:
         scenario = SCENARIOS[name]
         if (why := missing(scenario)) is not None:
@@ -496,20 +504,18 @@ def main() -> int:
         work = Path(tempfile.mkdtemp(prefix=f"reticent-{name}-"))
         done, verdict, seconds = run(name, count, said.seed, work, said.minutes)
         failed += bool(verdict.wrong)
-        rows.append(
-            {
-                "faults": scenario.words, "count": done, "requests": verdict.requests,
-                "records": verdict.records, "decisions": verdict.decisions, "seen": verdict.seen,
-                "wrong": verdict.wrong, "seconds": round(seconds, 1),
-            }
-        )  # fmt: skip
+        if said.keep_run:
+            row = {
+                "scenario": name, "version": version, "seed": said.seed, "count": done,
+                "requests": verdict.requests, "records": verdict.records, "decisions": verdict.decisions,
+                "seen": verdict.seen, "wrong": verdict.wrong, "seconds": round(seconds, 1),
+            }  # fmt: skip
+            table.keep([row])
         print(f"{scenario.words}: {done}; {verdict} ({seconds:.0f} s)", flush=True)
         if verdict.wrong and said.keep:
             print(f"kept in {work}")
         else:
             shutil.rmtree(work, ignore_errors=True)
-    if said.out is not None:
-        said.out.write_text(json.dumps({"seed": said.seed, "rows": rows}, indent=1) + "\n")
     return 1 if failed else 0
 
 

@@ -30,9 +30,10 @@ from reticent.estimators import parameters
 from reticent.estimators.beside import Rehearsed, reserve
 from reticent.estimators.bounds import Search
 from reticent.estimators.finding import NothingFound
-from reticent.estimators.mixins import PRECISIONS, ROOM, FittedEstimator, FloatArray, with_details
+from reticent.estimators.mixins import PRECISIONS, FittedEstimator, FloatArray
+from reticent.estimators.remarks import with_details
 from reticent.estimators.scaling import Scaling, too_large
-from reticent.estimators.units import Units
+from reticent.estimators.units import ROOM, Units
 from reticent.losses import ClipCounts
 from reticent.losses.records import row_norms
 from reticent.noise import Source

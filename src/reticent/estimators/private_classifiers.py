@@ -28,10 +28,11 @@ from reticent.estimators import parameters
 from reticent.estimators.bounds import SHARE, counted
 from reticent.estimators.class_counts import SHARES, ClassCounts
 from reticent.estimators.curvature import Curvature, Errors
-from reticent.estimators.mixins import LEAK, ROOM, Classes, FloatArray, KnownClasses, lazily, shares
+from reticent.estimators.mixins import LEAK, Classes, FloatArray, KnownClasses, lazily, shares
 from reticent.estimators.private import PrivateEstimator, Table, class_factors
 from reticent.estimators.scaling import too_large
 from reticent.estimators.summary import Summary, summarise
+from reticent.estimators.units import ROOM
 from reticent.losses import CappedLogistic, ClipCounts, Logistic, SmoothHinge
 from reticent.privacy import Budget, Guarantee, PrivacyLeakWarning, remarked, with_remarks
 from reticent.solve.blocks import Form, InMemory, IsClass, Lazy

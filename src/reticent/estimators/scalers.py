@@ -23,7 +23,8 @@ from reticent.erm.rounded_sums import UNIT, UNITS, weighted
 from reticent.estimators import parameters
 from reticent.estimators.bounds import Search, counted
 from reticent.estimators.charged import Charged
-from reticent.estimators.mixins import FittedEstimator, FloatArray, Unlabelled, lazily, with_details
+from reticent.estimators.mixins import FittedEstimator, FloatArray, Unlabelled, lazily
+from reticent.estimators.remarks import with_details
 from reticent.noise import Source, release
 from reticent.privacy import Budget, Gaussian, Guarantee, Pure, Release, charge
 from reticent.solve.blocks import AS_IT_IS, Block, Form, InMemory, Lazy, summed

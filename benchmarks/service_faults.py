@@ -26,11 +26,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from faults import database, namespace, proxy, replay, shim, table
+import kept
+from faults import database, namespace, proxy, replay, shim
 from faults.nursery import Nursery
 from faults.server import Server
+from faults.table import table
 
 LOAD = Path(__file__).with_name("faults") / "load.py"
+PAGE = kept.DOCS / "service.md"
 CLIENTS = 3
 
 
@@ -468,6 +471,12 @@ def missing(scenario: Scenario) -> str | None:
     return namespace.available() if scenario.apart else None
 
 
+def page(runs: list[dict[str, Any]]) -> str:
+    """The page of the service with its table made anew."""
+    words = {name: scenario.words for name, scenario in SCENARIOS.items()}
+    return kept.written(PAGE.read_text(), "faults", table(runs, words))
+
+
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
@@ -486,15 +495,14 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="keep folders of scenarios that failed")
     said = parser.parse_args()
     if said.table:
-        words = {name: scenario.words for name, scenario in SCENARIOS.items()}
-        table.PAGE.write_text(table.written(table.PAGE.read_text(), table.stored(), words))
+        PAGE.write_text(page(kept.stored("faults")))
         return 0
     why = shim.available()
     if why is not None:
         print(f"skipped: {why}")
         return 0
     print(f"seed {said.seed}", flush=True)
-    version, failed = table.version(), 0
+    version, failed = kept.version(), 0
     for name in said.only or SCENARIOS:
         scenario = SCENARIOS[name]
         if (why := missing(scenario)) is not None:
@@ -510,7 +518,7 @@ def main() -> int:
                 "requests": verdict.requests, "records": verdict.records, "decisions": verdict.decisions,
                 "seen": verdict.seen, "wrong": verdict.wrong, "seconds": round(seconds, 1),
             }  # fmt: skip
-            table.keep([row])
+            kept.keep("faults", row)
         print(f"{scenario.words}: {done}; {verdict} ({seconds:.0f} s)", flush=True)
         if verdict.wrong and said.keep:
             print(f"kept in {work}")

@@ -14,8 +14,9 @@ import pytest
 pytest.importorskip("starlette", reason="the service needs its extra")
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
+import kept
 import service_faults
-from faults import database, replay, shim, table
+from faults import database, replay, shim
 
 pytestmark = pytest.mark.skipif(shim.available() is not None, reason=shim.available() or "")
 
@@ -136,9 +137,7 @@ def test_a_network_that_is_cut_off_from_the_database(tmp_path: Path) -> None:
 
 
 def test_the_table_of_the_page_is_what_was_kept() -> None:
-    words = {name: scenario.words for name, scenario in service_faults.SCENARIOS.items()}
-    page, runs = table.PAGE.read_text(), table.stored()
-    assert table.written(page, runs, words) == page
-    assert {run["scenario"] for run in runs} <= set(words)
-    one = runs[0] | {"count": 10**6}
-    assert "1,000,000" in table.written(page, [one], words)
+    runs, page = kept.stored("faults"), service_faults.PAGE.read_text()
+    assert service_faults.page(runs) == page
+    assert {run["scenario"] for run in runs} <= set(service_faults.SCENARIOS)
+    assert "1,000,000" in service_faults.page([runs[0] | {"count": 10**6}])

@@ -515,41 +515,49 @@ def _plain(person: Any, name: str) -> NDArray[Any]:
     values = person if isinstance(person, np.ndarray) else getattr(person, "to_numpy", None)
     if callable(values):
         values = values()
-    if isinstance(values, np.ndarray) and values.dtype.kind in "iuUS":
-        return values
     if isinstance(values, np.ndarray) and values.dtype != object:
-        where = np.flatnonzero(values != values)
-        if where.size:
-            raise _missing(name, int(where[0]), values.ravel()[where[0]])
-        raise TypeError(
-            f"{name} must hold whole numbers, text or bytes, got an array of {values.dtype}; two "
-            "numbers that differ by rounding would be two persons: convert the ids"
-        )
+        return _typed(values, name)
     items = list(person if values is None else values.tolist() if values.ndim == 1 else values)
+    if _one_kind(items, name) != {int}:
+        return np.array(items) if items else np.empty(0, np.int64)
+    low, high = min(items), max(items)
+    if low < -(2**63) or high >= 2**64 or (low < 0 and high >= 2**63):
+        raise ValueError(
+            f"{name} holds whole numbers from {low} to {high}, which no 64-bit type holds; give "
+            "them as text"
+        )
+    return np.array(items, np.uint64 if high >= 2**63 else np.int64)
+
+
+def _typed(values: NDArray[Any], name: str) -> NDArray[Any]:
+    """An array of whole numbers, text or bytes, as it is."""
+    if values.dtype.kind in "iuUS":
+        return values
+    where = np.flatnonzero(values != values)
+    if where.size:
+        raise _missing(name, int(where[0]), values.ravel()[where[0]])
+    raise TypeError(
+        f"{name} must hold whole numbers, text or bytes, got an array of {values.dtype}; two "
+        "numbers that differ by rounding would be two persons: convert the ids"
+    )
+
+
+def _one_kind(items: list[Any], name: str) -> set[Any]:
+    """The one kind of id that a list holds, in a set (an empty one where it holds none)."""
     kinds = {type(item) for item in items}
     known = {next((k for k in _KINDS if issubclass(kind, k)), None) for kind in kinds}
     known |= {int for kind in kinds if issubclass(kind, np.integer)}
     known -= {None} if all(issubclass(k, int | str | bytes | np.integer) for k in kinds) else set()
-    if bool in kinds or None in known or len(known) > 1:
-        for at, item in enumerate(items):
-            if item is None or item is getattr(_pandas(), "NA", _NOTHING) or _is_nan(item):
-                raise _missing(name, at, item)
-        names = sorted(kind.__name__ for kind in kinds)
-        raise TypeError(
-            f"{name} must hold ids of one type, all whole numbers, all text or all bytes, got "
-            f"{' and '.join(names)}"
-        )
-    if not items:
-        return np.empty(0, np.int64)
-    if known == {int}:
-        low, high = min(items), max(items)
-        if low < -(2**63) or high >= 2**64 or (low < 0 and high >= 2**63):
-            raise ValueError(
-                f"{name} holds whole numbers from {low} to {high}, which no 64-bit type holds; give "
-                "them as text"
-            )
-        return np.array(items, np.uint64 if high >= 2**63 else np.int64)
-    return np.array(items)
+    if bool not in kinds and None not in known and len(known) <= 1:
+        return known
+    for at, item in enumerate(items):
+        if item is None or item is getattr(_pandas(), "NA", _NOTHING) or _is_nan(item):
+            raise _missing(name, at, item)
+    names = sorted(kind.__name__ for kind in kinds)
+    raise TypeError(
+        f"{name} must hold ids of one type, all whole numbers, all text or all bytes, got "
+        f"{' and '.join(names)}"
+    )
 
 
 def _unmasked(person: Any) -> Any:

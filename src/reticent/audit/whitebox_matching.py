@@ -266,7 +266,7 @@ class Machine:
         where, response = self._response(pair.data, start, here, values)
         if not where.size:
             return moved, there, "what leaves depends on the record and on no draw"
-        inverse = np.linalg.pinv(response, rcond=1e-11)
+        inverse: FloatArray = np.linalg.pinv(response, rcond=1e-11)
         sizes, whole = _sizes(here.tape.draws)
         flat = np.concatenate([value.ravel() for value in moved])
         for _ in range(_ITERATIONS):

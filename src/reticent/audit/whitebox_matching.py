@@ -266,7 +266,7 @@ class Machine:
         where, response = self._response(pair.data, start, here, values)
         if not where.size:
             return moved, there, "what leaves depends on the record and on no draw"
-        inverse: FloatArray = np.linalg.pinv(response, rcond=1e-11)
+        inverse = np.linalg.pinv(response, rcond=1e-11)
         sizes, whole = _sizes(here.tape.draws)
         flat = np.concatenate([value.ravel() for value in moved])
         for _ in range(_ITERATIONS):
@@ -444,7 +444,7 @@ def _choice(here: Choice, there: Choice) -> Curve:
     return Pure(float(np.max(np.abs(np.log(laws[0]) - np.log(laws[1])))))
 
 
-def _left(gap: FloatArray, response: FloatArray, inverse: FloatArray) -> str:
+def _left(gap: FloatArray, response: FloatArray, inverse: NDArray[Any]) -> str:
     """Why no noise closes the gap between two outputs, or nothing where rounding alone is left of it."""
     loose = gap - response @ (inverse @ gap)
     typical = float(np.max(np.linalg.norm(response, axis=0)))

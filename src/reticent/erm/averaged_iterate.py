@@ -42,7 +42,7 @@ _DENSE = 2e8
 
 
 @specialised
-def _pass(kind, set_kind):  # type: ignore[no-untyped-def]
+def _pass(kind, set_kind):
     """One step for each record; x ends at the last iterate, mean at the average of all.
 
     loss: params, slope bound and the length that rows are cut to. rule: implicit or not, alpha
@@ -51,7 +51,7 @@ def _pass(kind, set_kind):  # type: ignore[no-untyped-def]
     """
 
     @compiled
-    def take_steps(A, y, order, loss, rule, set_params, x, mean):  # type: ignore[no-untyped-def]
+    def take_steps(A, y, order, loss, rule, set_params, x, mean):
         params, bound, limit = loss
         implicit, alpha, cap, weighted = rule
         dim = x.size
@@ -237,7 +237,7 @@ def iterate(
     problem: OfflineProblem, order: Any, alpha: float, average: str, inner: str
 ) -> FloatArray:
     """The clean average: not private."""
-    kind, params = problem.loss.kernel  # type: ignore[misc]
+    kind, params = problem.linear.kernel
     set_kind, set_params = problem.set.kernel
     x = np.zeros(problem.dim)
     if not isinstance(problem.set, WholeSpace):

@@ -200,9 +200,9 @@ def _plan(problem: OfflineProblem, steps: Any, radius: Any, oracle: str, record_
         count = _steps(problem, chooser)
     incremental = _is_incremental(problem, chooser)
     if incremental:
-        label = max(abs(bound) for bound in label_range(problem.loss))  # type: ignore[arg-type]
+        label = max(abs(bound) for bound in label_range(problem.linear))
         size = problem.set.radius
-        feature = problem.loss.feature_norm  # type: ignore[attr-defined]
+        feature = problem.linear.feature_norm
         chooser = CornerOracle(problem, rounding(problem.count, count, feature, label, size))
     caveats: tuple[str, ...] = ()
     if calibration != "exact":
@@ -345,7 +345,7 @@ def _curvature(problem: OfflineProblem) -> float:
     """Frank-Wolfe's curvature constant of the mean loss, for records clipped either way."""
     if not problem.by_entries:
         return problem.weight_bound * float(problem.loss.curvature(problem.set))
-    bound = problem.loss.feature_norm  # type: ignore[attr-defined]
+    bound = problem.linear.feature_norm
     size = float(problem.set.norm_bound)
     bend = problem.scalar_bounds[1] * problem.weight_bound
     return float(bend * (2.0 * bound * size) ** 2 + problem.loss.ridge * (2.0 * size) ** 2)

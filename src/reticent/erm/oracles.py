@@ -106,7 +106,7 @@ class CornerOracle(Selection):
     @property
     def per_record(self) -> float:
         """The largest coordinate of one record's gradient, or one person's."""
-        bound = self.problem.loss.feature_norm  # type: ignore[attr-defined]
+        bound = self.problem.linear.feature_norm
         weight = self.problem.weight_bound
         return weight * self.problem.slope_bound * float(bound) * (1.0 + 2.0**-48)
 

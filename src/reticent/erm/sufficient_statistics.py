@@ -220,7 +220,7 @@ def _rooted(problem: OfflineProblem) -> OfflineProblem:
 
 
 def _bounds(problem: OfflineProblem) -> tuple[float, float]:
-    low, high = label_range(problem.loss)  # type: ignore[arg-type]
+    low, high = label_range(problem.linear)
     return problem.feature_norm, max(abs(low), abs(high))
 
 

@@ -51,6 +51,7 @@ class _Past:
 class OnlineEstimator(FittedEstimator, ABC):
     """Base of the scikit-learn faces; see `OnlineLogisticRegression` and `OnlineLinearRegression`."""
 
+    horizon: Any
     _norm: float
     _found: dict[str, Any] | None = None
     _shape: dict[str, Any]
@@ -192,7 +193,7 @@ class OnlineEstimator(FittedEstimator, ABC):
         """Whether there is a stream to go on with, or a new one may start from what was released."""
         if self._stream is not None:
             return
-        if self.horizon is not None:  # type: ignore[attr-defined]
+        if self.horizon is not None:
             raise ValueError(
                 f"this {type(self).__name__} cannot learn on: its horizon is used up, or it is a "
                 "released copy. Give a horizon with room for what is to come, or fit anew"
@@ -272,7 +273,7 @@ class OnlineEstimator(FittedEstimator, ABC):
             table = np.column_stack([table, np.atleast_1d(self.intercept_)])
         carry = self._label_scale() * carry
         if len(table) > 1:
-            names = [f"{c}: {n}" for c in self.classes_ for n in names]  # type: ignore[attr-defined]
+            names = [f"{c}: {n}" for c in self.classes_ for n in names]
         return names, table.ravel(), np.tile(carry, (len(table), 1))
 
     def _label_scale(self) -> float:

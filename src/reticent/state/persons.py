@@ -38,12 +38,12 @@ _INITIAL = np.array(
 
 
 @compiled
-def _turn(x, bits):  # type: ignore[no-untyped-def]
+def _turn(x, bits):
     return (x >> np.uint64(bits)) | (x << np.uint64(64 - bits))
 
 
 @compiled
-def _mix(a, b, c, d, x, y):  # type: ignore[no-untyped-def]
+def _mix(a, b, c, d, x, y):
     a = a + b + x
     d = _turn(d ^ a, 32)
     c = c + d
@@ -56,7 +56,7 @@ def _mix(a, b, c, d, x, y):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _round(v, s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12, s13, s14, s15):  # type: ignore[no-untyped-def]
+def _round(v, s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12, s13, s14, s15):
     # words in registers, not in an array: three times as fast
     v0, v1, v2, v3, v4, v5, v6, v7, v8, v9, v10, v11, v12, v13, v14, v15 = v
     v0, v4, v8, v12 = _mix(v0, v4, v8, v12, s0, s1)
@@ -71,7 +71,7 @@ def _round(v, s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12, s13, s14, s
 
 
 @compiled
-def _compress(h, m, length, last):  # type: ignore[no-untyped-def]
+def _compress(h, m, length, last):
     i = _INITIAL
     v = (
         h[0], h[1], h[2], h[3], h[4], h[5], h[6], h[7], i[0], i[1], i[2], i[3],
@@ -96,7 +96,7 @@ def _compress(h, m, length, last):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _digests(messages, lengths, key, out):  # type: ignore[no-untyped-def]
+def _digests(messages, lengths, key, out):
     """128 bits of keyed BLAKE2b for each row of bytes, up to its own length (at least 1)."""
     m = np.zeros(16, np.uint64)
     keyed, h = _INITIAL.copy(), np.empty(8, np.uint64)
@@ -121,7 +121,7 @@ def _digests(messages, lengths, key, out):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _place(first, second, keys, entries):  # type: ignore[no-untyped-def]
+def _place(first, second, keys, entries):
     """Where a person is, or would be."""
     mask = entries.size - 1
     at = np.int64(first & np.uint64(mask))
@@ -131,13 +131,13 @@ def _place(first, second, keys, entries):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _unknown(digests, keys, entries, out):  # type: ignore[no-untyped-def]
+def _unknown(digests, keys, entries, out):
     for r in range(digests.shape[0]):
         out[r] = entries[_place(digests[r, 0], digests[r, 1], keys, entries)] == 0
 
 
 @compiled
-def _admit(digests, there, step, pace, keys, entries, room, most, gap, afresh, out):  # type: ignore[no-untyped-def]
+def _admit(digests, there, step, pace, keys, entries, room, most, gap, afresh, out):
     """Which records count, from a step on; stops before the record for whom there is no room.
 
     ``pace`` is 1 where each record is a step, and 0 where all of them are in one. ``there`` is empty, or
@@ -173,7 +173,7 @@ def _admit(digests, there, step, pace, keys, entries, room, most, gap, afresh, o
 
 
 @compiled
-def _count(entries, since):  # type: ignore[no-untyped-def]
+def _count(entries, since):
     """How many persons had a record that counted after a step."""
     count = 0
     for r in range(entries.size):
@@ -182,13 +182,13 @@ def _count(entries, since):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _look_up(digests, keys, entries, out):  # type: ignore[no-untyped-def]
+def _look_up(digests, keys, entries, out):
     for r in range(digests.shape[0]):
         out[r] = entries[_place(digests[r, 0], digests[r, 1], keys, entries)]
 
 
 @compiled
-def _insert(digests, values, since, keys, entries):  # type: ignore[no-untyped-def]
+def _insert(digests, values, since, keys, entries):
     """Move these persons into a table, but for those without a record after a step."""
     for r in range(values.size):
         if values[r] != 0 and np.int64(values[r] >> np.uint64(_COUNT)) > since:

@@ -177,9 +177,13 @@ def _of_total(total: RunningTotal, delta: float, steps: int | None) -> Iterator[
             yield Recomputed(f"mu of {name}", claimed, value, road, kind, 1e-5)
             if delta > 0.0:
                 yield Recomputed(
-                    f"epsilon of {name} at delta = {delta:g}", total.guarantee.epsilon(delta),
-                    integrated_gaussian(value, delta), road + " and numeric integration", kind, 1e-4,
-                )  # fmt: skip
+                    f"epsilon of {name} at delta = {delta:g}",
+                    total.guarantee.epsilon(delta),
+                    integrated_gaussian(value, delta),
+                    road + " and numeric integration",
+                    kind,
+                    1e-4,
+                )
         else:
             value = reach * matrices.worst_price(found, window)[0]
             pure = total.guarantee.pure

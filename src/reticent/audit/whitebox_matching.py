@@ -248,9 +248,12 @@ class Machine:
         matrix = response @ basis[:, used]
         typical = float(np.abs(matrix).max())
         answer = linprog(
-            np.ones(2 * used.size), A_eq=np.hstack([matrix, -matrix]) / typical,
-            b_eq=response @ units[where] / typical, bounds=(0, None), method="highs",
-        )  # fmt: skip
+            np.ones(2 * used.size),
+            A_eq=np.hstack([matrix, -matrix]) / typical,
+            b_eq=response @ units[where] / typical,
+            bounds=(0, None),
+            method="highs",
+        )
         return float(answer.fun) if answer.success else None
 
     def _match(

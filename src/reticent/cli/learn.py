@@ -269,9 +269,13 @@ def _offline(
     model = Model.from_estimator(estimator, encoder, records=len(whole.X))
     seconds = time.perf_counter() - started
     return _finish(
-        replace(options, every=None), console, model, None, seconds,
+        replace(options, every=None),
+        console,
+        model,
+        None,
+        seconds,
         _summary(estimator, encoder, console) if settings.intervals else None,
-    )  # fmt: skip
+    )
 
 
 def _summary(estimator: Any, encoder: Encoder, console: Console) -> Summary | None:

@@ -204,10 +204,15 @@ def _plan(problem: OfflineProblem, set: Any, average: str, inner: str, regulariz
     if calibration != "exact":
         bound = float(problem.set.norm_bound)
         formula = prescribed.prescribe(
-            calibration, "averaged-iterate", problem.budget, count=problem.count, norm=problem.norm,
-            strong_convexity=alpha, average=average,
+            calibration,
+            "averaged-iterate",
+            problem.budget,
+            count=problem.count,
+            norm=problem.norm,
+            strong_convexity=alpha,
+            average=average,
             radius=bound if math.isfinite(bound) else problem.norm / alpha,
-        )  # fmt: skip
+        )
         scale, caveats = formula.amount, formula.doubts(problem.budget.neighbours)
         details += formula.details
     else:
@@ -306,6 +311,7 @@ def _curvature(problem: OfflineProblem, regularizer: Any, average: str, inner: s
         return math.log(0.5 * max(0.0, alpha - own) * radius**2 + slow + cost)
 
     low = math.log(own) if own > 0.0 else math.log(L / radius) - 25.0
-    found = minimize_scalar(risk, bounds=(low, max(low, math.log(L / radius)) + 10.0),
-                            method="bounded")  # fmt: skip
+    found = minimize_scalar(
+        risk, bounds=(low, max(low, math.log(L / radius)) + 10.0), method="bounded"
+    )
     return max(own, math.exp(float(found.x)))

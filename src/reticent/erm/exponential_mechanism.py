@@ -260,8 +260,13 @@ def _law(
         k, limited = _limited(problem, sampler, k, ridge)
         curve: Curve = Gaussian(moved * math.sqrt(k / ridge) * (1.0 + 2.0**-45))
         lines = (f"a record's loss is {moved:.6g}-Lipschitz; mu = that times sqrt(k / ridge)",)
-        release = Release(NAME, curve, moved, f"density exp(-{k:.6g} (loss + ridge/2 |x|^2))",
-                          details=lines + limited)  # fmt: skip
+        release = Release(
+            NAME,
+            curve,
+            moved,
+            f"density exp(-{k:.6g} (loss + ridge/2 |x|^2))",
+            details=lines + limited,
+        )
         return k, ridge, release, ()
     moved = _moved(problem, points if sampler == "net" else None)
     caveats: tuple[str, ...] = ()
@@ -270,9 +275,12 @@ def _law(
     )
     if calibration != "exact":
         formula = prescribed.prescribe(
-            calibration, "exponential-mechanism", budget, norm=problem.norm,
+            calibration,
+            "exponential-mechanism",
+            budget,
+            norm=problem.norm,
             diameter=float(problem.set.diameter),
-        )  # fmt: skip
+        )
         scale = formula.amount
         details += formula.details
         caveats = formula.doubts(budget.neighbours)
@@ -381,5 +389,6 @@ def _chain_guarantee(ideal: Guarantee, steps: int) -> Guarantee:
         ideal.neighbours,
         ideal.window,
     )
-    return Guarantee(none.releases, none.neighbours, none.window, ideal.seeded, ideal.lattice,
-                     none.caveats)  # fmt: skip
+    return Guarantee(
+        none.releases, none.neighbours, none.window, ideal.seeded, ideal.lattice, none.caveats
+    )

@@ -208,10 +208,15 @@ def _plan(problem: OfflineProblem, steps: Any, radius: Any, oracle: str, record_
     if calibration != "exact":
         corners = chooser if isinstance(chooser, CornerOracle) else None
         formula = prescribed.prescribe(
-            calibration, "frank-wolfe", problem.budget, steps=count, count=problem.count,
-            corners=corners is not None, radius=0.0 if corners is None else corners.size,
+            calibration,
+            "frank-wolfe",
+            problem.budget,
+            steps=count,
+            count=problem.count,
+            corners=corners is not None,
+            radius=0.0 if corners is None else corners.size,
             norm=0.0 if corners is None else corners.per_record,
-        )  # fmt: skip
+        )
         if corners is None:
             raise ValueError(
                 f"calibration={calibration!r} prescribes noise on scores: use an l1 ball or a simplex"
@@ -230,9 +235,14 @@ def _plan(problem: OfflineProblem, steps: Any, radius: Any, oracle: str, record_
         "incremental gradient": incremental,
     }
     identity = {
-        "steps": count, "oracle": chooser.name, "scale": scale, "records": problem.count,
-        "dim": problem.dim, "set": repr(problem.set), "incremental": incremental,
-    }  # fmt: skip
+        "steps": count,
+        "oracle": chooser.name,
+        "scale": scale,
+        "records": problem.count,
+        "dim": problem.dim,
+        "set": repr(problem.set),
+        "incremental": incremental,
+    }
     follow: Any = _Incremental if incremental else _Plain
     moves = follow(problem, chooser, scale, record_loss)
     return SolverPlan(

@@ -228,8 +228,12 @@ class _Cells:
         return _Cells(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
     def joined(self, others: list[_Cells]) -> _Cells:
-        return _Cells(*(np.concatenate([getattr(part, field.name) for part in (self, *others)])
-                        for field in fields(self)))  # fmt: skip
+        return _Cells(
+            *(
+                np.concatenate([getattr(part, field.name) for part in (self, *others)])
+                for field in fields(self)
+            )
+        )
 
 
 class Sampler:
@@ -401,8 +405,10 @@ class Sampler:
         offsets = self._upper[lower].astype(float)
         offsets[:, axis] = 0.5
         places = (cells.index[:, None, :] + offsets) * cells.widths[:, None, :]
-        middle = [part.reshape(count, len(lower), *part.shape[1:])
-                  for part in self._at(places.reshape(-1, self.dim))]  # fmt: skip
+        middle = [
+            part.reshape(count, len(lower), *part.shape[1:])
+            for part in self._at(places.reshape(-1, self.dim))
+        ]
         depth = cells.depth.copy()
         depth[:, axis] += 1
         out = []
@@ -435,8 +441,14 @@ class _Point:
     number with finitely many bits of its place in the cell.
     """
 
-    def __init__(self, sampler: Sampler, index: np.ndarray, depth: np.ndarray, words: list[int],
-                 source: Source) -> None:  # fmt: skip
+    def __init__(
+        self,
+        sampler: Sampler,
+        index: np.ndarray,
+        depth: np.ndarray,
+        words: list[int],
+        source: Source,
+    ) -> None:
         self.sampler, self.source = sampler, source
         self.index, self.depth = index.tolist(), depth.tolist()
         self.words, self.length = words, 64

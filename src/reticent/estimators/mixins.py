@@ -38,6 +38,7 @@ _LABELS = 2**16
 class FittedEstimator(Charged):
     """Base of the scikit-learn faces."""
 
+    random_state: Any
     _units: Units
     coef_: FloatArray
     intercept_: Any
@@ -46,7 +47,7 @@ class FittedEstimator(Charged):
     """Of features that are left as they are; others become the first of these."""
 
     def _seed(self) -> int | None:
-        state = self.random_state  # type: ignore[attr-defined]
+        state = self.random_state
         if state is None:
             return None
         if isinstance(state, int | np.integer) and not isinstance(state, bool | np.bool_):
@@ -94,7 +95,7 @@ class FittedEstimator(Charged):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.non_deterministic = self.random_state is None  # type: ignore[attr-defined]
+        tags.non_deterministic = self.random_state is None
         return tags
 
 
@@ -187,11 +188,12 @@ class FiniteLabels:
 class Classes:
     """Labels of classes, for a face."""
 
+    classes: Any
     classes_: Any
 
     def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
         X, y = self._features(X, y, reset=reset, numeric=False)  # type: ignore[attr-defined]
-        if self.classes is None:  # type: ignore[attr-defined]
+        if self.classes is None:
             with warnings.catch_warnings():
                 # It may warn of how many classes there are, which is theirs to know.
                 warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
@@ -238,6 +240,7 @@ class Classes:
 class Bounded:
     """Labels within stated bounds, for a face."""
 
+    label_bounds: Any
     _bounds: tuple[float, float]
     coef_: FloatArray
     intercept_: Any
@@ -245,7 +248,7 @@ class Bounded:
     def _to_unit(self, y: Any, found: tuple[float, float] | None = None) -> tuple[FloatArray, int]:
         """Labels in [-1, 1], and how many were clipped; bounds that were found take the place of stated ones."""
         low, high = self._bounds = found or parameters.CHECKS["label_bounds"](
-            self.label_bounds,  # type: ignore[attr-defined]
+            self.label_bounds,
             "label_bounds",
         )
         y, beyond = clip_labels(np.asarray(y, dtype=np.float64), low, high)

@@ -218,7 +218,7 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
             )
         if not isinstance(self.grid, Mapping | list | tuple):
             raise TypeError(f"grid must be a dict of lists, or a list of such, got {self.grid!r}")
-        candidates = list(ParameterGrid(self.grid))  # type: ignore[arg-type]
+        candidates = list(ParameterGrid(self.grid))
         known = self.estimator.get_params(deep=False)
         fixed = {"epsilon", "delta", "neighbours", "random_state"}
         for name in {name for candidate in candidates for name in candidate}:

@@ -640,7 +640,7 @@ class Stream:
     def _take_up(self, state: dict[str, Any], given: dict[str, Any]) -> Any:
         learner = _kind(self.plan).from_state(state, **given)
         if not self._quadratic:
-            self._kernel = k.learn(self.plan.kind, *learner._kinds)  # type: ignore[union-attr]
+            self._kernel = k.learn(self.plan.kind, *learner._kinds)
         return learner
 
     def __getstate__(self) -> dict[str, Any]:

@@ -389,6 +389,7 @@ class Stream:
         self.found = found
         if found.units is not None:
             self.plan = dataclasses.replace(self.plan, feature_norm=found.units.norm)
+            self.__dict__.pop("_described", None)
             self._settings = self.plan.settings()
 
     def _in_units(self, v: FloatArray, label: float, beyond: bool) -> tuple[Any, float, bool]:
@@ -588,16 +589,20 @@ class Stream:
             self._resume()  # which refuses: records that were taken are missing in what is counted
         self.lease.refuse_copies("stream")
         return {
-            "plan": self.plan.to_dict(),
+            **self._described,
             "base": self._base,
             "learner": self._learner.state() if self._saved is None else self._saved[0],
             "seen": self.seen,
             "counts": list(self.counts),
             "weights": np.array(self._weights),
-            "guarantee": self._guarantee.to_dict(),
             "kept": None if self._kept is None else self._kept.to_dict(self.plan.columns),
             "found": None if self.found is None else self.found.to_dict(),
         }
+
+    @functools.cached_property
+    def _described(self) -> dict[str, Any]:
+        """What stays as it is, as plain data: a stream may be saved with every record."""
+        return {"plan": self.plan.to_dict(), "guarantee": self._guarantee.to_dict()}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Stream:
@@ -647,6 +652,7 @@ class Stream:
         self.lease.refuse_copies("stream")
         mine = dict(self.__dict__)
         mine.pop("_kernel", None)
+        mine.pop("_described", None)
         mine.pop("_twin_of", None)
         if self._saved is None:
             learner = mine.pop("_learner")

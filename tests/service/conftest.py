@@ -26,19 +26,14 @@ def postgres() -> Iterator[database.Database]:
     made.close()
 
 
-def renewed(url: str) -> str:
-    """An empty database on the server of another one."""
+def fresh_database(server: database.Database) -> str:
+    """An empty database on a server."""
     import psycopg
 
     name = f"t{os.urandom(6).hex()}"
-    with psycopg.connect(url, autocommit=True) as admin:
+    with psycopg.connect(server.url, autocommit=True) as admin:
         admin.execute(f"CREATE DATABASE {name}")
-    return f"{url.rpartition('/')[0]}/{name}"
-
-
-def fresh_database(server: database.Database) -> str:
-    """An empty database on a server."""
-    return renewed(server.url)
+    return f"{server.url.rpartition('/')[0]}/{name}"
 
 
 @pytest.fixture(

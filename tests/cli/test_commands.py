@@ -256,20 +256,14 @@ def test_learning_from_a_whole_table(
 
 def test_intervals(reticent: Reticent, folder: Path) -> None:
     words = ["-s", "visits.toml", "-e", 8, "--seed", 0, "--intervals", "-o", "with-intervals"]
-    refused = reticent("learn", "visits.csv", *words, "--offline")
-    assert (
-        "'job'" in refused.err
-    )  # a feature for each of its three values: they add up to the intercept
-    text = (folder / "visits.toml").read_text()
-    kind = 'type = "category"\nvalues = ["clerk", "cook", "other"]'
-    (folder / "plain.toml").write_text(text.replace(kind, 'type = "ignore"'))
-    words[1] = "plain.toml"
     done = reticent("learn", "visits.csv", *words, "--offline")
     assert done.status == 0, done.err
     assert "95% interval" in done.out
     found = json.loads((folder / "with-intervals" / "summary.json").read_text())
     model = Model.load(folder / "with-intervals" / "model.json")
-    assert found["names"] == [*model.features, "intercept"]
+    assert found["names"] == list(model.encoder.contrasts.names)
+    assert "job=cook" in found["names"]
+    assert "job=clerk" in found["about"]  # what the others are compared with
     assert "log-odds" in found["about"]
     assert (
         found["guarantee"]

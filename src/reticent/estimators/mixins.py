@@ -262,9 +262,9 @@ class Bounded:
     def _set_line(self, coefficients: FloatArray, intercept: float) -> None:
         """``coef_`` and ``intercept_``, from those for labels in [-1, 1]."""
         low, high = self._bounds
-        middle, half = low + 0.5 * (high - low), 0.5 * (high - low)
+        half = 0.5 * high - 0.5 * low
         self.coef_ = half * coefficients
-        self.intercept_ = float(middle + half * intercept)
+        self.intercept_ = float(low + half + half * intercept)
 
     def predict(self, X: Any) -> FloatArray:
         """Predictions, kept within ``label_bounds``."""
@@ -300,8 +300,12 @@ def shares(p: FloatArray) -> FloatArray:
 
 
 def to_unit(y: Any, low: float, high: float) -> Any:
-    """Labels within bounds moved and scaled to [-1, 1]."""
-    return np.clip((y - low) / (high - low) * 2.0 - 1.0, -1.0, 1.0)
+    """Labels within bounds moved and scaled to [-1, 1]; to 0 where the bounds are one point."""
+    # halves, for bounds that were found may be farther apart than a double can say
+    half = 0.5 * high - 0.5 * low
+    if not half > 0.0:
+        return 0.0 * y
+    return np.clip((0.5 * y - 0.5 * low) / half * 2.0 - 1.0, -1.0, 1.0)
 
 
 def with_caveat(guarantee: Guarantee, line: str) -> Guarantee:

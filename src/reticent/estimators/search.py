@@ -27,6 +27,7 @@ from reticent.estimators import parameters
 from reticent.estimators.beside import price
 from reticent.estimators.bounds import counted
 from reticent.estimators.charged import Charged
+from reticent.estimators.mixins import to_unit
 from reticent.estimators.private import PrivateEstimator
 from reticent.noise import Source, release
 from reticent.privacy import (
@@ -394,7 +395,9 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
         stated = self.estimator.get_params(deep=False)["label_bounds"]
         if not isinstance(stated, str):
             low, high = stated
-        error = (np.clip(truth, low, high) - np.clip(predicted, low, high)) / (high - low)
+        error = 0.5 * (
+            to_unit(np.clip(truth, low, high), low, high) - to_unit(predicted, low, high)
+        )
         kept = np.floor((1.0 - np.minimum(error * error, 1.0)) / _STEPS) * _STEPS
         return _weighed(np.nan_to_num(kept, nan=0.0), persons)
 

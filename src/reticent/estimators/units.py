@@ -106,6 +106,9 @@ class Units:
         if self.scale is None or self.center is None:
             return weights, intercepts
         weights = weights / self.scale
+        if self.low is not None and self.high is not None:
+            # of a column that is always at its center, only noise was learnt
+            weights = np.where(self.low < self.high, weights, 0.0)
         return weights, intercepts - weights @ self.center
 
 

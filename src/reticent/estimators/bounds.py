@@ -229,12 +229,8 @@ class Search:
             The share of the records that may lie beyond each end.
         """
         count, columns = X.shape[0], self.columns
-        scale = self._scales(False)[0]
-        counts = np.empty((columns, 2 * _POWERS + 1))
-        for j in range(columns):
-            counts[j] = np.bincount(_power(_column(X, j)), weights, 2 * _POWERS + 1)
-        seen = self._noisy(counts, scale, source)
-        far = _threshold(self.noise, counts.size, _RARE_FAR)
+        scale, seen = self._scales(False)[0], self.by_powers(X, weights, source)
+        far = _threshold(self.noise, seen.size, _RARE_FAR)
         lows, highs, there = np.zeros(columns), np.zeros(columns), np.zeros(columns, dtype=bool)
         for j in range(columns):
             found = _ends(seen[j], scale, far, self.noise, 0.0)
@@ -244,6 +240,13 @@ class Search:
         for scale in self._scales(False)[1:]:
             known = self._zoom(X, weights, source, known, scale, least * count)
         return known
+
+    def by_powers(self, X: Any, weights: Any, source: Source) -> FloatArray:
+        """Every column's counts by powers of two, with noise."""
+        counts = np.empty((self.columns, 2 * _POWERS + 1))
+        for j in range(self.columns):
+            counts[j] = np.bincount(power(_column(X, j)), weights, 2 * _POWERS + 1)
+        return self._noisy(counts, self._scales(False)[0], source)
 
     def _zoom(
         self, X: Any, weights: Any, source: Source, known: Columns, scale: float, beyond: float
@@ -285,7 +288,7 @@ class Search:
         """A bound that few of these sizes exceed, 0 if most are 0; None where nothing stands out of the noise."""
         sizes = np.minimum(sizes, np.finfo(np.float64).max)
         first, *finer = self._scales(True)
-        counts = np.bincount(_power(sizes) - _POWERS, weights, _POWERS + 1).astype(np.float64)
+        counts = np.bincount(power(sizes) - _POWERS, weights, _POWERS + 1).astype(np.float64)
         seen = self._noisy(counts[None, :], first, source)[0]
         far = _threshold(self.noise, counts.size, _RARE_FAR)
         near = _threshold(self.noise, PIECES, _RARE_NEAR)
@@ -338,7 +341,7 @@ def _column(X: Any, j: int) -> FloatArray:
     return np.asarray(X[:, [j]].toarray()[:, 0] if sp.issparse(X) else X[:, j])
 
 
-def _power(values: FloatArray) -> Any:
+def power(values: FloatArray) -> Any:
     """The place of each value among the powers of two: negative ones, zero, positive ones."""
     exponent = np.frexp(values)[1] - (_LOWEST - 1)
     sign = np.sign(values).astype(np.int64)

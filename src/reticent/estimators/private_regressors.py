@@ -122,18 +122,18 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
             labels, beyond = self._to_unit(y, found)
             table = replace(self._table(X, sample_weight, None, 1.0), groups=persons)
             if level is not None:
-                summed = np.array([np.sum(labels if counts is None else labels * counts)])
+                total = level.draw(sum_of_labels(labels, counts), source)
                 # pulled to the middle where noise is as large as what is likely
                 trust = _LIKELY**2 / (_LIKELY**2 + (level.deviation / count) ** 2)
-                rest = np.clip(trust * level.draw(summed, source) / count, -1.0, 1.0)
+                rest = np.clip(trust * total / count, -1.0, 1.0)
                 table = replace(table, rest=rest, rest_bound=1.0)
             if table.factors is not None:
                 labels = labels * table.factors
             fit = self._paid(whole, lambda: self._solve(table, labels, common))
             self._finish(fit, table, beyond, whole)
             if squares is not None:
-                total = squares.draw(labels, source)
-                self._moments = Moments(**fit.released, squares=total, count=table.count)
+                square = squares.draw(labels, source)
+                self._moments = Moments(**fit.released, squares=square, count=table.count)
                 self._constant_feature = table.scaling
             return self
 
@@ -181,6 +181,11 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
             rows * roots[:, None]
         )  # fmt: skip
         return loss, rows, labels * roots, {}
+
+
+def sum_of_labels(labels: FloatArray, weights: Any) -> FloatArray:
+    """The sum of labels within [-1, 1], before noise; null records have the weight 0."""
+    return np.array([np.sum(labels if weights is None else labels * weights)])
 
 
 def products_survive(

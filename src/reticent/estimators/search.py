@@ -64,6 +64,11 @@ class _Price:
     guarantee: Guarantee
     left_out: tuple[dict[str, Any], ...] = ()  # candidates that do not
 
+    def score(self, total: float, source: Source) -> float:
+        """A sum of scores with noise."""
+        noise = "laplace" if self.run.delta == 0.0 else "gaussian"
+        return float(release.noisy(np.array([total]), self.scale, source, noise=noise)[0])
+
 
 class PrivateSearchCV(MetaEstimatorMixin, Charged):
     """Choose parameters of a private estimator, within one budget.
@@ -373,11 +378,10 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
                     raise RuntimeError(
                         "a fit cost something else than was charged for; this is a bug in reticent"
                     )
-                noise = "laplace" if made.run.delta == 0.0 else "gaussian"
-                seen = release.noisy(np.array([total]), made.scale, source, noise=noise)
+                score = made.score(total, source)
                 # of runs that score the same the first one stays: they are exchangeable
-                if best is None or seen[0] > best[0]:
-                    best = (float(seen[0]), number, model)
+                if best is None or score > best[0]:
+                    best = (score, number, model)
             if int(source.words(1)[0]) < stop:
                 break
         if best is None:
@@ -389,7 +393,7 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
         """A sum over records of numbers in [0, 1] that are multiples of 2^-20: exact in doubles."""
         predicted = model.predict(X)
         truth = column_or_1d(y)
-        if is_classifier(model):
+        if is_classifier(self.estimator):
             return _weighed((predicted == truth).astype(np.float64), persons)
         low, high = model._bounds
         stated = self.estimator.get_params(deep=False)["label_bounds"]

@@ -138,6 +138,8 @@ def test_hard_columns() -> None:
 
 
 def test_few_records_are_refused_before_anything_is_spent() -> None:
+    with pytest.raises(ValueError, match=r"or 'private' to find them .*; got 'found'"):
+        PrivateScaler("found").fit(np.zeros((9, 2)))
     X, y = np.zeros((40, 3)), np.zeros(40)
     with Ledger(Budget(1.0, 1e-6)) as ledger, pytest.raises(ValueError, match="too few"):
         PrivateLinearRegression(label_bounds="private", feature_norm=1.0).fit(X, y)

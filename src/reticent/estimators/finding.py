@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from reticent import checks
 from reticent.checks import FloatArray
 from reticent.estimators.bounds import Columns, Search
 from reticent.estimators.parameters import PRIVATE, budget, participation
@@ -70,7 +71,7 @@ def warn_of_flat_labels(low: float, high: float) -> None:
         f"{words}: predictions stay within, and rarer labels are clipped. Where smaller differences matter, subtract "
         "what is known of the labels first; where rare ones matter, state label_bounds",
         UserWarning,
-        stacklevel=3,
+        stacklevel=checks.to_the_user(),
     )
 
 

@@ -113,8 +113,8 @@ class PrivateEstimator(FittedEstimator, ABC):
     @property
     def _precisions(self) -> list[Any]:  # type: ignore[override]
         # counting how large features are is done in double precision
-        private = parameters.PRIVATE in (self.feature_norm, getattr(self, "label_bounds", None))  # type: ignore[attr-defined]
-        return PRECISIONS[:1] if private else PRECISIONS
+        bounds = (self.feature_norm, getattr(self, "label_bounds", None))  # type: ignore[attr-defined]
+        return PRECISIONS[:1] if any(isinstance(one, str) for one in bounds) else PRECISIONS
 
     def _budget(self) -> Budget:
         """What the parameters ask for; all parameters are checked on the way."""

@@ -62,7 +62,7 @@ class _Price:
     scale: float  # of the noise on its score
     costs: dict[int, Curve]  # of the fits, by the numbers of the candidates that take part
     guarantee: Guarantee
-    left_out: tuple[dict[str, Any], ...] = ()  # candidates that do not
+    left_out: tuple[tuple[dict[str, Any], str], ...] = ()  # candidates that do not, and why
 
     def score(self, total: float, source: Source) -> float:
         """A sum of scores with noise."""
@@ -225,6 +225,8 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
         if not isinstance(self.grid, Mapping | list | tuple):
             raise TypeError(f"grid must be a dict of lists, or a list of such, got {self.grid!r}")
         candidates = list(ParameterGrid(self.grid))  # type: ignore[arg-type]
+        if not candidates:
+            raise ValueError(f"grid must have at least one candidate, got {self.grid!r}")
         known = self.estimator.get_params(deep=False)
         fixed = {"epsilon", "delta", "neighbours", "random_state"}
         for name in {name for candidate in candidates for name in candidate}:
@@ -275,18 +277,17 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
             return _largest(at, budget, start)
 
         alone: dict[int, _Price] = {}
-        refusal: ValueError | None = None
+        refused: dict[int, ValueError] = {}
         start = 0.5 * budget.epsilon
         for number in range(len(candidates)):
             try:
                 alone[number] = largest([number], start)
             except ValueError as error:  # such as a regularizer that is too small for this budget
-                refusal = error
+                refused[number] = error
             else:
                 start = alone[number].run.epsilon
         if not alone:
-            assert refusal is not None
-            raise refusal
+            raise refused[0]
         best = None
         for least in {made.run.epsilon for made in alone.values()}:
             kept = [k for k, made in alone.items() if made.run.epsilon >= least]
@@ -295,7 +296,11 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
         assert best is not None
         least, kept = best
         made = alone[kept[0]] if len(kept) == 1 else largest(kept, least)
-        left = tuple(each for k, each in enumerate(candidates) if k not in made.costs)
+        left = tuple(
+            (each, str(refused.get(k, "it would take more from the others than it adds")))
+            for k, each in enumerate(candidates)
+            if k not in made.costs
+        )
         return replace(made, left_out=left)
 
     def _at(
@@ -343,8 +348,7 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
         cost = made.guarantee.summary
         left = ""
         if made.left_out:
-            listed = ", ".join(str(candidate) for candidate in made.left_out)
-            left = f"; left out, for they would take more from the others than they add: {listed}"
+            left = "; left out: " + "; ".join(f"{each} ({why})" for each, why in made.left_out)
         count = f"{len(made.costs)} candidate{'s' if len(made.costs) > 1 else ''}"
         return (
             f"private search: {count}, {mean:.3g} fits expected, {cost} in all; each fit "

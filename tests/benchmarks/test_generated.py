@@ -1,4 +1,4 @@
-"""Tables that single benchmarks write into pages of the documentation: made of their results, and of the present code."""
+"""Tables that benchmarks write into pages of the documentation: made of their results, and of the present code."""
 
 from __future__ import annotations
 

@@ -147,6 +147,24 @@ def test_without_the_encoder_it_is_refused() -> None:
         model.summary()
 
 
+def test_a_value_that_nobody_has() -> None:
+    columns, A = people(20_000, 0)
+    made = encoder()
+    given = made.encode(
+        columns
+        | {"job": np.where(columns["job"] == "other", "cook", columns["job"]), "pay": A @ PAY}
+    )
+    for norm, words in (
+        (made.largest_norm, "eigenvalue"),
+        ("private", "'job=other': nothing but 0 stood out"),
+    ):
+        model = PrivateLinearRegression(
+            feature_norm=norm, label_bounds=(0, 100), intervals=True, random_state=0
+        ).fit(given.X, given.y)
+        with pytest.raises(NoIntervals, match=words):
+            model.summary(encoder=made)
+
+
 def test_words_and_refusals() -> None:
     model, made, *_ = regression(50_000)
     found = model.summary(encoder=made)

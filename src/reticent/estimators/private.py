@@ -32,7 +32,7 @@ from reticent.estimators.bounds import Search
 from reticent.estimators.finding import NothingFound
 from reticent.estimators.mixins import PRECISIONS, ROOM, FittedEstimator, FloatArray, with_details
 from reticent.estimators.scaling import Scaling, too_large
-from reticent.estimators.summary import INTERCEPT, Carried
+from reticent.estimators.summary import INTERCEPT, Carried, NoIntervals
 from reticent.estimators.units import Units
 from reticent.losses import ClipCounts
 from reticent.losses.records import row_norms
@@ -381,6 +381,8 @@ class PrivateEstimator(FittedEstimator, ABC):
         """How coefficients follow from learnt weights, with labels in units of ``times`` around a middle."""
         columns = self.n_features_in_
         names = [f"x{k}" for k in range(columns)]
+        if len(getattr(encoder, "names", ())) == columns:
+            names = encoder.names
         names = [str(name) for name in getattr(self, "feature_names_in_", names)]
         unit = np.eye(columns + (constant > 0.0))
         weights, intercepts = self._units.back(
@@ -390,6 +392,12 @@ class PrivateEstimator(FittedEstimator, ABC):
         if constant:
             names, matrix = [*names, INTERCEPT], np.vstack([matrix, intercepts])
             shift[-1] = middle
+        empty = [name for name, row in zip(names, matrix, strict=True) if not row.any()]
+        if empty:
+            raise NoIntervals(
+                f"there is no interval for {empty[0]!r}: nothing but 0 stood out of the noise in that column. Leave it "
+                "out; fitting again spends the budget again"
+            )
         carried = Carried(tuple(names), times * matrix, shift)
         return carried if encoder is None else carried.to_columns(encoder)
 

@@ -65,7 +65,9 @@ class Encoded:
 class Contrasts:
     """Coefficients of a table's own columns, from those of its encoded features and an intercept.
 
-    Attributes
+    :attr:`Encoder.contrasts` makes one.
+
+    Parameters
     ----------
     names : tuple of str
         Of the numbers: columns, ``column=value`` for each value of a category but the first, and the intercept.
@@ -75,6 +77,17 @@ class Contrasts:
         Coefficients that cancel in every record: ones for all values of a category, and an intercept of -1.
     about : str
         Which values are the first ones, in words.
+
+    Examples
+    --------
+    >>> from reticent import tables
+    >>> colour = {"type": "category", "values": ["red", "green", "blue"]}
+    >>> schema = {"target": "y", "columns": {"colour": colour, "y": {"type": "boolean"}}}
+    >>> contrasts = tables.Encoder(tables.Schema.from_dict(schema)).contrasts
+    >>> contrasts.names, contrasts.about
+    (('colour=green', 'colour=blue', 'intercept'), '; categories compared with colour=red')
+    >>> contrasts.matrix @ [0.5, 0.7, 0.4, 3.0]  # red, green, blue, intercept
+    array([ 0.2, -0.1,  3.5])
     """
 
     names: tuple[str, ...]

@@ -44,10 +44,10 @@ from reticent.estimators.bounds import Search, counted, power
 from reticent.estimators.class_counts import ClassCounts
 from reticent.estimators.curvature import Curvature
 from reticent.estimators.finding import First
-from reticent.estimators.mixins import to_unit
 from reticent.estimators.private_regressors import sum_of_labels
 from reticent.estimators.scaling import Scaling, counts_of_norms
 from reticent.estimators.summary import SquaredLabels
+from reticent.estimators.units import to_unit
 from reticent.losses import CappedLogistic, Logistic
 from reticent.noise import Source, release
 from reticent.privacy import Budget, Entry, Gaussian, Guarantee, Laplace, Ledger
@@ -138,36 +138,52 @@ def columns() -> Iterator[Case]:
             "unsketched columns": plan(rows=rows, rounds=1, columns=1, sketch_size=rows),
             "sketches": plan(rows=rows, rounds=1, columns=1, sketch_size=2, sketch_spread=2),
             "labels": plan(
-                rows=rows, rounds=0, columns=0, labels="send", label_scale=3.0 * moved,
-                sketch_size=2, sketch_spread=2,
+                rows=rows,
+                rounds=0,
+                columns=0,
+                labels="send",
+                label_scale=3.0 * moved,
+                sketch_size=2,
+                sketch_spread=2,
             ),
-        }  # fmt: skip
+        }
         for words, made in plans.items():
             yield case(
-                f"Party, {words}, {neighbours}", _told(made, terms),
-                partial(_rows, neighbours, made.rows, (0, made.rows - 1)), delta=1e-3,
-            )  # fmt: skip
+                f"Party, {words}, {neighbours}",
+                _told(made, terms),
+                partial(_rows, neighbours, made.rows, (0, made.rows - 1)),
+                delta=1e-3,
+            )
         # an honest coordinator pushes no slope to its clip: what one run shows is far below the claim
         for variant in ("ball", "product"):
             yield case(
                 f"Coordinator, {variant}, {neighbours}",
                 _coordinated(Budget(2.0, 1e-3, neighbours), variant),
-                partial(_rows, neighbours, rows), delta=1e-3, quick=False,
-            )  # fmt: skip
+                partial(_rows, neighbours, rows),
+                delta=1e-3,
+                quick=False,
+            )
         yield case(
-            f"one_shot_sketch, {neighbours}", _sketched(Budget(1.0, 1e-6, neighbours)),
+            f"one_shot_sketch, {neighbours}",
+            _sketched(Budget(1.0, 1e-6, neighbours)),
             partial(_rows, neighbours, rows),
-        )  # fmt: skip
+        )
 
 
 def _coordinated(budget: Budget, variant: str) -> Run:
     def run(data: Any, source: Source) -> Outcome:
         X, y = data
         parties = {
-            name: vertical.Party(name, X[:, [k]], ids=range(len(X)), ledger=_Generous(budget, adaptive=True),
-                                 key=bytes(16), labels=y)
+            name: vertical.Party(
+                name,
+                X[:, [k]],
+                ids=range(len(X)),
+                ledger=_Generous(budget, adaptive=True),
+                key=bytes(16),
+                labels=y,
+            )
             for k, name in enumerate(("a", "b"))
-        }  # fmt: skip
+        }
         found = vertical.Coordinator(vertical.InProcess(parties)).run(
             budget=budget, rounds=2, columns=1, variant=variant, seed=0
         )
@@ -226,20 +242,27 @@ def estimators() -> Iterator[Case]:
             three = np.array([0, 1])
             yield _minimiser(
                 "PrivateLogisticRegression, three classes, zero-out",
-                partial(logistic, classes=[0, 1, 2]), (one, three), (none, three),
-            )  # fmt: skip
+                partial(logistic, classes=[0, 1, 2]),
+                (one, three),
+                (none, three),
+            )
             yield _minimiser(
                 "PrivateLogisticRegression, sample weights, zero-out",
                 partial(logistic, classes=[-1, 1], weight_bound=2.0),
-                (one, y, np.array([9.0, 1.0])), (one, y, np.array([0.0, 1.0])),
-            )  # fmt: skip
+                (one, y, np.array([9.0, 1.0])),
+                (one, y, np.array([0.0, 1.0])),
+            )
         small = b | {"epsilon": 1.0}
         yield case(
             f"PrivateLogisticRegression, gradient-descent, {neighbours}",
-            _fitted(partial(PrivateLogisticRegression, solver="gradient-descent", classes=[-1, 1],
-                            **small), "coef_"),
+            _fitted(
+                partial(
+                    PrivateLogisticRegression, solver="gradient-descent", classes=[-1, 1], **small
+                ),
+                "coef_",
+            ),
             partial(labelled, neighbours, rows, 2),
-        )  # fmt: skip
+        )
         regression = partial(PrivateLinearRegression, **small)
         regressors: dict[str, Any] = {
             "PrivateLinearRegression, sufficient-statistics": partial(
@@ -256,28 +279,34 @@ def estimators() -> Iterator[Case]:
         }
         for words, make in regressors.items():
             yield case(
-                f"{words}, {neighbours}", _fitted(make, "coef_"),
+                f"{words}, {neighbours}",
+                _fitted(make, "coef_"),
                 partial(products, neighbours, rows),
-            )  # fmt: skip
+            )
         high, low = np.array([7.0, 0.0]), np.array([-7.0, 0.0])
         there = (none, high) if neighbours == "zero-out" else (one, low)
         yield _minimiser(
             f"PrivateLinearRegression, objective-perturbation, {neighbours}",
-            partial(PrivateLinearRegression, solver="objective-perturbation", regularizer=30.0, **b),
-            (one, high), there,
-        )  # fmt: skip
+            partial(
+                PrivateLinearRegression, solver="objective-perturbation", regularizer=30.0, **b
+            ),
+            (one, high),
+            there,
+        )
         for delta in (1e-6, 0.0):
             scaler = partial(
                 PrivateScaler, (-2.0, 2.0), epsilon=1.0, delta=delta, neighbours=neighbours
             )
             yield case(
                 f"PrivateScaler, {neighbours}, {'gaussian' if delta else 'gamma'}",
-                _fitted(scaler, "center_", "scale_"), partial(_moments, neighbours, rows),
-            )  # fmt: skip
+                _fitted(scaler, "center_", "scale_"),
+                partial(_moments, neighbours, rows),
+            )
             yield case(
                 f"private bounds, {neighbours}, {'gaussian' if delta else 'laplace'}",
-                _counted(Budget(1.0, delta, neighbours)), partial(_places, neighbours),
-            )  # fmt: skip
+                _counted(Budget(1.0, delta, neighbours)),
+                partial(_places, neighbours),
+            )
             yield case(
                 f"private bounds by powers of two, {neighbours}, {'gaussian' if delta else 'laplace'}",
                 _powers(Budget(1.0, delta, neighbours)), partial(_places, neighbours), taps=False,
@@ -296,36 +325,42 @@ def estimators() -> Iterator[Case]:
             )  # fmt: skip
             yield case(
                 f"scaling, {neighbours}, {'gaussian' if delta else 'laplace'}",
-                _scaled(Budget(1.0, delta, neighbours)), partial(_lengths, neighbours),
-            )  # fmt: skip
+                _scaled(Budget(1.0, delta, neighbours)),
+                partial(_lengths, neighbours),
+            )
             yield case(
                 f"scaling by the first records of a stream, {neighbours}, "
                 f"{'gaussian' if delta else 'laplace'}",
                 _scaled(Budget(1.0, delta, neighbours), of_stream=True),
                 partial(_lengths, neighbours),
-            )  # fmt: skip
+            )
             yield case(
                 f"balanced classes, {neighbours}, {'gaussian' if delta else 'laplace'}",
-                _by_class(Budget(1.0, delta, neighbours)), partial(_classes, neighbours),
-            )  # fmt: skip
+                _by_class(Budget(1.0, delta, neighbours)),
+                partial(_classes, neighbours),
+            )
             yield case(
                 f"norms behind private bounds, {neighbours}, {'gaussian' if delta else 'laplace'}",
-                _norms(Budget(1.0, delta, neighbours)), partial(_norm_pairs, neighbours),
-            )  # fmt: skip
+                _norms(Budget(1.0, delta, neighbours)),
+                partial(_norm_pairs, neighbours),
+            )
             yield case(
                 f"squared labels, {neighbours}, {'gaussian' if delta else 'laplace'}",
-                _squares(Budget(1.0, delta, neighbours)), partial(_labels, neighbours),
-            )  # fmt: skip
+                _squares(Budget(1.0, delta, neighbours)),
+                partial(_labels, neighbours),
+            )
             for cap in (0.5, 1.0):
                 yield case(
                     f"curvature and scores, cap {cap:g}, {neighbours}, {'gaussian' if delta else 'gamma'}",
-                    _curved(Budget(1.0, delta, neighbours), cap), partial(_margins, neighbours),
-                )  # fmt: skip
+                    _curved(Budget(1.0, delta, neighbours), cap),
+                    partial(_margins, neighbours),
+                )
             yield case(
                 f"bounds from the first records of a stream, {neighbours}, "
                 f"{'gaussian' if delta else 'laplace'}",
-                _counted(Budget(1.0, delta, neighbours), of_stream=True), partial(_places, neighbours),
-            )  # fmt: skip
+                _counted(Budget(1.0, delta, neighbours), of_stream=True),
+                partial(_places, neighbours),
+            )
         yield Case(f"PrivateSearchCV, {neighbours}", partial(_best_of, neighbours))
         yield from _online(neighbours)
 
@@ -637,9 +672,14 @@ def _steps(neighbours: str, label: float) -> Iterator[Pair]:
 def _online(neighbours: str) -> Iterator[Case]:
     """Stream estimators one record at a time, and their River twins; pushed to where slopes are largest."""
     common: dict[str, Any] = {
-        "fit_intercept": False, "ridge": 1.0, "coefficient_norm": 1e6, "horizon": 3,
-        "epsilon": 1.0, "delta": 1e-6, "neighbours": neighbours,
-    }  # fmt: skip
+        "fit_intercept": False,
+        "ridge": 1.0,
+        "coefficient_norm": 1e6,
+        "horizon": 3,
+        "epsilon": 1.0,
+        "delta": 1e-6,
+        "neighbours": neighbours,
+    }
 
     def streamed(make: Callable[[], Any]) -> Run:
         def run(data: Any, source: Source) -> Outcome:
@@ -655,17 +695,23 @@ def _online(neighbours: str) -> Iterator[Case]:
     far, both = (pushed(-40.0),), (pushed(-40.0), pushed(40.0))
     logistic = partial(OnlineLogisticRegression, **common)
     yield case(
-        f"OnlineLogisticRegression, {neighbours}", streamed(partial(logistic, classes=[-1, 1])),
-        partial(_steps, neighbours, 1.0), starts=far,
-    )  # fmt: skip
+        f"OnlineLogisticRegression, {neighbours}",
+        streamed(partial(logistic, classes=[-1, 1])),
+        partial(_steps, neighbours, 1.0),
+        starts=far,
+    )
     yield case(
         f"OnlineLogisticRegression, three classes, {neighbours}",
-        streamed(partial(logistic, classes=[0, 1, 2])), partial(_steps, neighbours, 1.0), starts=both,
-    )  # fmt: skip
+        streamed(partial(logistic, classes=[0, 1, 2])),
+        partial(_steps, neighbours, 1.0),
+        starts=both,
+    )
     yield case(
-        f"OnlineLinearRegression, {neighbours}", streamed(partial(OnlineLinearRegression, **common)),
-        partial(_steps, neighbours, 7.0), starts=(*far, silent),
-    )  # fmt: skip
+        f"OnlineLinearRegression, {neighbours}",
+        streamed(partial(OnlineLinearRegression, **common)),
+        partial(_steps, neighbours, 7.0),
+        starts=(*far, silent),
+    )
     try:
         from reticent.estimators import river
     except ImportError:  # River is an extra
@@ -684,16 +730,18 @@ def _online(neighbours: str) -> Iterator[Case]:
 
     yield case(
         f"river.OnlineLogisticRegression, {neighbours}",
-        learnt(partial(
-            river.OnlineLogisticRegression, features=["a", "b"], classes=(-1, 1), **common
-        )),
-        partial(_steps, neighbours, 1.0), starts=far,
-    )  # fmt: skip
+        learnt(
+            partial(river.OnlineLogisticRegression, features=["a", "b"], classes=(-1, 1), **common)
+        ),
+        partial(_steps, neighbours, 1.0),
+        starts=far,
+    )
     yield case(
         f"river.OnlineLinearRegression, {neighbours}",
         learnt(partial(river.OnlineLinearRegression, features=["a", "b"], **common)),
-        partial(_steps, neighbours, 7.0), starts=(*far, silent),
-    )  # fmt: skip
+        partial(_steps, neighbours, 7.0),
+        starts=(*far, silent),
+    )
 
 
 def _weights(model: Any) -> FloatArray:

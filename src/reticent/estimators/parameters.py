@@ -34,6 +34,26 @@ _REMEDIES = {
     "label_bounds": "labels beyond -1 and 1 are clipped to them, and predictions stay within. State what "
     "is known, such as label_bounds=(0, 100)",
 }
+ONLINE: Mapping[str, Any] = {
+    "epsilon": 1.0,
+    "delta": 1e-6,
+    "neighbours": "zero-out",
+    "feature_norm": FEATURE_NORM,
+    "fit_intercept": True,
+    "intercept_scaling": 0.3,
+    "influence": 0.5,
+    "ridge": None,
+    "coefficient_norm": None,
+    "learner": "auto",
+    "horizon": None,
+    "window": None,
+    "fade": None,
+    "max_records": None,
+    "min_gap": None,
+    "max_persons": None,
+    "scaling": "none",
+}
+"""The defaults that the constructors of the online estimators have in common, for streams without an estimator."""
 LEARNERS = ("auto", "regularized-leader", "sparse-leader", "quadratic-leader")
 _said: set[str] = set()
 

@@ -81,11 +81,11 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
             y = np.asarray(column_or_1d(y, warn=True), dtype=np.float64)
             common = self._common()
             given, bound = self._weights(sample_weight, X.shape[0], None, 1.0)
-            persons = Groups.of(groups, X.shape[0], self.max_records)  # type: ignore[attr-defined]
+            persons = Groups.of(groups, X.shape[0], self.max_records)
             count = X.shape[0] if persons is None else persons.count
             counts = counted(given, persons)
-            asked = parameters.OR_PRIVATE["label_bounds"](self.label_bounds, "label_bounds")  # type: ignore[attr-defined]
-            both = asked == parameters.PRIVATE == self.feature_norm  # type: ignore[attr-defined]
+            asked = parameters.OR_PRIVATE["label_bounds"](self.label_bounds, "label_bounds")
+            both = asked == parameters.PRIVATE == self.feature_norm
             search = self._search(
                 common["budget"], count, X.shape[1], SHARE * (2.0 / 3.0 if both else 1.0)
             )
@@ -93,7 +93,7 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
             if asked == parameters.PRIVATE:
                 of_labels = Search.of(
                     common["budget"], count, 1, share=SHARE * (1.0 / 3.0 if both else 1.0),
-                    precision=self.noise_precision,  # type: ignore[attr-defined]
+                    precision=self.noise_precision,
                 )  # fmt: skip
             beside = [item for made in (of_labels, search) if made for item in made.releases]
             scaling = self._scaling_for(common["budget"], count, X)

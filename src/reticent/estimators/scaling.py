@@ -18,8 +18,7 @@ import numpy as np
 
 from reticent.checks import FloatArray
 from reticent.erm.rounded_sums import UNIT, UNITS, weighted_rows
-from reticent.estimators.mixins import ROOM
-from reticent.estimators.units import Units
+from reticent.estimators.units import ROOM, Units
 from reticent.losses.records import row_norms, unit_rows
 from reticent.noise import Source, release
 from reticent.privacy import Budget, Gaussian, Laplace, Release

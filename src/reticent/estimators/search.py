@@ -27,8 +27,8 @@ from reticent.estimators import parameters
 from reticent.estimators.beside import price
 from reticent.estimators.bounds import counted
 from reticent.estimators.charged import Charged
-from reticent.estimators.mixins import to_unit
 from reticent.estimators.private import PrivateEstimator
+from reticent.estimators.units import to_unit
 from reticent.noise import Source, release
 from reticent.privacy import (
     BestOf,
@@ -224,7 +224,7 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
             )
         if not isinstance(self.grid, Mapping | list | tuple):
             raise TypeError(f"grid must be a dict of lists, or a list of such, got {self.grid!r}")
-        candidates = list(ParameterGrid(self.grid))  # type: ignore[arg-type]
+        candidates = list(ParameterGrid(self.grid))
         if not candidates:
             raise ValueError(f"grid must have at least one candidate, got {self.grid!r}")
         known = self.estimator.get_params(deep=False)

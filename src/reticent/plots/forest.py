@@ -36,9 +36,13 @@ def forest(summary: Any, *, title: str = "", ax: Any = None) -> Any:
         places, whole[:, 0], whole[:, 1], linewidth=1.2, color=COLOURS[0], label="with privacy"
     )
     ax.hlines(
-        places, middle + share * (whole[:, 0] - middle), middle + share * (whole[:, 1] - middle),
-        linewidth=4.0, color=COLOURS[1], label="sampling alone",
-    )  # fmt: skip
+        places,
+        middle + share * (whole[:, 0] - middle),
+        middle + share * (whole[:, 1] - middle),
+        linewidth=4.0,
+        color=COLOURS[1],
+        label="sampling alone",
+    )
     ax.plot(middle, places, "o", markersize=4, color="black")
     ax.axvline(0.0, linewidth=0.8, linestyle=":", color="0.5")
     ax.set_yticks(places, summary.names)

@@ -22,6 +22,7 @@ from reticent.checks import FloatArray
 from reticent.tables.schema import PERSON, Column, Schema, TableError, canonical
 
 Columns = Mapping[str, Sequence[Any]]
+_ROWS = 2**14  # cells of a column that are looked at at a time
 
 
 @dataclass
@@ -352,16 +353,21 @@ def _places(column: Column, cells: Sequence[Any]) -> NDArray[np.int64]:
     known = {value: place for place, value in enumerate(column.values)}
     if column.type == "boolean":
         known |= {"0": 0, "1": 1, "no": 0, "yes": 1, "False": 0, "True": 1}
-    seen: dict[Any, int] = {}
+
+    def place(cell: Any) -> int:
+        found = known.get(cell, -1) if isinstance(cell, str) else -1
+        if found < 0 and cell is not None:
+            found = known.get(canonical(cell), -1)
+        return found
+
     out = np.empty(len(cells), np.int64)
-    for row, cell in enumerate(cells):
-        key = (cell.__class__, cell)  # True and 1 are equal, but not the same category
-        place = seen.get(key)
-        if place is None:
-            place = known.get(cell, -1) if isinstance(cell, str) else -1
-            if place < 0 and cell is not None:
-                place = known.get(canonical(cell), -1)
-            if len(seen) < 4096:
-                seen[key] = place
-        out[row] = place
+    for start in range(0, len(cells), _ROWS):
+        some = cells[start : start + _ROWS]
+        typed = list(
+            zip(map(type, some), some, strict=True)
+        )  # True and 1 are equal, but not the same category
+        places = {pair: place(pair[1]) for pair in set(typed)}
+        out[start : start + _ROWS] = np.fromiter(
+            map(places.__getitem__, typed), np.int64, len(typed)
+        )
     return out

@@ -336,7 +336,7 @@ def test_costs_and_dry_runs_create_nothing(service: Service) -> None:
 def test_persons_are_protected_where_the_stream_says_so(service: Service) -> None:
     client = service.client()
     asked = specification(
-        "persons",
+        "shoppers",
         seed=5,
         max_records=2,
         min_gap=3,
@@ -346,9 +346,9 @@ def test_persons_are_protected_where_the_stream_says_so(service: Service) -> Non
     assert client.create(asked)["guarantee"]["unit"] == "person"
     rows = [row | {"person": f"p{k % 4}"} for k, row in enumerate(records(0, 40))]
     with pytest.raises(Problem, match="whom"):
-        client.send("persons", records(0, 3))
-    client.send("persons", rows[:13])
-    client.send("persons", rows[13:])
+        client.send("shoppers", records(0, 3))
+    client.send("shoppers", rows[:13])
+    client.send("shoppers", rows[13:])
     X = np.array([[row["x"]["a"], row["x"]["b"]] for row in rows])
     model = reticent.OnlineLogisticRegression(
         1.0, 1e-6, classes=["false", "true"], feature_norm=np.sqrt(2.0), random_state=5, max_records=2, min_gap=3,
@@ -357,7 +357,7 @@ def test_persons_are_protected_where_the_stream_says_so(service: Service) -> Non
     model.partial_fit(
         X, [str(row["y"]).lower() for row in rows], person=[row["person"] for row in rows]
     )
-    assert client.stream("persons")["decision"]["coefficients"] == model.coef_.tolist()
+    assert client.stream("shoppers")["decision"]["coefficients"] == model.coef_.tolist()
     # where records are protected, a person may be named and changes nothing
     client.create(specification("named", seed=5))
     client.create(specification("nameless", seed=5))

@@ -8,7 +8,6 @@ protects, so a face takes ``classes=`` and says so where it was not given.
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,16 +22,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from reticent.estimators import parameters
 from reticent.estimators.charged import Charged
-from reticent.estimators.units import Units
+from reticent.estimators.units import Units, in_labels, to_unit
 from reticent.losses.records import as_it_is, clip_labels
-from reticent.privacy import Guarantee
 from reticent.solve.blocks import Lazy, block_size, ends
 
 FloatArray = NDArray[np.float64]
 
 LEAK = "the list of classes was read off the labels, which nothing protects; give classes="
-# An appended intercept may round a row to just above the norm that was stated.
-ROOM = 1.0 + 2.0**-30
 PRECISIONS = [np.float64, np.float32]
 """Of features that can be read as they are."""
 _LABELS = 2**16
@@ -264,10 +260,7 @@ class Bounded:
 
     def _set_line(self, coefficients: FloatArray, intercept: float) -> None:
         """``coef_`` and ``intercept_``, from those for labels in [-1, 1]."""
-        low, high = self._bounds
-        middle, half = low + 0.5 * (high - low), 0.5 * (high - low)
-        self.coef_ = half * coefficients
-        self.intercept_ = float(middle + half * intercept)
+        self.coef_, self.intercept_ = in_labels(coefficients, intercept, *self._bounds)
 
     def predict(self, X: Any) -> FloatArray:
         """Predictions, kept within ``label_bounds``."""
@@ -300,23 +293,3 @@ def shares(p: FloatArray) -> FloatArray:
         return np.hstack([1.0 - p, p])
     p = np.maximum(p, np.finfo(float).tiny)
     return np.asarray(p / p.sum(axis=1, keepdims=True))
-
-
-def to_unit(y: Any, low: float, high: float) -> Any:
-    """Labels within bounds moved and scaled to [-1, 1]."""
-    return np.clip((y - low) / (high - low) * 2.0 - 1.0, -1.0, 1.0)
-
-
-def with_caveat(guarantee: Guarantee, line: str) -> Guarantee:
-    """The same guarantee with one more sentence that a reader must see."""
-    lines = dict.fromkeys((*guarantee.caveats, line))
-    return dataclasses.replace(guarantee, caveats=tuple(lines))
-
-
-def with_details(guarantee: Guarantee, lines: tuple[str, ...]) -> Guarantee:
-    """The same guarantee with more lines under each of its releases."""
-    releases = [
-        dataclasses.replace(release, details=release.details + lines)
-        for release in guarantee.releases
-    ]
-    return dataclasses.replace(guarantee, releases=tuple(releases))

@@ -23,7 +23,7 @@ from reticent.estimators import parameters
 from reticent.estimators.finding import Found, found_first
 from reticent.estimators.mixins import FittedEstimator, FloatArray
 from reticent.estimators.sparse_stream import SparseStream, begun, chosen, restored
-from reticent.estimators.stream import Stream, StreamPlan, sizes
+from reticent.estimators.stream import Stream, StreamPlan, plan_of
 from reticent.estimators.units import Units
 from reticent.losses import ClipCounts
 from reticent.online.learner import DECISION, Learner
@@ -70,10 +70,8 @@ class OnlineEstimator(FittedEstimator, ABC):
     # What a face provides
 
     @abstractmethod
-    def _plan(
-        self, values: dict[str, Any], horizon: int | None, sparse: bool = False
-    ) -> StreamPlan:
-        """What a stream with these parameters is built from."""
+    def _classes(self) -> int | None:
+        """How many classes there are; None where labels are numbers."""
 
     @abstractmethod
     def _encode(self, y: Any) -> tuple[FloatArray, int]:
@@ -203,24 +201,22 @@ class OnlineEstimator(FittedEstimator, ABC):
     def _begun(self) -> bool:
         return hasattr(self, "_stream")
 
-    def _common(
-        self, values: dict[str, Any], horizon: int | None, kind: int, sparse: bool
-    ) -> dict[str, Any]:
-        known = self._found is not None
-        sparse = chosen(values["learner"], sparse, self.n_features_in_)
-        return {
-            "kind": kind,
-            "columns": self.n_features_in_,
-            "budget": parameters.budget(values),
-            **found_first(values, self.n_features_in_, horizon, known=known, sparse=sparse),
-            "scaling": values["intercept_scaling"] if values["fit_intercept"] else 0.0,
-            **sizes(values, kind, sparse),
-            "influence": values["influence"],
-            "horizon": horizon,
-            "seed": self._seed(),
-            "participation": parameters.participation(values),
-            "sparse": sparse,
-        }
+    def _plan(
+        self, values: dict[str, Any], horizon: int | None, sparse: bool = False
+    ) -> StreamPlan:
+        """What a stream with these parameters is built from."""
+        columns, known = self.n_features_in_, self._found is not None
+        sparse = chosen(values["learner"], sparse, columns)
+        first = found_first(values, columns, horizon, known=known, sparse=sparse)
+        return plan_of(
+            values,
+            columns,
+            self._classes(),
+            first,
+            horizon=horizon,
+            seed=self._seed(),
+            sparse=sparse,
+        )
 
     def summary(self, level: float = 0.95) -> Summary:
         """Coefficients with the standard error that noise gives them, and intervals.

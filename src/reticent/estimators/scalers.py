@@ -23,7 +23,8 @@ from reticent.erm.rounded_sums import UNIT, UNITS, weighted
 from reticent.estimators import parameters
 from reticent.estimators.bounds import Search, counted
 from reticent.estimators.charged import Charged
-from reticent.estimators.mixins import FittedEstimator, FloatArray, Unlabelled, lazily, with_details
+from reticent.estimators.mixins import FittedEstimator, FloatArray, Unlabelled, lazily
+from reticent.estimators.remarks import with_details
 from reticent.noise import Source, release
 from reticent.privacy import Budget, Gaussian, Guarantee, Pure, Release, charge
 from reticent.solve.blocks import AS_IT_IS, Block, Form, InMemory, Lazy, summed
@@ -235,6 +236,11 @@ class PrivateScaler(_Scaler, Charged):
         budget = Budget(values["epsilon"], values["delta"], values["neighbours"])
         checks.choice(self.noise_precision, "noise_precision", ("lattice", "float"))
         private = isinstance(self.bounds, str) and self.bounds == parameters.PRIVATE
+        if isinstance(self.bounds, str) and not private:
+            raise ValueError(
+                "bounds must be (low, high) that are known without looking at the data, or "
+                f"{parameters.PRIVATE!r} to find them with a share of the budget; got {self.bounds!r}"
+            )
         X = lazily(X)[0]
         records: Any = None
         if isinstance(X, Lazy):

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -39,15 +40,17 @@ from reticent.estimators import (
     PrivateScaler,
     PrivateSearchCV,
 )
-from reticent.estimators.bounds import Search, counted
+from reticent.estimators.bounds import Search, counted, power
 from reticent.estimators.class_counts import ClassCounts
 from reticent.estimators.curvature import Curvature
 from reticent.estimators.finding import First
-from reticent.estimators.scaling import Scaling
+from reticent.estimators.private_regressors import sum_of_labels
+from reticent.estimators.scaling import Scaling, counts_of_norms
 from reticent.estimators.summary import SquaredLabels
+from reticent.estimators.units import to_unit
 from reticent.losses import CappedLogistic, Logistic
-from reticent.noise import Source
-from reticent.privacy import Budget, Entry, Guarantee, Ledger
+from reticent.noise import Source, release
+from reticent.privacy import Budget, Entry, Gaussian, Guarantee, Laplace, Ledger
 from reticent.solve.blocks import Form, InMemory
 from reticent.vertical import messages
 from reticent.vertical.plan import Terms, promise
@@ -305,6 +308,22 @@ def estimators() -> Iterator[Case]:
                 partial(_places, neighbours),
             )
             yield case(
+                f"private bounds by powers of two, {neighbours}, {'gaussian' if delta else 'laplace'}",
+                _powers(Budget(1.0, delta, neighbours)), partial(_places, neighbours), taps=False,
+            )  # fmt: skip
+            yield case(
+                f"row norms behind scaling, {neighbours}, {'gaussian' if delta else 'laplace'}",
+                _scaled_norms(Budget(1.0, delta, neighbours)), partial(_lengths, neighbours),
+            )  # fmt: skip
+            yield case(
+                f"sum of the labels, {neighbours}, {'gaussian' if delta else 'laplace'}",
+                _level(Budget(1.0, delta, neighbours)), partial(_levels, neighbours),
+            )  # fmt: skip
+            yield case(
+                f"scores of a search, {neighbours}, {'gaussian' if delta else 'laplace'}",
+                _scores(Budget(1.0, delta, neighbours)), partial(_answers, neighbours),
+            )  # fmt: skip
+            yield case(
                 f"scaling, {neighbours}, {'gaussian' if delta else 'laplace'}",
                 _scaled(Budget(1.0, delta, neighbours)),
                 partial(_lengths, neighbours),
@@ -478,6 +497,22 @@ def _counted(budget: Budget, of_stream: bool = False) -> Run:
     return run
 
 
+_SEEN = np.unique(power(np.array([1.0, HUGE, TINY, -3.0, 0.0, 1e-9])))
+"""Where the values of :func:`_places` are counted, of 4,197 powers of two and signs."""
+
+
+def _powers(budget: Budget) -> Run:
+    """The first counts behind private bounds, of two columns."""
+    search = Search.of(budget, 10**6, 2)
+
+    def run(data: Any, source: Source) -> Outcome:
+        X, weights = data
+        seen = search.by_powers(X, counted(weights, None), source)
+        return Outcome(seen[:, _SEEN], Guarantee.of(budget, [search.releases[0]]))
+
+    return run
+
+
 def _places(neighbours: str) -> Iterator[Pair]:
     """A record is counted once per column; a null record, of weight 0, nowhere."""
     for size in (1.0, HUGE, TINY, -3.0, 0.0):
@@ -506,6 +541,80 @@ def _scaled(budget: Budget, of_stream: bool = False) -> Run:
         return Outcome(seen, Guarantee.of(budget, [scaling.moments.release]))
 
     return run
+
+
+def _scaled_norms(budget: Budget) -> Run:
+    """The counts of row norms behind ``scaling="auto"``, of rows that were centered and scaled as was released."""
+    scaling, _ = Scaling.of(budget, 10**6, 2)
+    assert scaling is not None
+    norms = scaling.norms
+    assert norms is not None
+    units = np.array([0.1, -0.1]), np.array([1.5, 0.5])
+
+    def run(data: Any, source: Source) -> Outcome:
+        X, weights = data
+        edges = np.linspace(0.5, 3.0, norms.size - 1)
+        counts = counts_of_norms(X, 2.0, *units, edges, counted(weights, None))
+        return Outcome(norms.draw(counts, source), Guarantee.of(budget, [norms.release]))
+
+    return run
+
+
+def _level(budget: Budget) -> Run:
+    """The sum of the labels that the intercept starts from, behind their bounds."""
+    total = PrivateLinearRegression(label_bounds=(-2.0, 2.0))._label_sum(budget, 10**6)
+    assert total is not None
+
+    def run(data: Any, source: Source) -> Outcome:
+        labels, weights = data
+        inside = to_unit(np.clip(labels, -2.0, 2.0), -2.0, 2.0)
+        seen = total.draw(sum_of_labels(inside, counted(weights, None)), source)
+        return Outcome(seen, Guarantee.of(budget, [total.release]))
+
+    return run
+
+
+def _levels(neighbours: str) -> Iterator[Pair]:
+    for label in (2.0, -HUGE, TINY):
+        y, weights = np.array([label, 0.5, 0.0]), np.ones(3)
+        other, null = y.copy(), weights.copy()
+        if neighbours == "zero-out":
+            null[0] = 0.0
+        else:
+            other[0] = -label
+        yield Pair((y, weights), (other, null), f"a label {label:g}")
+
+
+def _scores(budget: Budget) -> Run:
+    """The score of one run of a search, at a model that was released before: a line that is right about the others."""
+    model = PrivateLinearRegression(
+        solver="sufficient-statistics", feature_norm=1.0, label_bounds=(-1.0, 1.0)
+    )
+    tuned = PrivateSearchCV(
+        model, {"regularizer": [1.0]}, budget.epsilon, budget.delta, neighbours=budget.neighbours,
+        verbose=0,
+    )  # fmt: skip
+    asked, candidates, mean = tuned._asked()
+    made = tuned._price(asked, candidates, mean, np.zeros((4, 1)), np.zeros(4))
+    pure = budget.delta == 0.0
+    moved = release.widened(1.0, made.scale, 1, "laplace" if pure else "gaussian") / made.scale
+
+    def run(data: Any, source: Source) -> Outcome:
+        X, y = data
+        known = SimpleNamespace(predict=lambda rows: rows[:, 0], _bounds=(-1.0, 1.0))
+        seen = made.score(tuned._sum_of_scores(known, X, y), source)
+        return Outcome(seen, Laplace(moved) if pure else Gaussian(moved))
+
+    return run
+
+
+def _answers(neighbours: str) -> Iterator[Pair]:
+    """A record about which the line is as wrong as can be, or right; blanked, it is a row and a label of 0."""
+    for label in (-1.0, -HUGE, 1.0):
+        X, y = np.array([[1.0], [0.5], [0.0]]), np.array([label, 0.5, 0.0])
+        other, labels = X.copy(), y.copy()
+        other[0], labels[0] = (0.0, 0.0) if neighbours == "zero-out" else (1.0, 1.0)
+        yield Pair((X, y), (other, labels), f"a label {label:g} where 1 is predicted")
 
 
 def _lengths(neighbours: str) -> Iterator[Pair]:

@@ -138,12 +138,6 @@ def _check_intervals(encoder: Encoder, task: str, online: bool) -> None:
         raise Refused(
             "--intervals is for regression and for two classes, with --offline and without persons; leave it out"
         )
-    for column in encoder.columns:
-        if len(column.values) > 2:
-            raise Refused(
-                f"--intervals needs features that are not linearly dependent, and those of {column.name!r}, one for "
-                "each value, add up to the intercept; give it as a number or a boolean, or declare it as 'ignore'"
-            )
 
 
 def _settings(
@@ -281,12 +275,11 @@ def _offline(
 def _summary(estimator: Any, encoder: Encoder, console: Console) -> Summary | None:
     """Coefficients with intervals; the model stands where these cannot be had."""
     try:
-        found: Summary = estimator.summary()
+        found: Summary = estimator.summary(encoder=encoder)
     except NoIntervals as error:
         console.note(f"no summary: {error}")
         return None
-    about = f"{found.about}; of features as they are encoded, numbers from their bounds to [-1, 1]"
-    return replace(found, names=(*encoder.names, "intercept"), about=about)
+    return found
 
 
 def _from_files(

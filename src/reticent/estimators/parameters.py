@@ -9,7 +9,6 @@ data would be a release of its own.
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -70,16 +69,8 @@ def warn_of_defaults(values: Mapping[str, Any]) -> None:
                 f"the budget: {'PrivateScaler(bounds' if name == 'bounds' else name}={PRIVATE!r}"
                 f"{')' * (name == 'bounds')}. Said once per process",
                 DefaultBoundWarning,
-                stacklevel=_to_the_user(),
+                stacklevel=checks.to_the_user(),
             )
-
-
-def _to_the_user() -> int:
-    """The ``stacklevel`` of a warning that shows the line of code outside this package, seen from the caller."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("reticent."):
-        level, frame = level + 1, frame.f_back
-    return level
 
 
 def _positive(value: Any, name: str) -> float:
@@ -95,7 +86,14 @@ def _whole_or_none(value: Any, name: str) -> int | None:
 
 
 def _norm(value: Any, name: str) -> float | str:
-    return PRIVATE if isinstance(value, str) and value == PRIVATE else _positive(value, name)
+    if isinstance(value, str):
+        if value != PRIVATE:
+            raise ValueError(
+                f"{name} must be a number above 0 that is known without looking at the data, or {PRIVATE!r} to find it "
+                f"with a share of the budget; got {value!r}"
+            )
+        return PRIVATE
+    return _positive(value, name)
 
 
 def _anything(value: Any, name: str) -> Any:

@@ -33,6 +33,7 @@ from reticent.estimators.finding import NothingFound
 from reticent.estimators.mixins import PRECISIONS, FittedEstimator, FloatArray
 from reticent.estimators.remarks import with_details
 from reticent.estimators.scaling import Scaling, too_large
+from reticent.estimators.summary import INTERCEPT, Carried, NoIntervals
 from reticent.estimators.units import ROOM, Units
 from reticent.losses import ClipCounts
 from reticent.losses.records import row_norms
@@ -122,8 +123,8 @@ class PrivateEstimator(FittedEstimator, ABC):
     @property
     def _precisions(self) -> list[Any]:  # type: ignore[override]
         # counting how large features are is done in double precision
-        private = parameters.PRIVATE in (self.feature_norm, getattr(self, "label_bounds", None))
-        return PRECISIONS[:1] if private else PRECISIONS
+        bounds = (self.feature_norm, getattr(self, "label_bounds", None))
+        return PRECISIONS[:1] if any(isinstance(one, str) for one in bounds) else PRECISIONS
 
     def _budget(self) -> Budget:
         """What the parameters ask for; all parameters are checked on the way."""
@@ -307,7 +308,7 @@ class PrivateEstimator(FittedEstimator, ABC):
         norm = search.norm(self._sizes(units.scaled(X)), counts, source)
         if norm is None:
             raise NothingFound("feature_norm")
-        self._units = replace(units, norm=norm)
+        self._units = replace(units, norm=norm or 1.0)  # of rows of zeros, any
 
     def _sizes(self, X: Any) -> FloatArray:
         """What is bounded of every row."""
@@ -384,18 +385,31 @@ class PrivateEstimator(FittedEstimator, ABC):
             return self._units.back(weights, np.zeros(len(weights)))
         return self._units.back(weights[:, :columns], weights[:, columns] * table.scaling)
 
-    def _in_own_units(self, constant: float) -> tuple[list[str], FloatArray]:
-        """Names, the intercept last, and the matrix that carries learnt weights to them."""
+    def _carried(
+        self, constant: float, encoder: Any, times: float = 1.0, middle: float = 0.0
+    ) -> Carried:
+        """How coefficients follow from learnt weights, with labels in units of ``times`` around a middle."""
         columns = self.n_features_in_
         names = [f"x{k}" for k in range(columns)]
+        if len(getattr(encoder, "names", ())) == columns:
+            names = encoder.names
         names = [str(name) for name in getattr(self, "feature_names_in_", names)]
         unit = np.eye(columns + (constant > 0.0))
         weights, intercepts = self._units.back(
             unit[:, :columns], unit[:, -1] * constant if constant else np.zeros(columns)
         )
-        if not constant:
-            return names, weights.T
-        return [*names, "intercept"], np.vstack([weights.T, intercepts])
+        matrix, shift = weights.T, np.zeros(columns + (constant > 0.0))
+        if constant:
+            names, matrix = [*names, INTERCEPT], np.vstack([matrix, intercepts])
+            shift[-1] = middle
+        empty = [name for name, row in zip(names, matrix, strict=True) if not row.any()]
+        if empty:
+            raise NoIntervals(
+                f"there is no interval for {empty[0]!r}: nothing but 0 stood out of the noise in that column. Leave it "
+                "out; fitting again spends the budget again"
+            )
+        carried = Carried(tuple(names), times * matrix, shift)
+        return carried if encoder is None else carried.to_columns(encoder)
 
     def release(self) -> Self:
         """A copy with only what the guarantee covers: what may leave the machine."""

@@ -368,7 +368,9 @@ class PrivateLogisticRegression(PrivateClassifier):
         loss = self._loss(self._row_norm(t), plain=False)
         return Curvature.of(budget, loss, shape[1] + (t > 0.0), shape[0], self.noise_precision)
 
-    def summary(self, level: float = 0.95, target: str = "parameter") -> Summary:
+    def summary(
+        self, level: float = 0.95, target: str = "parameter", encoder: Any = None
+    ) -> Summary:
         """Coefficients with standard errors and intervals, sampling error and privacy error apart.
 
         From what was released only: it spends nothing, and the model's guarantee covers it. Needs
@@ -382,6 +384,9 @@ class PrivateLogisticRegression(PrivateClassifier):
             What the intervals are about: the minimiser of the expected loss, or of the expected loss with
             the ridge that was fitted. The estimate of the first is corrected for the ridge, that of the
             second is ``coef_``.
+        encoder : reticent.tables.Encoder, optional
+            What made the features of a table with a schema. Coefficients are then those of the table's columns,
+            per unit of a number and of each value of a category against the first one that the schema lists.
         """
         check_is_fitted(self)
         errors = getattr(self, "_errors", None)
@@ -391,7 +396,7 @@ class PrivateLogisticRegression(PrivateClassifier):
                 "products of scores too; fitting again spends the budget again"
             )
         checks.choice(target, "target", TARGETS)
-        names, carry = self._in_own_units(self._constant_feature)
+        carried = self._carried(self._constant_feature, encoder)
         words = "log-odds" if self.influence_ == 1.0 else "minimiser of the capped logistic loss"
         about = (
             f"about the {words} in the population that the records are a sample of, after clipping"
@@ -399,8 +404,7 @@ class PrivateLogisticRegression(PrivateClassifier):
         if target == "regularised":
             about += f", with the ridge of {errors.ridge:.4g} that was fitted"
         errors = replace(errors, regularised=target == "regularised")
-        shift = np.zeros(len(names))
-        return summarise(errors, carry, shift, names, level, about, self.guarantee_)
+        return summarise(errors, carried, level, about, self.guarantee_)
 
     def _loss(self, norm: float, plain: bool) -> Any:
         cap = checks.number(self.influence, "influence", low=0.5, high=1.0)

@@ -236,6 +236,11 @@ class PrivateScaler(_Scaler, Charged):
         budget = Budget(values["epsilon"], values["delta"], values["neighbours"])
         checks.choice(self.noise_precision, "noise_precision", ("lattice", "float"))
         private = isinstance(self.bounds, str) and self.bounds == parameters.PRIVATE
+        if isinstance(self.bounds, str) and not private:
+            raise ValueError(
+                "bounds must be (low, high) that are known without looking at the data, or "
+                f"{parameters.PRIVATE!r} to find them with a share of the budget; got {self.bounds!r}"
+            )
         X = lazily(X)[0]
         records: Any = None
         if isinstance(X, Lazy):

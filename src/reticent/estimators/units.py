@@ -109,6 +109,9 @@ class Units:
         if self.scale is None or self.center is None:
             return weights, intercepts
         weights = weights / self.scale
+        if self.low is not None and self.high is not None:
+            # of a column that is always at its center, only noise was learnt
+            weights = np.where(self.low < self.high, weights, 0.0)
         return weights, intercepts - weights @ self.center
 
 
@@ -122,13 +125,17 @@ def clip_entries(X: Any, bound: float) -> Any:
 
 
 def to_unit(y: Any, low: float, high: float) -> Any:
-    """Labels within bounds moved and scaled to [-1, 1]."""
-    return np.clip((y - low) / (high - low) * 2.0 - 1.0, -1.0, 1.0)
+    """Labels within bounds moved and scaled to [-1, 1]; to 0 where the bounds are one point."""
+    # halves, for bounds that were found may be farther apart than a double can say
+    half = 0.5 * high - 0.5 * low
+    if not half > 0.0:
+        return 0.0 * y
+    return np.clip((0.5 * y - 0.5 * low) / half * 2.0 - 1.0, -1.0, 1.0)
 
 
 def in_labels(
     coefficients: FloatArray, intercept: float, low: float, high: float
 ) -> tuple[FloatArray, float]:
     """A line that predicts labels within bounds, from one that predicts them moved and scaled to [-1, 1]."""
-    middle, half = low + 0.5 * (high - low), 0.5 * (high - low)
-    return half * coefficients, float(middle + half * intercept)
+    half = 0.5 * high - 0.5 * low
+    return half * coefficients, float(low + half + half * intercept)

@@ -25,6 +25,8 @@ def forest(summary: Any, *, title: str = "", ax: Any = None) -> Any:
     -------
     The matplotlib axes; ``ax.figure.savefig(path)`` writes them to a file.
     """
+    if not hasattr(summary, "interval"):
+        raise TypeError(f"summary must be what model.summary() returned, got {summary!r}")
     ax = axes() if ax is None else ax
     places = np.arange(len(summary.names))[::-1]
     whole = summary.interval

@@ -25,6 +25,7 @@ from types import TracebackType
 from typing import Any
 
 from reticent import html_tables
+from reticent.checks import to_the_user
 from reticent.privacy import gaussian, scope
 from reticent.privacy.budget import Budget, plain
 from reticent.privacy.composition import Composition, Filter
@@ -400,7 +401,7 @@ def _warn_once(guarantee: Guarantee) -> None:
             "adds them up and refuses what would exceed the budget; to choose parameters, use "
             "`reticent.PrivateSearchCV`, which costs far less. Said once per process",
             RepeatedFitWarning,
-            stacklevel=3,
+            stacklevel=to_the_user(),
         )
 
 

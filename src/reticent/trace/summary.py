@@ -103,7 +103,7 @@ class Summary:
         return f"<Summary of {len(self.names)} numbers>"
 
     def _repr_html_(self) -> str:
-        return html_tables.block(str(self))
+        return html_tables.grid(self._rows()) + html_tables.lines(self.about, str(self.guarantee))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""

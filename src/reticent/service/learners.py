@@ -52,8 +52,8 @@ class Learner:
     ) -> Learner:
         """A stream with noise of its own that begins from what another has released."""
         options = dict(specification.options)
-        if options.get("learner") == "sparse-leader":  # earlier versions took it, and ran the dense one
-            del options["learner"]
+        if options.get("learner") == "sparse-leader":
+            del options["learner"]  # earlier versions took it, and ran the dense one
         new = cls(dataclasses.replace(specification, options=options))
         old = state["stream"]
         new._before = int(state["before"]) + int(old["seen"])

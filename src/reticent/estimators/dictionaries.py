@@ -161,7 +161,7 @@ class SparselyHashed(Hashed):
 
 
 @compiled
-def murmur(text, start, stop):  # type: ignore[no-untyped-def]
+def murmur(text, start, stop):
     """MurmurHash3 (32 bits, seed 0) of some bytes, as scikit-learn's ``murmurhash3_32`` has it."""
     word = np.uint64(0xFFFFFFFF)
     h = np.uint64(0)
@@ -183,7 +183,7 @@ def murmur(text, start, stop):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def murmur_places(text, columns, places, values):  # type: ignore[no-untyped-def]
+def murmur_places(text, columns, places, values):
     """Places of names that a zero byte parts, and the values with their signs; how many names there are.
 
     Nothing is changed if they are not as many as there are values.

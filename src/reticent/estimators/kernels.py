@@ -30,13 +30,13 @@ SETTINGS = 3
 
 
 @compiled
-def unit(v, norm, out):  # type: ignore[no-untyped-def]
+def unit(v, norm, out):
     """Features divided by the norm and no longer than 1: 1 if they were, 0 if not, -1 if not finite."""
     return bounded(v, 1.0 / norm, 1.0, out)
 
 
 @compiled
-def sigmoid(z):  # type: ignore[no-untyped-def]
+def sigmoid(z):
     if z >= 0.0:
         return 1.0 / (1.0 + math.exp(-z))
     e = math.exp(z)
@@ -44,7 +44,7 @@ def sigmoid(z):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def predictor(u, w, settings):  # type: ignore[no-untyped-def]
+def predictor(u, w, settings):
     """<w, features> for one output, the intercept included; the features have been through `unit`."""
     z = 0.0
     for i in range(u.size):
@@ -53,7 +53,7 @@ def predictor(u, w, settings):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def predictors(v, w, settings, out):  # type: ignore[no-untyped-def]
+def predictors(v, w, settings, out):
     """The linear predictors of one record; -1 if it is not finite."""
     u = np.empty(v.size)
     if unit(v, settings[NORM], u) == REFUSED:
@@ -65,7 +65,7 @@ def predictors(v, w, settings, out):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def predict_one(v, w, settings):  # type: ignore[no-untyped-def]
+def predict_one(v, w, settings):
     """The linear predictor of one record for one output; nan if it is not finite."""
     u = np.empty(v.size)
     if unit(v, settings[NORM], u) == REFUSED:
@@ -74,7 +74,7 @@ def predict_one(v, w, settings):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def softmax(z):  # type: ignore[no-untyped-def]
+def softmax(z):
     """Predictors become probabilities, in place."""
     largest = z.max()
     mass = 0.0
@@ -86,14 +86,14 @@ def softmax(z):  # type: ignore[no-untyped-def]
 
 
 @specialised
-def see(kind):  # type: ignore[no-untyped-def]
+def see(kind):
     """``(v, label, w, settings, g)``: write one record's gradient into g.
 
     Returns 1 if features were clipped, 0 if not, -1 if the record was refused.
     """
 
     @compiled
-    def see_one(v, label, w, settings, g):  # type: ignore[no-untyped-def]
+    def see_one(v, label, w, settings, g):
         # the features stay here until the first output, whose turn is last, replaces them
         u = g[: v.size]
         clipped = unit(v, settings[NORM], u)
@@ -124,7 +124,7 @@ def see(kind):  # type: ignore[no-untyped-def]
 
 
 @specialised
-def learn(kind, rule, set_kind):  # type: ignore[no-untyped-def]
+def learn(kind, rule, set_kind):
     """See one record at the learner's own decision, and learn from it (`reticent.online.kernels.update`).
 
     Returns whether the gradient was clipped in its lowest bit and whether the features were in the
@@ -132,7 +132,7 @@ def learn(kind, rule, set_kind):  # type: ignore[no-untyped-def]
     """
 
     @compiled
-    def learn_one(v, label, settings, g, knobs, total, noise, row, memory):  # type: ignore[no-untyped-def]
+    def learn_one(v, label, settings, g, knobs, total, noise, row, memory):
         clipped = see(kind)(v, label, memory[DECISION], settings, g)
         if clipped < 0:
             return REFUSED

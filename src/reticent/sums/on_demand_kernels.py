@@ -47,14 +47,14 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
 @compiled
-def place(coordinate, places):  # type: ignore[no-untyped-def]
+def place(coordinate, places):
     """Where a coordinate is looked for first."""
     mixed = (np.uint64(coordinate) + np.uint64(1)) * _SPREAD
     return np.int64((mixed >> np.uint64(32)) & np.uint64(places.size - 1))
 
 
 @compiled
-def find(coordinate, places, rows, counters):  # type: ignore[no-untyped-def]
+def find(coordinate, places, rows, counters):
     """The row of a coordinate, which is made where there is none; there must be room for it."""
     at = place(coordinate, places)
     while places[at] != 0:
@@ -74,7 +74,7 @@ def find(coordinate, places, rows, counters):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def enter(places, rows, count):  # type: ignore[no-untyped-def]
+def enter(places, rows, count):
     """Write the rows' numbers into an empty table of places."""
     for row in range(count):
         at = place(np.int64(rows[row, COORDINATE]), places)
@@ -84,7 +84,7 @@ def enter(places, rows, count):  # type: ignore[no-untyped-def]
 
 
 @specialised
-def skip(k):  # type: ignore[no-untyped-def]
+def skip(k):
     """``(row, rows, g, ...)``: bring k buffers over g steps that nobody read; how many normals are used up then.
 
     Few steps are gone one by one. Many add a Gaussian vector to the decayed buffers, whose covariance
@@ -93,7 +93,7 @@ def skip(k):  # type: ignore[no-untyped-def]
     """
 
     @compiled
-    def skip_steps(r, rows, g, filters, lost, normals, used, room):  # type: ignore[no-untyped-def]
+    def skip_steps(r, rows, g, filters, lost, normals, used, room):
         if g <= k:
             for _ in range(g):
                 z = normals[used]
@@ -139,11 +139,11 @@ def skip(k):  # type: ignore[no-untyped-def]
 
 
 @specialised
-def noise_at(k):  # type: ignore[no-untyped-def]
+def noise_at(k):
     """``(row, rows, step, ...)``: bring a coordinate to a step and draw its noise; how many normals are used."""
 
     @compiled
-    def draw(r, rows, step, filters, lost, normals, used, room):  # type: ignore[no-untyped-def]
+    def draw(r, rows, step, filters, lost, normals, used, room):
         if rows[r, NEXT] == step + 1.0:
             return used
         g = int(step - rows[r, NEXT])
@@ -163,13 +163,11 @@ def noise_at(k):  # type: ignore[no-untyped-def]
 
 
 @specialised
-def read(k):  # type: ignore[no-untyped-def]
+def read(k):
     """``(asked, ...)``: noisy totals of some coordinates after the steps that were taken; none is named twice."""
 
     @compiled
-    def read_totals(  # type: ignore[no-untyped-def]
-        asked, scale, filters, lost, places, rows, counters, normals, room, out
-    ):
+    def read_totals(asked, scale, filters, lost, places, rows, counters, normals, room, out):
         step = float(counters[STEPS])
         used = counters[USED]
         for i in range(asked.size):

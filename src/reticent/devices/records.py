@@ -211,7 +211,7 @@ class OnDevice:
         return array_api_compat.array_namespace(self.rows)
 
     @cached_property
-    def _fused(self) -> tuple[Any, ...] | None:
+    def _fused(self) -> tuple[Any, Any, Any] | None:
         """Rows, labels and weights as CuPy sees them, where the fused kernel can read them."""
         return cuda.views(self.rows, self._labels, self._weights)
 

@@ -276,7 +276,7 @@ class DeviceTotal:
                 f"the totals of these {count} steps are not released"
             )
         if longest > self.mechanism.norm:
-            self.clipped += np.count_nonzero(norms > self.mechanism.norm)
+            self.clipped += int(np.count_nonzero(norms > self.mechanism.norm))
         return out
 
     def state(self) -> dict[str, Any]:

@@ -1,6 +1,9 @@
 # Two commands do everything on a fresh machine: `make run` and `make test`.
 PYTHON ?= python3
 BIN := .venv/bin
+# Set-up leaves the compiling of modules to their first import. Where Python may not keep the result, every process of
+# the tests would compile SciPy and Numba again, for five seconds.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup run test lint docs bench bench-full audit audit-museum wheel release-check vulnerabilities sbom clean
 

@@ -66,7 +66,7 @@ def peak() -> int:
 
 
 def measure(way: str, folder: Path) -> dict[str, float]:
-    """One fit, after small ones that compile what there is to compile: small tables go another way if they are scaled."""
+    """One fit, after small ones that compile what there is to compile, also where nothing is scaled."""
     warnings.simplefilter("ignore")
     from sklearn.linear_model import LogisticRegression
 

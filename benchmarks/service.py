@@ -2,6 +2,7 @@
 
     python benchmarks/service.py              # a minute
     python benchmarks/service.py --full       # longer runs, and 1,000 streams
+    python benchmarks/service.py --table      # the table of docs/running.md, from the runs kept with --keep-run
 
 Bare commits: the bytes of a batch go into one SQLite table (WAL, synchronous FULL), one transaction each, with no
 network and nothing learnt. The bare handler: a Starlette application under the same uvicorn that commits one row for
@@ -15,6 +16,7 @@ import argparse
 import http.client
 import io
 import json
+import math
 import multiprocessing
 import os
 import shutil
@@ -26,9 +28,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+import kept
 import numpy as np
 from faults.server import Server, free_port
 
+PAGE = kept.DOCS / "running.md"
 DIM, BATCH = 54, 1000
 LINES, ARROW = "application/x-ndjson", "application/vnd.apache.arrow.stream"
 SPECIFICATION = {
@@ -39,6 +43,12 @@ SPECIFICATION = {
     },
     "budget": {"epsilon": 1.0, "delta": 1e-6, "window": 1024},
 }  # fmt: skip
+
+COMPARED = (
+    ("arrow / bare commits", "arrow", "bare_commits"),
+    ("single / bare handler, 1 connection", "single_1", "bare_1"),
+    ("single / bare handler, 8 connections", "single_8", "bare_8"),
+)
 
 BARE = """
 import sqlite3, sys, threading
@@ -99,19 +109,20 @@ def arrow(dice: np.random.Generator, count: int) -> bytes:
     return out.getvalue()
 
 
-def commits(folder: Path, body: bytes, seconds: float) -> float:
-    """How many times a second the bytes can be committed, with nothing around."""
+def commits(folder: Path, body: bytes, seconds: float) -> dict[str, float]:
+    """How many times a second the bytes can be committed, with nothing around, and what of a processor each takes."""
     db = sqlite3.connect(folder / "bare.sqlite", isolation_level=None)
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = FULL")
     db.execute("CREATE TABLE IF NOT EXISTS rows (id INTEGER PRIMARY KEY, body BLOB)")
-    count, began = 0, time.perf_counter()
+    count, began, busy = 0, time.perf_counter(), time.process_time()
     while time.perf_counter() - began < seconds:
         db.execute("INSERT INTO rows (body) VALUES (?)", (body,))
         count += 1
     rate = count / (time.perf_counter() - began)
+    busy = (time.process_time() - busy) / count
     db.close()
-    return rate
+    return {"rate": rate, "records": BATCH * rate, "cpu_s": busy}
 
 
 def client(
@@ -247,16 +258,18 @@ def turn(folder: Path, server: Server, bare: Bare, seconds: float) -> dict[str, 
         return load(bare.port, "/rows", "", "single", connections, seconds, bare.process.pid)
 
     body = arrow(np.random.default_rng(0), BATCH)
-    found: dict[str, Any] = {"bare_commits": BATCH * commits(folder, body, seconds)}
+    found: dict[str, Any] = {"bare_commits": commits(folder, body, seconds)}
     found["arrow"] = service(ARROW, BATCH, 2)
     found["lines"] = service(LINES, BATCH, 2)
     for connections in (1, 8):
         found[f"single_{connections}"] = service("single", 1, connections)
         found[f"bare_{connections}"] = handler(connections)
     found["ratios"] = {
-        "arrow / bare commits": found["arrow"]["records"] / found["bare_commits"],
-        "single / bare handler, 1 connection": found["single_1"]["rate"] / found["bare_1"]["rate"],
-        "single / bare handler, 8 connections": found["single_8"]["rate"] / found["bare_8"]["rate"],
+        words: found[own]["rate"] / found[bare]["rate"] for words, own, bare in COMPARED
+    }
+    # where other work shares the machine, what each takes of a processor says more than the clock
+    found["processor"] = {
+        words: found[bare]["cpu_s"] / found[own]["cpu_s"] for words, own, bare in COMPARED
     }
     return found
 
@@ -291,36 +304,92 @@ def measure(seconds: float, rounds: int, streams: int) -> dict[str, Any]:
     return found
 
 
+def page(runs: list[dict[str, Any]]) -> str:
+    """The page about running it with its table made anew, from the runs on the latest version."""
+    mine = [run for run in runs if run["version"] == runs[-1]["version"]]
+
+    def rate(name: str, field: str = "records") -> str:
+        return kept.span([run[name][field] for run in mine])
+
+    def wait(name: str) -> str:
+        return f"p99 {kept.span([1e3 * run[name]['p99'] for run in mine], '.1f')} ms"
+
+    def ratio(words: str) -> str:
+        return kept.span([run["ratios"][words] for run in mine], ".2f")
+
+    def busy(name: str, each: int) -> str:
+        return kept.span([each / run[name]["cpu_s"] for run in mine])
+
+    def saved(words: str) -> str:
+        return kept.span([run["processor"][words] for run in mine], ".2f")
+
+    lines = [
+        "| what | service | in a second of its processor | beside | ratio | of processor time |",
+        "|---|---|---|---|---|---|",
+        f"| Arrow, 1,000 records a batch, one key | {rate('arrow')} records/s | {busy('arrow', BATCH)} records "
+        f"| bare commits, {rate('bare_commits')} | {ratio('arrow / bare commits')} | {saved('arrow / bare commits')} |",
+        f"| JSON lines, 1,000 a request, a key each | {rate('lines')} records/s | {busy('lines', BATCH)} records "
+        "| | | |",
+    ]
+    for count, words in ((1, "one connection"), (8, "eight connections")):
+        own, bare = f"single_{count}", f"bare_{count}"
+        name = f"single / bare handler, {count} connection{'s' * (count > 1)}"
+        lines.append(
+            f"| single requests, {words} | {rate(own)} a second, {wait(own)} | {busy(own, 1)} requests "
+            f"| bare handler, {rate(bare, 'rate')}, {wait(bare)} | {ratio(name)} | {saved(name)} |"
+        )
+    load = kept.span([run["load"] for run in mine], ".1f")
+    runs_of = f"{len(mine)} run{'s' * (len(mine) > 1)} of version {runs[-1]['version']}"
+    words = f"{runs_of} on two cores, clients included, load {load}; the least and the most"
+    made = f"{words}:\n\n" + "\n".join(lines) + "\n"
+    many = [run["many"] for run in mine if "many" in run]
+    if many:
+        made += (
+            f"\n{many[0]['streams']:,} streams that had learnt took {kept.span([one['MiB'] for one in many])} MiB; "
+            f"the next start was ready after {kept.span([one['ready_s'] for one in many], '.1f')} s, of which "
+            f"{kept.span([one['ready_cpu_s'] for one in many], '.1f')} s of its processor.\n"
+        )
+    return kept.written(PAGE.read_text(), "service", made)
+
+
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
     parser.add_argument("--full", action="store_true", help="longer, and with 1,000 streams")
     parser.add_argument("--streams", type=int, help="how many streams to fill memory with")
     parser.add_argument("--rounds", type=int, default=1, help="of which medians are shown")
-    parser.add_argument("--out", type=Path, help="a JSON file")
+    parser.add_argument(
+        "--keep-run", action="store_true", help="add this run to those that the table is made of"
+    )
+    parser.add_argument("--table", action="store_true", help="write the table into docs/running.md")
     said = parser.parse_args()
+    if said.table:
+        PAGE.write_text(page(kept.stored("service")))
+        return 0
     streams = said.streams if said.streams is not None else (1000 if said.full else 0)
+    version = kept.version()
     found = measure(15.0 if said.full else 4.0, said.rounds, streams)
-    print(f"bare commits of the same bytes: {found['bare_commits']:,.0f} records/s")
-    for name in ("arrow", "lines", "single_1", "single_8", "bare_1", "bare_8"):
+    for name in ("bare_commits", "arrow", "lines", "single_1", "single_8", "bare_1", "bare_8"):
         one = found[name]
         print(
             f"{name}: {one.get('records', one['rate']):,.0f} records/s, "
-            f"median {1e3 * one['p50']:.2f} ms, p99 {1e3 * one['p99']:.2f} ms, "
+            f"median {1e3 * one.get('p50', 1 / one['rate']):.2f} ms, p99 {1e3 * one.get('p99', math.nan):.2f} ms, "
             f"{one.get('records', one['rate']) / one['rate'] / one['cpu_s']:,.0f} records per second of its processor"
         )
     print(f"lines at best: {found['best_lines']:,.0f} records/s")
     for name, value in found["ratios"].items():
         each = ", ".join(f"{one['ratios'][name]:.2f}" for one in found["turns"])
-        print(f"{name}: {value:.2f} (of {each})")
+        print(f"{name}: {value:.2f} (of {each}); of processor time {found['processor'][name]:.2f}")
     if "many" in found:
         many = found["many"]
         print(
             f"{many['streams']} streams: {many['MiB']:.0f} MiB, ready again in {many['ready_s']:.1f} s "
             f"({many['ready_cpu_s']:.1f} s of its processor) with {many['MiB_after_start']:.0f} MiB"
         )
-    if said.out is not None:
-        said.out.write_text(json.dumps(found, indent=1) + "\n")
+    if said.keep_run:
+        turns = found.pop("turns")
+        found["ratios_of_turns"] = [one["ratios"] for one in turns]
+        kept.keep("service", {"version": version, "load": os.getloadavg()[1], **found})
     return 0
 
 

@@ -2,6 +2,7 @@
 
     python benchmarks/service_faults.py --kills 1000            # hours
     python benchmarks/service_faults.py --kills 15 --minutes 1  # a minute for each fault
+    python benchmarks/service_faults.py --table                 # the table of docs/service.md, from the runs kept
 
 Client processes send records without pause, lose answers and repeat themselves, while faults come at random
 moments. After each scenario an independent checker (`faults/replay.py`) replays what was acknowledged.
@@ -25,11 +26,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import kept
 from faults import database, namespace, proxy, replay, shim
 from faults.nursery import Nursery
 from faults.server import Server
+from faults.table import table
 
 LOAD = Path(__file__).with_name("faults") / "load.py"
+PAGE = kept.DOCS / "service.md"
 CLIENTS = 3
 
 
@@ -145,8 +149,11 @@ class Trial:
         self.shim.calm()
         for client in self.clients:
             client.terminate()
-        for client in self.clients:
-            client.wait(120)
+        end = time.monotonic() + 120.0
+        while any(client.poll() is None for client in self.clients):
+            self.mend(False)  # a fault may end the service after whoever caused it looked
+            assert time.monotonic() < end, "clients could not finish what they began"
+            time.sleep(0.05)
         self.clients.clear()
 
         def ask(path: str) -> bytes:
@@ -467,6 +474,12 @@ def missing(scenario: Scenario) -> str | None:
     return namespace.available() if scenario.apart else None
 
 
+def page(runs: list[dict[str, Any]]) -> str:
+    """The page of the service with its table made anew."""
+    words = {name: scenario.words for name, scenario in SCENARIOS.items()}
+    return kept.written(PAGE.read_text(), "faults", table(runs, words))
+
+
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
@@ -478,15 +491,21 @@ def main() -> int:
     )
     parser.add_argument("--only", choices=SCENARIOS, action="append", help="may be given again")
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4)))
-    parser.add_argument("--out", type=Path, help="a JSON file for the table")
+    parser.add_argument(
+        "--keep-run", action="store_true", help="add the runs to those that the table is made of"
+    )
+    parser.add_argument("--table", action="store_true", help="write the table into docs/service.md")
     parser.add_argument("--keep", action="store_true", help="keep folders of scenarios that failed")
     said = parser.parse_args()
+    if said.table:
+        PAGE.write_text(page(kept.stored("faults")))
+        return 0
     why = shim.available()
     if why is not None:
         print(f"skipped: {why}")
         return 0
     print(f"seed {said.seed}", flush=True)
-    rows, failed = [], 0
+    version, failed = kept.version(), 0
     for name in said.only or SCENARIOS:
         scenario = SCENARIOS[name]
         if (why := missing(scenario)) is not None:
@@ -496,20 +515,18 @@ def main() -> int:
         work = Path(tempfile.mkdtemp(prefix=f"reticent-{name}-"))
         done, verdict, seconds = run(name, count, said.seed, work, said.minutes)
         failed += bool(verdict.wrong)
-        rows.append(
-            {
-                "faults": scenario.words, "count": done, "requests": verdict.requests,
-                "records": verdict.records, "decisions": verdict.decisions, "seen": verdict.seen,
-                "wrong": verdict.wrong, "seconds": round(seconds, 1),
-            }
-        )  # fmt: skip
+        if said.keep_run:
+            row = {
+                "scenario": name, "version": version, "seed": said.seed, "count": done,
+                "requests": verdict.requests, "records": verdict.records, "decisions": verdict.decisions,
+                "seen": verdict.seen, "wrong": verdict.wrong, "seconds": round(seconds, 1),
+            }  # fmt: skip
+            kept.keep("faults", row)
         print(f"{scenario.words}: {done}; {verdict} ({seconds:.0f} s)", flush=True)
         if verdict.wrong and said.keep:
             print(f"kept in {work}")
         else:
             shutil.rmtree(work, ignore_errors=True)
-    if said.out is not None:
-        said.out.write_text(json.dumps({"seed": said.seed, "rows": rows}, indent=1) + "\n")
     return 1 if failed else 0
 
 

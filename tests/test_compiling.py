@@ -196,6 +196,7 @@ def test_a_specialised_kernel_has_its_own_cache(copy):
 NAMES = "print(*(next(iter(inner(k).overloads.values())).fndesc.unique_name for k in (5, 7)))"
 
 
+@pytest.mark.slow
 def test_kernels_of_different_processes_do_not_mix(copy):
     """Numba numbers the functions of a process; machine code of two kernels with one name and number must not mix."""
     code = (

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -90,3 +92,21 @@ def matrix(value: Any, name: str, columns: int) -> FloatArray:
         row = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
         raise ValueError(f"{name} must be finite; row {row} is not")
     return array
+
+
+def to_the_user() -> int:
+    """The ``stacklevel``, seen from the caller, of a warning that shows the user's own line of code.
+
+    Frames of this package are passed over, and those of the libraries that call it for a user.
+    """
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and _package(frame) in _BETWEEN:
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).split(".")[0]
+
+
+_BETWEEN = ("reticent", "sklearn", "joblib")

@@ -19,7 +19,7 @@ PATIENCE = 1.0
 logger = logging.getLogger("reticent.compile")
 
 
-class Watch(event.Listener):  # type: ignore[misc]
+class Watch(event.Listener):
     """Follows numba's compiler, which works on one kernel (and those that it calls) at a time.
 
     Parameters

@@ -123,7 +123,7 @@ def specialised(factory: Callable[..., Any]) -> Any:
         return factory(*kinds)
 
     @overload(make, prefer_literal=True, strict=False)
-    def make_while_compiling(*kinds):  # type: ignore[no-untyped-def]
+    def make_while_compiling(*kinds):
         made = make(*(kind.literal_value for kind in kinds))
         return lambda *kinds: made
 

@@ -255,21 +255,15 @@ def test_learning_from_a_whole_table(
 
 
 def test_intervals(reticent: Reticent, folder: Path) -> None:
-    words = ["-s", "visits.toml", "-e", 8, "--seed", 0, "--intervals", "-o", "with-intervals"]
-    refused = reticent("learn", "visits.csv", *words, "--offline")
-    assert (
-        "'job'" in refused.err
-    )  # a feature for each of its three values: they add up to the intercept
+    words = ["-s", "plain.toml", "-e", 8, "--seed", 0, "--intervals", "-o", "with-intervals"]
     text = (folder / "visits.toml").read_text()
     kind = 'type = "category"\nvalues = ["clerk", "cook", "other"]'
     (folder / "plain.toml").write_text(text.replace(kind, 'type = "ignore"'))
-    words[1] = "plain.toml"
     done = reticent("learn", "visits.csv", *words, "--offline")
     assert done.status == 0, done.err
     assert "95% interval" in done.out
     found = json.loads((folder / "with-intervals" / "summary.json").read_text())
-    model = Model.load(folder / "with-intervals" / "model.json")
-    assert found["names"] == [*model.features, "intercept"]
+    assert found["names"] == ["age", "member=true", "intercept"]
     assert "log-odds" in found["about"]
     assert (
         found["guarantee"]
@@ -285,6 +279,26 @@ def test_intervals(reticent: Reticent, folder: Path) -> None:
     refused = reticent("learn", "visits.csv", *words[:-1], "streamed")
     assert refused.status != 0
     assert "--offline" in refused.err
+
+
+def test_intervals_of_a_table_with_categories(reticent: Reticent, folder: Path) -> None:
+    """In the columns' own units, and against the first value of the schema: what made the records is covered."""
+    text = (folder / "visits.toml").read_text()
+    text = text.replace('target = "spent"', 'target = "amount"')
+    text = text.replace('type = "ignore"', 'type = "number"\nbounds = [-10, 10]')
+    text = text.replace('type = "category"\nvalues = ["no", "yes"]', 'type = "ignore"')
+    (folder / "amount.toml").write_text(text)
+    words = ["-s", "amount.toml", "-e", 8, "--seed", 0, "--intervals", "-o", "amounts"]
+    done = reticent("learn", "visits.csv", *words, "--offline")
+    assert done.status == 0, done.err
+    found = json.loads((folder / "amounts" / "summary.json").read_text())
+    assert found["names"] == ["age", "job=cook", "job=other", "member=true", "intercept"]
+    assert found["about"].endswith("categories compared with job=clerk, member=false")
+    # amounts are (age - 50) / 10 + 3 for cooks - 2 for members; errors are those of noise alone
+    for (low, high), truth in zip(found["interval"], [0.1, 3.0, 0.0, -2.0, -5.0], strict=True):
+        assert abs(0.5 * (low + high) - truth) < 2.5 * (high - low)
+        assert high - low < 1.0 + abs(truth)
+    assert "job=cook" in done.out
 
 
 # Predict, explain, schema, doctor, audit ------------------------------------------------------------

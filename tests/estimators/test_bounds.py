@@ -138,6 +138,8 @@ def test_hard_columns() -> None:
 
 
 def test_few_records_are_refused_before_anything_is_spent() -> None:
+    with pytest.raises(ValueError, match=r"or 'private' to find them .*; got 'found'"):
+        PrivateScaler("found").fit(np.zeros((9, 2)))
     X, y = np.zeros((40, 3)), np.zeros(40)
     with Ledger(Budget(1.0, 1e-6)) as ledger, pytest.raises(ValueError, match="too few"):
         PrivateLinearRegression(label_bounds="private", feature_norm=1.0).fit(X, y)
@@ -289,7 +291,7 @@ def test_pieces_cover_an_interval() -> None:
     assert module._piece(values, 0.0, 1.0).tolist() == [0, 15, 15, 0, 15]
     for value in (5e-324, 1e-310, 1.0, 1.5, 2.0, 1.797e308):
         for sign in (1.0, -1.0):
-            place = int(module._power(np.array([sign * value]))[0])
+            place = int(module.power(np.array([sign * value]))[0])
             low, high = module._edges(place)
             assert low <= sign * value <= high
 
@@ -333,3 +335,82 @@ def test_never_much_worse_than_the_private_mean(labels: str) -> None:
     nothing = np.zeros((n, 1))
     mean = PrivateLinearRegression(feature_norm=1.0, label_bounds="private", random_state=1)
     assert private.score(X, y) >= mean.fit(nothing, y).score(nothing, y) - 0.02
+
+
+LABELS = {
+    "5": (np.full(8000, 5.0), 5.0, "as narrow as a search resolves"),
+    "about 5": (5.0 + np.linspace(-1e-15, 1e-15, 8000), 5.0, "as narrow as a search resolves"),
+    "-1e300": (np.full(8000, -1e300), -1e300, "as narrow as a search resolves"),
+    "mostly 5": (np.r_[np.full(7992, 5.0), np.full(8, 1e6)], 5.0, "as narrow as a search resolves"),
+    "0": (np.zeros(8000), 0.0, "no label but 0 stood out"),
+    "mostly 0": (np.r_[np.zeros(7992), np.full(8, 1e6)], 0.0, "no label but 0 stood out"),
+    "least": (np.full(8000, 5e-324), 5e-324, "no label but 4.94066e-324 stood out"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LABELS)
+@pytest.mark.parametrize("make", [PrivateLinearRegression, PrivateLasso])
+def test_flat_labels(make: type, name: str) -> None:
+    """Predictions are right to the precision of a search, and the fit says that they can hardly differ."""
+    labels, value, words = LABELS[name]
+    X = np.random.default_rng(0).uniform(-1, 1, (8000, 2))
+    model = make(feature_norm="private", label_bounds="private", random_state=0)
+    with Ledger(Budget(1.0, 1e-6)) as ledger, pytest.warns(UserWarning, match=words):
+        model.fit(X, labels)
+    assert len(ledger.entries) == 1
+    assert np.allclose(model.predict(X), value, rtol=1.0 / 128.0, atol=0.0)
+    assert np.isfinite(model.coef_).all()
+
+
+@pytest.mark.parametrize("width", [1e-300, 1e300, 1.7e308])
+def test_labels_of_any_width(width: float) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (8000, 2))
+    labels = width * (0.9 * X[:, 0] + 0.1 * rng.uniform(-1, 1, 8000))
+    model = PrivateLinearRegression(feature_norm=2.0, label_bounds="private", random_state=0)
+    with np.errstate(invalid="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        found = model.fit(X, labels).predict(X) / width
+    assert np.corrcoef(found, labels / width)[0, 1] > 0.95
+
+
+def test_flat_labels_have_no_intervals() -> None:
+    X = np.random.default_rng(0).uniform(-1, 1, (50_000, 2))
+    model = PrivateLinearRegression(
+        feature_norm=2.0, label_bounds="private", intervals=True, random_state=0
+    )
+    with pytest.warns(UserWarning, match="no label but 0"):
+        model.fit(X, np.zeros(50_000))
+    with pytest.raises(reticent.estimators.NoIntervals, match="no label but 0"):
+        model.summary()
+
+
+def test_a_search_over_flat_labels() -> None:
+    X = np.random.default_rng(0).uniform(-1, 1, (20_000, 2))
+    model = PrivateLinearRegression(feature_norm=2.0, label_bounds="private")
+    grid = {"regularizer": [1.0, 10.0]}
+    search = reticent.PrivateSearchCV(model, grid, verbose=0, random_state=0).fit(
+        X, np.zeros(20_000)
+    )
+    assert np.array_equal(search.predict(X), np.zeros(20_000))
+    assert search.best_score_ == pytest.approx(1.0, abs=0.1)
+
+
+@pytest.mark.parametrize("make", [PrivateLinearRegression, PrivateLogisticRegression])
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("value", [0.0, 5e-324, 5.0])
+def test_constant_columns(make: type, value: float, sparse: bool) -> None:
+    """One that is 0 has the coefficient 0; any other does no harm; and a table of nothing else is its intercept."""
+    z = np.random.default_rng(0).uniform(-1, 1, 8000)
+    labels = (z > 0).astype(int) if make is PrivateLogisticRegression else z
+    more = {"classes": [0, 1]} if make is PrivateLogisticRegression else {"label_bounds": (-1, 1)}
+    model = make(feature_norm="private", random_state=0, **more)
+    wrap = sp.csr_array if sparse else np.asarray
+    X = wrap(np.column_stack([np.full(8000, value), z]))
+    assert model.fit(X, labels).score(X, labels) > 0.9
+    if value == 0.0:
+        assert np.ravel(model.coef_)[0] == 0.0
+    X = wrap(np.full((8000, 2), value))
+    found = model.fit(X, labels).predict(X)
+    assert len(np.unique(found)) == 1
+    assert make is PrivateLogisticRegression or abs(found[0]) < 0.1

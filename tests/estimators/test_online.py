@@ -1,6 +1,7 @@
 """The scikit-learn faces: the library's own checks, privacy, refusals, twins."""
 
 import copy
+import inspect
 import pickle
 
 import numpy as np
@@ -10,7 +11,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import reticent
-from reticent.estimators import OnlineLinearRegression, OnlineLogisticRegression
+from reticent.estimators import OnlineLinearRegression, OnlineLogisticRegression, parameters
 from reticent.privacy import BudgetExceeded, ForkError, PrivacyLeakWarning
 
 FACES = (OnlineLogisticRegression, OnlineLinearRegression)
@@ -354,3 +355,14 @@ def test_the_ledger_hears_that_the_classes_were_read_off_the_labels():
     first, second = ledger.entries
     assert any("read off the labels" in line for line in first.guarantee.caveats)
     assert not any("read off the labels" in line for line in second.guarantee.caveats)
+
+
+@pytest.mark.parametrize("kind", [OnlineLogisticRegression, OnlineLinearRegression])
+def test_streams_without_an_estimator_have_its_defaults(kind):
+    own = {"classes", "label_bounds", "random_state"}
+    defaults = {
+        name: parameter.default
+        for name, parameter in inspect.signature(kind).parameters.items()
+        if name not in own
+    }
+    assert defaults == parameters.ONLINE

@@ -136,7 +136,7 @@ def test_estimators(kind: str) -> None:
     assert np.allclose(found.privacy_error.reshape(outputs, 3)[:, 2], scale * error * 0.3)
     assert np.allclose(found.estimate.reshape(outputs, 3)[:, :2], np.atleast_2d(model.coef_))
     assert found.guarantee.meets(BUDGET)
-    assert "<pre>" in found._repr_html_()
+    assert "<table>" in found._repr_html_()
     for twin in (
         pickle.loads(pickle.dumps(model)),
         model.release(),

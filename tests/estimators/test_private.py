@@ -279,6 +279,8 @@ def test_bad_records_spend_nothing(binary, regression, spoil):
         ({"delta": 1.0}, "delta"),
         ({"neighbours": "add"}, "neighbours"),
         ({"feature_norm": -1.0}, "feature_norm"),
+        ({"feature_norm": "Private"}, "or 'private' to find it .*; got 'Private'"),
+        ({"feature_norm": np.ones(2)}, "feature_norm must be a real number"),
         ({"influence": 0.2}, "influence"),
         ({"solver": "newton"}, "solver"),
         ({"class_weight": "even"}, "class_weight"),

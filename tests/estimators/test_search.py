@@ -12,6 +12,7 @@ import pytest
 from scipy.stats import chi2
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 
 import reticent
 from reticent import PrivateLinearRegression, PrivateLogisticRegression, PrivateSearchCV
@@ -70,6 +71,14 @@ def test_what_would_cost_the_others_too_much_is_left_out() -> None:
     assert "{'regularizer': 1.0}" in words
     without = PrivateSearchCV(logistic(), {"regularizer": [10.0, 1000.0]}, 1.0, fits=6, verbose=0)
     assert without.describe(X, y) == words.split("; left out")[0]
+    # what no fit would take is named with its reason, and is no candidate
+    wrong = PrivateSearchCV(logistic(), {"influence": [0.5, 7.0]}, 1.0, fits=6, verbose=0)
+    words = wrong.describe(X, y)
+    assert "1 candidate," in words
+    assert (
+        "left out: {'influence': 7.0} (influence must be a finite number in [0.5, 1], got 7.0)"
+        in words
+    )
     # where all are alike, none is
     alike = PrivateSearchCV(logistic(scaling="none"), {"regularizer": [1.0, 1.1]}, 1.0, verbose=0)
     assert "left out" not in alike.describe(X, y)
@@ -224,6 +233,7 @@ def test_a_rehearsal_spends_and_fits_nothing() -> None:
         (lambda: PrivateSearchCV(logistic(), {"epsilon": [1.0]}), "epsilon"),
         (lambda: PrivateSearchCV(logistic(), {"depth": [1.0]}), "depth"),
         (lambda: PrivateSearchCV(logistic(), 3), "grid"),
+        (lambda: PrivateSearchCV(logistic(), []), "at least one candidate"),
         (lambda: PrivateSearchCV(logistic(), GRID, fits=1.0), "fits"),
         (lambda: PrivateSearchCV(logistic(), GRID, epsilon=0.0), "epsilon"),
     ],
@@ -279,9 +289,11 @@ def test_the_warning_about_grid_search_names_it() -> None:
 
     monkey = pytest.MonkeyPatch()
     monkey.setattr(ledger, "_warned", False)
-    with pytest.warns(reticent.RepeatedFitWarning, match="PrivateSearchCV"):
-        clone(logistic()).fit(*table(100))
+    with pytest.warns(reticent.RepeatedFitWarning, match="PrivateSearchCV") as caught:
+        GridSearchCV(logistic(), {"influence": [0.5, 1.0]}, cv=2).fit(*table(100))
     monkey.undo()
+    said = [warning for warning in caught if warning.category is reticent.RepeatedFitWarning]
+    assert [warning.filename for warning in said] == [__file__]  # the user's line, and once
 
 
 def test_below_is_uniform() -> None:

@@ -42,7 +42,10 @@ def test_one_guarantee(delta: float, neighbours: str) -> None:
     assert (found.interval[:, 0] < found.estimate).all()
     assert "dose" in str(found)
     assert "95% interval" in str(found)
-    assert "<pre>" in found._repr_html_()
+    html = found._repr_html_()
+    assert html.count("<tr>") == 4
+    assert f">{found.estimate[0]:.4g}</td>" in html
+    assert "epsilon = 1" in html
     assert found.plot().get_xlabel().startswith("coefficient")
 
 

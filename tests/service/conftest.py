@@ -1,10 +1,10 @@
-"""One service that the tests of a file share, each with streams of its own, on each kind of store."""
+"""One service that tests share, each with streams of its own, on each kind of store."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -26,33 +26,34 @@ def postgres() -> Iterator[database.Database]:
     made.close()
 
 
-def renewed(url: str) -> str:
-    """An empty database on the server of another one."""
+def fresh_database(server: database.Database) -> str:
+    """An empty database on a server."""
     import psycopg
 
     name = f"t{os.urandom(6).hex()}"
-    with psycopg.connect(url, autocommit=True) as admin:
+    with psycopg.connect(server.url, autocommit=True) as admin:
         admin.execute(f"CREATE DATABASE {name}")
-    return f"{url.rpartition('/')[0]}/{name}"
+    return f"{server.url.rpartition('/')[0]}/{name}"
 
 
-def fresh_database(server: database.Database) -> str:
-    """An empty database on a server."""
-    return renewed(server.url)
-
-
-@pytest.fixture(scope="module", params=["folder", pytest.param("postgres", marks=pytest.mark.slow)])
-def store(request: pytest.FixtureRequest) -> str | None:
-    """Where a service lives: None for a folder, or a PostgreSQL database."""
+@pytest.fixture(
+    scope="session", params=["folder", pytest.param("postgres", marks=pytest.mark.slow)]
+)
+def store(request: pytest.FixtureRequest) -> Callable[[], str | None]:
+    """Where services live: makes None for a folder, or a PostgreSQL database of its own."""
     if request.param == "folder":
-        return None
-    return fresh_database(request.getfixturevalue("postgres"))
+        return lambda: None
+    server = request.getfixturevalue("postgres")
+    return lambda: fresh_database(server)
 
 
-@pytest.fixture(scope="module")
-def service(store: str | None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A running service."""
+@pytest.fixture(scope="session")
+def service(
+    store: Callable[[], str | None], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Service]:
+    """A running service that tests of many files share; nobody reads its log."""
     pytest.importorskip("starlette", reason="the service needs its extra")
-    service = Service(tmp_path_factory.mktemp("service") / "data", database=store)
+    home = tmp_path_factory.mktemp("service")
+    service = Service(home / "data", "--log", "error", database=store())
     yield service
     service.kill()

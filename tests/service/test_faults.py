@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("starlette", reason="the service needs its extra")
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
+import kept
 import service_faults
 from faults import database, replay, shim
 
@@ -133,3 +134,10 @@ def test_a_network_that_is_cut_off_from_the_database(tmp_path: Path) -> None:
     assert done == 3
     assert not verdict.wrong, verdict
     assert verdict.records
+
+
+def test_the_table_of_the_page_is_what_was_kept() -> None:
+    runs, page = kept.stored("faults"), service_faults.PAGE.read_text()
+    assert service_faults.page(runs) == page
+    assert {run["scenario"] for run in runs} <= set(service_faults.SCENARIOS)
+    assert "1,000,000" in service_faults.page([runs[0] | {"count": 10**6}])

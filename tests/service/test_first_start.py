@@ -1,4 +1,4 @@
-"""A service that is killed at its very first start, at any write, starts again."""
+"""A start does not wait for what it does not need; one that is killed at any write can be repeated."""
 
 from __future__ import annotations
 
@@ -15,6 +15,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 from faults import shim
 from faults.server import Server
+
+
+def test_a_start_does_not_wait_for_what_it_does_not_need() -> None:
+    script = (
+        "import sys, reticent.service.server as server; server.warm();"
+        "heavy = {'sklearn', 'pandas', 'matplotlib', 'pyarrow', 'river', 'dask', 'scipy.stats'};"
+        "sys.exit(', '.join(sorted(heavy & set(sys.modules))) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.skipif(shim.available() is not None, reason=shim.available() or "")

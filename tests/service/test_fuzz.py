@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -12,6 +13,16 @@ from hypothesis import HealthCheck, given, settings
 from .running import Service, records, specification
 
 schemathesis = pytest.importorskip("schemathesis", reason="the fuzzing needs schemathesis")
+
+
+@pytest.fixture(scope="module")
+def service(
+    store: Callable[[], str | None], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Service]:
+    """A service of its own: whatever may be sent is sent to it."""
+    made = Service(tmp_path_factory.mktemp("fuzzed") / "data", "--log", "error", database=store())
+    yield made
+    made.kill()
 
 
 @schemathesis.serializer("application/x-ndjson", "application/vnd.apache.arrow.stream")

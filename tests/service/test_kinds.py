@@ -14,7 +14,9 @@ import pytest
 import reticent
 from reticent import bandit, sets, sums
 from reticent.privacy import Participation
+from reticent.service import runners
 from reticent.service.problems import Problem
+from reticent.service.specification import Specification
 
 from .running import NUMBER, SCHEMA, Service, records, specification
 
@@ -336,7 +338,7 @@ def test_costs_and_dry_runs_create_nothing(service: Service) -> None:
 def test_persons_are_protected_where_the_stream_says_so(service: Service) -> None:
     client = service.client()
     asked = specification(
-        "persons",
+        "shoppers",
         seed=5,
         max_records=2,
         min_gap=3,
@@ -346,9 +348,9 @@ def test_persons_are_protected_where_the_stream_says_so(service: Service) -> Non
     assert client.create(asked)["guarantee"]["unit"] == "person"
     rows = [row | {"person": f"p{k % 4}"} for k, row in enumerate(records(0, 40))]
     with pytest.raises(Problem, match="whom"):
-        client.send("persons", records(0, 3))
-    client.send("persons", rows[:13])
-    client.send("persons", rows[13:])
+        client.send("shoppers", records(0, 3))
+    client.send("shoppers", rows[:13])
+    client.send("shoppers", rows[13:])
     X = np.array([[row["x"]["a"], row["x"]["b"]] for row in rows])
     model = reticent.OnlineLogisticRegression(
         1.0, 1e-6, classes=["false", "true"], feature_norm=np.sqrt(2.0), random_state=5, max_records=2, min_gap=3,
@@ -357,7 +359,7 @@ def test_persons_are_protected_where_the_stream_says_so(service: Service) -> Non
     model.partial_fit(
         X, [str(row["y"]).lower() for row in rows], person=[row["person"] for row in rows]
     )
-    assert client.stream("persons")["decision"]["coefficients"] == model.coef_.tolist()
+    assert client.stream("shoppers")["decision"]["coefficients"] == model.coef_.tolist()
     # where records are protected, a person may be named and changes nothing
     client.create(specification("named", seed=5))
     client.create(specification("nameless", seed=5))
@@ -415,3 +417,15 @@ def test_a_schema_with_persons_needs_a_rule(service: Service) -> None:
     assert client.create(asked | {"max_records": 2})["guarantee"]["unit"] == "person"
     with pytest.raises(Problem, match="single records"):
         client.create(asked | {"name": "ruled-sums", "kind": "total"})
+
+
+def test_a_leader_of_sparse_records_is_not_offered() -> None:
+    asked = specification("sparse", seed=3, learner="sparse-leader")
+    with pytest.raises(Problem, match="records of a service are dense"):
+        runners.start(Specification.from_dict(asked))
+    # earlier versions ran the dense leader under that name, and such a stream can be adopted
+    plain = runners.start(Specification.from_dict(specification("sparse", seed=3)))
+    state, decision = plain.state(), plain.decision()
+    new = runners.renew(Specification.from_dict(asked), state, decision)
+    assert new.decision() == decision
+    assert new.guarantee.epsilon(1e-6) == pytest.approx(plain.guarantee.epsilon(1e-6))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import sqlite3
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,6 @@ from reticent.service.store import StoreError
 from reticent.service.streams import Ask, Create, Send, Tell
 from reticent.state import lease
 
-from . import conftest
 from .running import records, specification
 
 
@@ -146,7 +146,7 @@ def _flat(value: Any) -> list[Any]:
 @pytest.mark.parametrize("version", ["1", "2"])
 def test_what_earlier_versions_wrote(
     version: str,
-    store: str | None,
+    store: Callable[[], str | None],
     tmp_path: Path,
     options: Options,
     monkeypatch: pytest.MonkeyPatch,
@@ -161,8 +161,9 @@ def test_what_earlier_versions_wrote(
     packed = (EARLIER / f"format-{version}.sqlite.gz").read_bytes()
     (options.data / "service.sqlite").write_bytes(gzip.decompress(packed))
     leases = None
-    if store is not None:
-        options = _in_postgres(options, version, conftest.renewed(store), monkeypatch)
+    database = store()
+    if database is not None:
+        options = _in_postgres(options, version, database, monkeypatch)
         leases = Leases("here", "http://here", 60.0)
     adopting = open_home(options, adopting=True)  # it lies elsewhere than where it was served
     adopting.new_anchor().close()

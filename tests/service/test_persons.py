@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -65,12 +66,15 @@ class Running:
 
 
 @pytest.fixture
-def options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str | None) -> Options:
+def options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: Callable[[], str | None]
+) -> Options:
     monkeypatch.setenv("RETICENT_ANCHORS", str(tmp_path / "anchors"))
     (tmp_path / "key").write_text("ab" * 32)
-    if store is None:
+    database = store()
+    if database is None:
         return Options(tmp_path / "data", key_file=tmp_path / "key")
-    return Options(None, key_file=tmp_path / "key", database=store)
+    return Options(None, key_file=tmp_path / "key", database=database)
 
 
 def expected(batches: list[list[str]]) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,9 @@ pa = pytest.importorskip("pyarrow")
 
 
 @pytest.fixture(scope="module")
-def holding(store: str | None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def holding(
+    store: Callable[[], str | None], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Service]:
     """A service that may read tables below one folder."""
     import pyarrow.parquet as pq
 
@@ -34,7 +36,7 @@ def holding(store: str | None, tmp_path_factory: pytest.TempPathFactory) -> Iter
         )
     (home / "secret").mkdir()
     allowed = str(home / "allowed")
-    service = Service(home / "data", "--tables", allowed, wait=False, database=store)
+    service = Service(home / "data", "--tables", allowed, wait=False, database=store())
     service.home = home  # type: ignore[attr-defined]
     yield service
     service.kill()

@@ -97,6 +97,7 @@ def handshake(deployment: Deployment, kit: Path | None) -> None:
                 raise ConnectionResetError("the server hung up")
 
 
+@pytest.mark.slow
 def test_a_deployment_learns_the_model_of_one_process(
     deployment: Deployment, tmp_path: Path
 ) -> None:

@@ -169,8 +169,11 @@ def attained(schedule: list[Curve]) -> World:
 def _random(rng: np.random.Generator, kinds: tuple[str, ...], scale: float = 0.3) -> Curve:
     size = float(scale * rng.uniform(0.2, 1.0))
     made: dict[str, Callable[[float], Curve]] = {
-        "gaussian": Gaussian, "pure": Pure, "laplace": Laplace, "choice": BoundedRange,
-    }  # fmt: skip
+        "gaussian": Gaussian,
+        "pure": Pure,
+        "laplace": Laplace,
+        "choice": BoundedRange,
+    }
     return made[kinds[rng.integers(len(kinds))]](size)
 
 
@@ -257,16 +260,21 @@ def _adaptive(kinds: tuple[str, ...], delta: float, deep: int = 3) -> Exact:
             middle = now.here.size // 2
             now = World(
                 np.array([now.here[:middle].sum(), now.here[middle:].sum()]),
-                np.array([now.there[:middle].sum(), now.there[middle:].sum()]), np.zeros(2),
-            )  # fmt: skip
+                np.array([now.there[:middle].sum(), now.there[middle:].sum()]),
+                np.zeros(2),
+            )
         branches = [
             World(np.array([p]), np.array([q]), np.array([mu])).and_then(
                 grow(rng, [*past, curve], depth - 1)
             )
             for p, q, mu in zip(now.here, now.there, now.mu, strict=True)
         ]
-        return World(*(np.concatenate([getattr(b, part) for b in branches])
-                       for part in ("here", "there", "mu")))  # fmt: skip
+        return World(
+            *(
+                np.concatenate([getattr(b, part) for b in branches])
+                for part in ("here", "there", "mu")
+            )
+        )
 
     def found() -> Iterator[tuple[float, float, float, str]]:
         for seed in range(8):

@@ -188,10 +188,14 @@ class Bets:
         for k, (event, stakes) in enumerate(zip(self._events, self._stakes, strict=True)):
             first, second = (b, a) if event.flipped else (a, b)
             x, y = event.share(first)[1], event.share(second)[1]
-            counts = np.array([
-                np.count_nonzero(x & ~y), np.count_nonzero(~x & y), np.count_nonzero(x & y),
-                np.count_nonzero(~x & ~y),
-            ])  # fmt: skip
+            counts = np.array(
+                [
+                    np.count_nonzero(x & ~y),
+                    np.count_nonzero(~x & y),
+                    np.count_nonzero(x & y),
+                    np.count_nonzero(~x & ~y),
+                ]
+            )
             gains = np.log1p(stakes[None, :] * self._payments(k // 2))
             self._capital[k // 2, k % 2] += counts @ gains
         count = self._capital.shape[0] * 2
@@ -301,7 +305,7 @@ def sequential(
         epsilon, how = math.inf, "runs that should be independent had the same noise"
     return Finding(
         name, epsilon, delta, mu, curve, done, alarm, watch.repeated, how, roc_of(scores, alarm)
-    )  # fmt: skip
+    )
 
 
 def _bound(claim: Curve, delta: float, share: float) -> tuple[float, float | None]:

@@ -70,9 +70,11 @@ def _learners() -> dict[str, Build]:
         "quadratic leader": lambda b: online.QuadraticLeader(
             ball, losses.Squared(ridge=0.1), budget=b, horizon=50
         ),
-        "projection-free bandit": lambda b: bandit.ProjectionFreeBandit(sets.Simplex(2), b, **plays),
+        "projection-free bandit": lambda b: bandit.ProjectionFreeBandit(
+            sets.Simplex(2), b, **plays
+        ),
         "projected bandit": lambda b: bandit.ProjectedBandit(sets.Box([-1.0], [1.0]), b, **plays),
-    }  # fmt: skip
+    }
 
 
 def _solvers() -> dict[str, Build]:
@@ -92,12 +94,18 @@ def _solvers() -> dict[str, Build]:
         "output perturbation": lambda b: erm.output_perturbation(ridged, ball, *data, budget=b),
         "averaged iterate": lambda b: erm.averaged_iterate(ridged, ball, *data, budget=b),
         "localisation": lambda b: erm.localisation(ridged, ball, *data, budget=b, steps=2),
-        "sufficient statistics": lambda b: erm.sufficient_statistics(squared, None, *data, budget=b),
+        "sufficient statistics": lambda b: erm.sufficient_statistics(
+            squared, None, *data, budget=b
+        ),
         "adassp": lambda b: erm.sufficient_statistics(
             squared, None, *data, budget=b, method="adassp"
         ),
         "exponential mechanism": lambda b: erm.exponential_mechanism(
-            smooth, sets.Box([-1.0, -1.0], [1.0, 1.0]), *data, budget=b, version="plain",
+            smooth,
+            sets.Box([-1.0, -1.0], [1.0, 1.0]),
+            *data,
+            budget=b,
+            version="plain",
             net=((0.0, 0.0), (1.0, 1.0)),
         ),
         "sketches": lambda b: vertical.one_shot_sketch(
@@ -105,7 +113,7 @@ def _solvers() -> dict[str, Build]:
         ),
         "choice": lambda b: exponential_mechanism([1.0, 2.0], sensitivity=1.0, budget=b),
         "noisy maximum": lambda b: report_noisy_max([1.0, 2.0], sensitivity=1.0, budget=b),
-    }  # fmt: skip
+    }
 
 
 def _faces() -> dict[str, Build]:
@@ -170,8 +178,9 @@ def _kept(name: str, builders: Callable[[], dict[str, Build]]) -> Exact:
                     least, lowest = value, setting
     assert worst is not None
     if worst.holds:
-        return Exact(name, 1.0, least, 0.0, least, True, f"the least is spent by {lowest}",
-                     fault=1.0 / least)  # fmt: skip
+        return Exact(
+            name, 1.0, least, 0.0, least, True, f"the least is spent by {lowest}", fault=1.0 / least
+        )
     return worst
 
 

@@ -47,9 +47,13 @@ def many_canaries() -> Iterator[Attack]:
     def descent(included: Any) -> erm.Fit:
         m = len(included)
         return erm.gradient_descent(
-            losses.Linear(), sets.LinfBall(m, 1e9), _diagonal(included), budget=budget, steps=1,
+            losses.Linear(),
+            sets.LinfBall(m, 1e9),
+            _diagonal(included),
+            budget=budget,
+            steps=1,
             step_size=float(m),
-        )  # fmt: skip
+        )
 
     def stream(included: Any) -> Any:
         learner = leader(len(included))
@@ -57,9 +61,13 @@ def many_canaries() -> Iterator[Attack]:
 
     def leader(count: int) -> online.Learner:
         return online.FollowTheRegularizedLeader(
-            sets.LinfBall(count, 1e9), budget=budget, horizon=count, lipschitz=1.0, regularizer=1.0,
+            sets.LinfBall(count, 1e9),
+            budget=budget,
+            horizon=count,
+            lipschitz=1.0,
+            regularizer=1.0,
             total="independent",
-        )  # fmt: skip
+        )
 
     def steps(decisions: Any) -> Any:
         # the decision is minus the noisy total; what the canary's own step added to it
@@ -83,9 +91,13 @@ def many_canaries() -> Iterator[Attack]:
     for name, count, train, score, claim in runs:
 
         def attack(
-            alarm: float, count: int = count, train: Any = train, score: Any = score,
-            claim: Guarantee = claim, name: str = name,
-        ) -> Finding:  # fmt: skip
+            alarm: float,
+            count: int = count,
+            train: Any = train,
+            score: Any = score,
+            claim: Guarantee = claim,
+            name: str = name,
+        ) -> Finding:
             return few_runs(train, score, count, claim=claim, false_alarm=alarm, name=name)
 
         yield "few runs", f"{name}, {count} canaries", attack

@@ -254,7 +254,7 @@ def _sampler(recorder: _Recorder, kind: str, honest: Any) -> Any:
             honest(source, scales, out)
         if outermost:
             made = recorder.reached.get("scales", scales)
-            recorder.draw(kind, made, out, True, out.shape, place)  # type: ignore[arg-type]
+            recorder.draw(kind, made, out, True, out.shape, place)
 
     return draw
 
@@ -266,7 +266,7 @@ def _float_draws(recorder: _Recorder, honest: Any) -> Any:
         place = _place(source)
         with recorder.inside():
             honest(noise, source, scales, fresh, varied=varied)
-        recorder.draw(noise, scales, fresh, False, fresh.shape, place)  # type: ignore[arg-type]
+        recorder.draw(noise, scales, fresh, False, fresh.shape, place)
 
     return draw
 

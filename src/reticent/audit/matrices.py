@@ -93,8 +93,12 @@ def least_price(found: Mix, tau: int, end: int) -> float:
     prices = 1.0 / found.scales[used]
     both = np.hstack([matrix[:, used], -matrix[:, used]])
     answer = linprog(
-        np.concatenate([prices, prices]), A_eq=both, b_eq=moved(end, tau), bounds=(0, None), method="highs"
-    )  # fmt: skip
+        np.concatenate([prices, prices]),
+        A_eq=both,
+        b_eq=moved(end, tau),
+        bounds=(0, None),
+        method="highs",
+    )
     if not answer.success:
         raise ArithmeticError(f"the linear programme of record {tau} failed: {answer.message}")
     return float(answer.fun)

@@ -132,8 +132,9 @@ def _compare(name: str, run: Any, pair: Pair, plane: bool) -> Exact:
     share, claimed, value, delta = best
     fault = least_fault(lambda r: found(delta, r) > claimed * (1.0 + TOLERANCE))
     how = pair.why if pure else f"{pair.why}; at delta = {delta:g}"
-    return Exact(name, claimed, value, delta, share, share <= 1.0 + TOLERANCE, how, claim=claim,
-                 fault=fault)  # fmt: skip
+    return Exact(
+        name, claimed, value, delta, share, share <= 1.0 + TOLERANCE, how, claim=claim, fault=fault
+    )
 
 
 Law = tuple[FloatArray, FloatArray, FloatArray]

@@ -97,9 +97,13 @@ def bandit_pair(
         is told at once in the first.
     """
     learner = make(
-        budget=Budget(epsilon, delta, neighbours), horizon=horizon, lipschitz=1.0,
-        values=(-1.0, 1.0), step=_SMALL, **options,
-    )  # fmt: skip
+        budget=Budget(epsilon, delta, neighbours),
+        horizon=horizon,
+        lipschitz=1.0,
+        values=(-1.0, 1.0),
+        step=_SMALL,
+        **options,
+    )
     # the decisions before these answer to no record
     looks = _EPOCHS if horizon is None else tuple(range(2 if learner.stale else 1, horizon))
 
@@ -169,8 +173,13 @@ _register(
 # in one dimension Gamma noise is Laplace noise, made by other means
 for _noise in ("laplace", "gamma"):
     _register(
-        f"bandit-{_noise}", _projection_free, _logit, noise=_noise, delta=0.0, horizon=3,
-    )  # fmt: skip
+        f"bandit-{_noise}",
+        _projection_free,
+        _logit,
+        noise=_noise,
+        delta=0.0,
+        horizon=3,
+    )
 # Every epoch is one round, and the record comes within the first or, late, within the second one.
 _register(
     "bandit-doubling",

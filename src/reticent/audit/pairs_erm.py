@@ -63,9 +63,14 @@ def canary_pair(
 def _descent(X: Any, y: Any, budget: Budget) -> erm.Fit:
     count, dim = X.shape
     return erm.gradient_descent(
-        losses.Linear(), sets.LinfBall(dim, _FAR), X, budget=budget, steps=3, step_size=float(count),
+        losses.Linear(),
+        sets.LinfBall(dim, _FAR),
+        X,
+        budget=budget,
+        steps=3,
+        step_size=float(count),
         average="last",
-    )  # fmt: skip
+    )
 
 
 def _perturbed_objective(X: Any, y: Any, budget: Budget) -> erm.Fit:

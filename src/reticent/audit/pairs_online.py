@@ -176,9 +176,12 @@ def _records(
     budget = Budget(epsilon, delta, neighbours, window)
     worlds = _linear_worlds(dim, horizon if window is None else min(horizon, window), neighbours)
     return learner_pair(
-        name, lambda: make(dim, budget=budget, horizon=horizon), *worlds, delta=delta,
+        name,
+        lambda: make(dim, budget=budget, horizon=horizon),
+        *worlds,
+        delta=delta,
         why="the first record is as long as allowed, or not there, or turned round",
-    )  # fmt: skip
+    )
 
 
 def _of_records(
@@ -255,6 +258,10 @@ def quadratic_leader(
     other[0] = -1.0
     missing[0] = neighbours == "replace"
     return learner_pair(
-        "online-quadratic-leader", build, (second, other, missing), (first, y, there), delta=delta,
+        "online-quadratic-leader",
+        build,
+        (second, other, missing),
+        (first, y, there),
+        delta=delta,
         why="two records at the angle at which replacing one by the other moves both totals most",
-    )  # fmt: skip
+    )

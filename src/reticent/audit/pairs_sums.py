@@ -191,9 +191,14 @@ for _noise in ("gaussian", "laplace", "gamma"):
     # An endless total draws far ahead, which is a waste where runs are made one by one. Beside the
     # worst record, one that enters later, while others expire.
     _register(
-        f"window-tree-{_noise}", sums.WindowTreeMechanism, {"record": 6, "window": 4}, {"record": 7, "window": 6},
-        **_level, horizon=24 if _noise == "gamma" else None, window=4,
-    )  # fmt: skip
+        f"window-tree-{_noise}",
+        sums.WindowTreeMechanism,
+        {"record": 6, "window": 4},
+        {"record": 7, "window": 6},
+        **_level,
+        horizon=24 if _noise == "gamma" else None,
+        window=4,
+    )
 _register("correlated", sums.CorrelatedMechanism, {"objective": "mean"}, horizon=16)
 _register("correlated-window", sums.CorrelatedMechanism, {"record": 9}, horizon=None, window=8)
 _register("tree-epochs", sums.TreeMechanism, horizon=None, steps=16)

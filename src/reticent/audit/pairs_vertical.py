@@ -59,8 +59,14 @@ def label_pair(name: str, *, neighbours: str = "zero-out", delta: float = 1e-6) 
 
     def run(world: float, size: int) -> FloatArray:
         budget = Budget(_PLENTY, delta, neighbours)
-        party = Party("honest", np.zeros((size, 1)), ids=range(size), ledger=budget, key=_KEY,
-                      labels=np.full(size, world))  # fmt: skip
+        party = Party(
+            "honest",
+            np.zeros((size, 1)),
+            ids=range(size),
+            ledger=budget,
+            key=_KEY,
+            labels=np.full(size, world),
+        )
         _open(party, plan(size))
         answer: Sketch = _ask(party, 2, AskLabels(run=bytes(16), sequence=2))
         return answer.sketch
@@ -77,8 +83,14 @@ def _transcript(world: float, place: int, budget: Budget, plan: Plan, rounds: in
     """All that one party says to a coordinator that pushes the second record to its clip."""
     X = np.zeros((2, 2))
     X[1] = (world, -world)
-    party = Party(f"party {place}", X, ids=range(2), ledger=_Generous(budget, adaptive=True), key=_KEY,
-                  labels=np.zeros(2))  # fmt: skip
+    party = Party(
+        f"party {place}",
+        X,
+        ids=range(2),
+        ledger=_Generous(budget, adaptive=True),
+        key=_KEY,
+        labels=np.zeros(2),
+    )
     _open(party, plan)
     told: list[float] = []
     sequence = 2
@@ -107,9 +119,15 @@ def hostile_pair(
     terms = Terms(neighbours=neighbours)
     moved = terms.moved(1.0)
     plan = Plan(
-        rows=2, rounds=rounds, columns=1, clip=2.0, selection_scale=8.0 * moved,
-        value_scale=9.0 * moved, sketch_scale=4.0 * moved, sketch_size=2,
-    )  # fmt: skip
+        rows=2,
+        rounds=rounds,
+        columns=1,
+        clip=2.0,
+        selection_scale=8.0 * moved,
+        value_scale=9.0 * moved,
+        sketch_scale=4.0 * moved,
+        sketch_size=2,
+    )
     claim = promise(plan, terms)
     for _ in range(parties - 1):
         claim = claim + promise(plan, terms)

@@ -177,9 +177,13 @@ def _of_total(total: RunningTotal, delta: float, steps: int | None) -> Iterator[
             yield Recomputed(f"mu of {name}", claimed, value, road, kind, 1e-5)
             if delta > 0.0:
                 yield Recomputed(
-                    f"epsilon of {name} at delta = {delta:g}", total.guarantee.epsilon(delta),
-                    integrated_gaussian(value, delta), road + " and numeric integration", kind, 1e-4,
-                )  # fmt: skip
+                    f"epsilon of {name} at delta = {delta:g}",
+                    total.guarantee.epsilon(delta),
+                    integrated_gaussian(value, delta),
+                    road + " and numeric integration",
+                    kind,
+                    1e-4,
+                )
         else:
             value = reach * matrices.worst_price(found, window)[0]
             pure = total.guarantee.pure
@@ -255,19 +259,8 @@ def _of_curve(curve: Curve, delta: float) -> Iterator[Recomputed | str]:
         yield Recomputed(label, curve.pure, added, "sum of the parts")
         return
     claimed = curve.epsilon(delta)
-    one, count = parts[0]
-    alone = len(parts) == 1
-    if alone and isinstance(one, Gaussian):
-        value = integrated_gaussian(math.sqrt(count) * one.mu, delta)
-        yield Recomputed(label, claimed, value, "numeric integration")
-    elif alone and isinstance(one, BoundedRange):
-        yield Recomputed(label, claimed, two_point_range(one.pure, count, delta),
-                         "two-point pairs", "attained")  # fmt: skip
-    elif alone and isinstance(one, Laplace) and count == 1:
-        yield Recomputed(label, claimed, integrated_laplace(one.pure, delta), "numeric integration")
-    elif alone and isinstance(one, Pure):
-        yield Recomputed(label, claimed, two_point(one.pure, one.pure, count, delta),
-                         "randomised response", "attained")  # fmt: skip
+    if len(parts) == 1:
+        yield from _of_one(*parts[0], label, claimed, delta)
     accounted = _accounted(parts, delta)
     if isinstance(accounted, str):
         yield accounted
@@ -278,6 +271,24 @@ def _of_curve(curve: Curve, delta: float) -> Iterator[Recomputed | str]:
         yield Recomputed(
             label, claimed, value, "dp-accounting", "truth" if exact else "attained", slack
         )
+
+
+def _of_one(
+    curve: Curve, count: int, label: str, claimed: float, delta: float
+) -> Iterator[Recomputed]:
+    """One curve, used so many times."""
+    if isinstance(curve, Gaussian):
+        value = integrated_gaussian(math.sqrt(count) * curve.mu, delta)
+        yield Recomputed(label, claimed, value, "numeric integration")
+    elif isinstance(curve, BoundedRange):
+        value = two_point_range(curve.pure, count, delta)
+        yield Recomputed(label, claimed, value, "two-point pairs", "attained")
+    elif isinstance(curve, Laplace) and count == 1:
+        value = integrated_laplace(curve.pure, delta)
+        yield Recomputed(label, claimed, value, "numeric integration")
+    elif isinstance(curve, Pure):
+        value = two_point(curve.pure, curve.pure, count, delta)
+        yield Recomputed(label, claimed, value, "randomised response", "attained")
 
 
 def integrated_gaussian(mu: float, delta: float) -> float:

@@ -73,11 +73,16 @@ class Pair:
     ) -> Finding:
         """Attack the algorithm on this pair; ``changes`` go to :func:`reticent.audit.mechanism`."""
         given: dict[str, Any] = {
-            "runs": runs, "delta": self.delta, "statistic": self.statistic, "claim": self.claim,
-            "false_alarm": false_alarm, "batch": self.batch,
+            "runs": runs,
+            "delta": self.delta,
+            "statistic": self.statistic,
+            "claim": self.claim,
+            "false_alarm": false_alarm,
+            "batch": self.batch,
             "selection": min(self.selection, max(_ENOUGH / runs, 0.02)),
-            "name": self.name, "progress": progress,
-        }  # fmt: skip
+            "name": self.name,
+            "progress": progress,
+        }
         return mechanism(self.run, self.world_a, self.world_b, **(given | changes))
 
     def bet(self, runs: int, *, false_alarm: float = 1e-6, progress: bool = False) -> Finding:

@@ -59,19 +59,29 @@ class Line:
         share = "" if found.tightness is None else f"{found.tightness:.2f}"
         notices = "" if math.isinf(found.fault) else f"noise / {max(found.fault, 1.001):.3g}"
         return (
-            self.name, self.setting, claimed, f"{found.epsilon:.4g}", share, notices,
-            "" if again is None else f"{again:.4g}", self.verdict,
-        )  # fmt: skip
+            self.name,
+            self.setting,
+            claimed,
+            f"{found.epsilon:.4g}",
+            share,
+            notices,
+            "" if again is None else f"{again:.4g}",
+            self.verdict,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
         again = self.agreement
         return {
-            "name": self.name, "setting": self.setting, "holds": self.holds, "verdict": self.verdict,
-            "seconds": self.seconds, "finding": self.finding.to_dict(),
+            "name": self.name,
+            "setting": self.setting,
+            "holds": self.holds,
+            "verdict": self.verdict,
+            "seconds": self.seconds,
+            "finding": self.finding.to_dict(),
             "recomputed": None if again is None else again.epsilon,
             "recomputation": [] if again is None else [str(row) for row in again.rows],
-        }  # fmt: skip
+        }
 
 
 @dataclass(frozen=True)
@@ -123,10 +133,13 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON and for the HTML page."""
         return {
-            "columns": list(self.columns), "rows": [list(row) for row in self.rows()],
-            "lines": [line.to_dict() for line in self.lines], "holds": self.holds,
-            "false_alarm": self.false_alarm, "seconds": self.seconds,
-        }  # fmt: skip
+            "columns": list(self.columns),
+            "rows": [list(row) for row in self.rows()],
+            "lines": [line.to_dict() for line in self.lines],
+            "holds": self.holds,
+            "false_alarm": self.false_alarm,
+            "seconds": self.seconds,
+        }
 
 
 def run_all(

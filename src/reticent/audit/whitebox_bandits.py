@@ -89,25 +89,30 @@ def bandits_of_persons() -> Iterator[Case]:
             # without a horizon the promise is about more totals than are seen here: the one of their age
             age = plays - 1 if words.startswith("no horizon") else None
             yield case(
-                f"ProjectionFreeBandit, {words}, {neighbours}", _answers(make, age),
-                partial(_answering, neighbours, plays), quick=words != "tree, of persons",
-            )  # fmt: skip
+                f"ProjectionFreeBandit, {words}, {neighbours}",
+                _answers(make, age),
+                partial(_answering, neighbours, plays),
+                quick=words != "tree, of persons",
+            )
         projected = partial(
             bandit.ProjectedBandit, sets.Box([-1.0], [1.0]), budget, horizon=plays, lipschitz=1.0,
             values=(-1.0, 1.0), step=1e-3, smoothing=0.3, participation=rule,
         )  # fmt: skip
         yield case(
-            f"ProjectedBandit of persons, {neighbours}", _answers(projected, None, _first),
-            partial(_answering, neighbours, plays), quick=neighbours == "replace",
-        )  # fmt: skip
+            f"ProjectedBandit of persons, {neighbours}",
+            _answers(projected, None, _first),
+            partial(_answering, neighbours, plays),
+            quick=neighbours == "replace",
+        )
     fading = Budget(1.0, 1e-6, fade=((4, 1.0), (12, 1.5)))
     for age in (4, 12):
         # the decision of a play answers to the totals before it
         yield case(
             f"ProjectionFreeBandit of persons, fading, age {age}",
             _answers(partial(free, fading, batches=256), age),
-            partial(_answering, BOTH[0], age + 4, 3), quick=age == 4,
-        )  # fmt: skip
+            partial(_answering, BOTH[0], age + 4, 3),
+            quick=age == 4,
+        )
 
 
 def _logit(point: FloatArray) -> float:
@@ -132,8 +137,12 @@ def bandits() -> Iterator[Case]:
     """Both bandits. The batches of the last plays are never released, so the record comes early."""
     plays = 6
     common: dict[str, Any] = {
-        "horizon": plays, "lipschitz": 1.0, "values": (-1.0, 1.0), "step": 1e-3, "smoothing": 0.3
-    }  # fmt: skip
+        "horizon": plays,
+        "lipschitz": 1.0,
+        "values": (-1.0, 1.0),
+        "step": 1e-3,
+        "smoothing": 0.3,
+    }
     for neighbours in BOTH:
         budget, pure = Budget(1.0, 1e-6, neighbours), Budget(1.0, 0.0, neighbours)
         free = partial(
@@ -142,18 +151,21 @@ def bandits() -> Iterator[Case]:
         makes: dict[str, tuple[Any, Callable[[FloatArray], float]]] = {
             "correlated": (partial(free, budget, centring="middle"), _logit),
             "tree, not stale": (
-                partial(free, budget, centring="middle", total="tree", stale=False), _logit
+                partial(free, budget, centring="middle", total="tree", stale=False),
+                _logit,
             ),
             "laplace": (partial(free, pure, centring="middle", noise="laplace"), _logit),
             "gamma": (partial(free, pure, centring="middle", noise="gamma"), _logit),
             "adaptive": (partial(free, budget, centring="adaptive"), _logit),
             "no horizon": (
-                partial(free, budget, centring="middle", horizon=None, batches=256), _logit
+                partial(free, budget, centring="middle", horizon=None, batches=256),
+                _logit,
             ),
             "projected": (
-                partial(bandit.ProjectedBandit, sets.Box([-1.0], [1.0]), budget, **common), _first
+                partial(bandit.ProjectedBandit, sets.Box([-1.0], [1.0]), budget, **common),
+                _first,
             ),
-        }  # fmt: skip
+        }
         for words, (make, see) in makes.items():
             name = "ProjectedBandit" if words == "projected" else f"ProjectionFreeBandit, {words}"
             yield case(

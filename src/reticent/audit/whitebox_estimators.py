@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -39,15 +40,17 @@ from reticent.estimators import (
     PrivateScaler,
     PrivateSearchCV,
 )
-from reticent.estimators.bounds import Search, counted
+from reticent.estimators.bounds import Search, counted, power
 from reticent.estimators.class_counts import ClassCounts
 from reticent.estimators.curvature import Curvature
 from reticent.estimators.finding import First
-from reticent.estimators.scaling import Scaling
+from reticent.estimators.private_regressors import sum_of_labels
+from reticent.estimators.scaling import Scaling, counts_of_norms
 from reticent.estimators.summary import SquaredLabels
+from reticent.estimators.units import to_unit
 from reticent.losses import CappedLogistic, Logistic
-from reticent.noise import Source
-from reticent.privacy import Budget, Entry, Guarantee, Ledger
+from reticent.noise import Source, release
+from reticent.privacy import Budget, Entry, Gaussian, Guarantee, Laplace, Ledger
 from reticent.solve.blocks import Form, InMemory
 from reticent.vertical import messages
 from reticent.vertical.plan import Terms, promise
@@ -135,36 +138,52 @@ def columns() -> Iterator[Case]:
             "unsketched columns": plan(rows=rows, rounds=1, columns=1, sketch_size=rows),
             "sketches": plan(rows=rows, rounds=1, columns=1, sketch_size=2, sketch_spread=2),
             "labels": plan(
-                rows=rows, rounds=0, columns=0, labels="send", label_scale=3.0 * moved,
-                sketch_size=2, sketch_spread=2,
+                rows=rows,
+                rounds=0,
+                columns=0,
+                labels="send",
+                label_scale=3.0 * moved,
+                sketch_size=2,
+                sketch_spread=2,
             ),
-        }  # fmt: skip
+        }
         for words, made in plans.items():
             yield case(
-                f"Party, {words}, {neighbours}", _told(made, terms),
-                partial(_rows, neighbours, made.rows, (0, made.rows - 1)), delta=1e-3,
-            )  # fmt: skip
+                f"Party, {words}, {neighbours}",
+                _told(made, terms),
+                partial(_rows, neighbours, made.rows, (0, made.rows - 1)),
+                delta=1e-3,
+            )
         # an honest coordinator pushes no slope to its clip: what one run shows is far below the claim
         for variant in ("ball", "product"):
             yield case(
                 f"Coordinator, {variant}, {neighbours}",
                 _coordinated(Budget(2.0, 1e-3, neighbours), variant),
-                partial(_rows, neighbours, rows), delta=1e-3, quick=False,
-            )  # fmt: skip
+                partial(_rows, neighbours, rows),
+                delta=1e-3,
+                quick=False,
+            )
         yield case(
-            f"one_shot_sketch, {neighbours}", _sketched(Budget(1.0, 1e-6, neighbours)),
+            f"one_shot_sketch, {neighbours}",
+            _sketched(Budget(1.0, 1e-6, neighbours)),
             partial(_rows, neighbours, rows),
-        )  # fmt: skip
+        )
 
 
 def _coordinated(budget: Budget, variant: str) -> Run:
     def run(data: Any, source: Source) -> Outcome:
         X, y = data
         parties = {
-            name: vertical.Party(name, X[:, [k]], ids=range(len(X)), ledger=_Generous(budget, adaptive=True),
-                                 key=bytes(16), labels=y)
+            name: vertical.Party(
+                name,
+                X[:, [k]],
+                ids=range(len(X)),
+                ledger=_Generous(budget, adaptive=True),
+                key=bytes(16),
+                labels=y,
+            )
             for k, name in enumerate(("a", "b"))
-        }  # fmt: skip
+        }
         found = vertical.Coordinator(vertical.InProcess(parties)).run(
             budget=budget, rounds=2, columns=1, variant=variant, seed=0
         )
@@ -223,20 +242,27 @@ def estimators() -> Iterator[Case]:
             three = np.array([0, 1])
             yield _minimiser(
                 "PrivateLogisticRegression, three classes, zero-out",
-                partial(logistic, classes=[0, 1, 2]), (one, three), (none, three),
-            )  # fmt: skip
+                partial(logistic, classes=[0, 1, 2]),
+                (one, three),
+                (none, three),
+            )
             yield _minimiser(
                 "PrivateLogisticRegression, sample weights, zero-out",
                 partial(logistic, classes=[-1, 1], weight_bound=2.0),
-                (one, y, np.array([9.0, 1.0])), (one, y, np.array([0.0, 1.0])),
-            )  # fmt: skip
+                (one, y, np.array([9.0, 1.0])),
+                (one, y, np.array([0.0, 1.0])),
+            )
         small = b | {"epsilon": 1.0}
         yield case(
             f"PrivateLogisticRegression, gradient-descent, {neighbours}",
-            _fitted(partial(PrivateLogisticRegression, solver="gradient-descent", classes=[-1, 1],
-                            **small), "coef_"),
+            _fitted(
+                partial(
+                    PrivateLogisticRegression, solver="gradient-descent", classes=[-1, 1], **small
+                ),
+                "coef_",
+            ),
             partial(labelled, neighbours, rows, 2),
-        )  # fmt: skip
+        )
         regression = partial(PrivateLinearRegression, **small)
         regressors: dict[str, Any] = {
             "PrivateLinearRegression, sufficient-statistics": partial(
@@ -253,60 +279,88 @@ def estimators() -> Iterator[Case]:
         }
         for words, make in regressors.items():
             yield case(
-                f"{words}, {neighbours}", _fitted(make, "coef_"),
+                f"{words}, {neighbours}",
+                _fitted(make, "coef_"),
                 partial(products, neighbours, rows),
-            )  # fmt: skip
+            )
         high, low = np.array([7.0, 0.0]), np.array([-7.0, 0.0])
         there = (none, high) if neighbours == "zero-out" else (one, low)
         yield _minimiser(
             f"PrivateLinearRegression, objective-perturbation, {neighbours}",
-            partial(PrivateLinearRegression, solver="objective-perturbation", regularizer=30.0, **b),
-            (one, high), there,
-        )  # fmt: skip
+            partial(
+                PrivateLinearRegression, solver="objective-perturbation", regularizer=30.0, **b
+            ),
+            (one, high),
+            there,
+        )
         for delta in (1e-6, 0.0):
             scaler = partial(
                 PrivateScaler, (-2.0, 2.0), epsilon=1.0, delta=delta, neighbours=neighbours
             )
             yield case(
                 f"PrivateScaler, {neighbours}, {'gaussian' if delta else 'gamma'}",
-                _fitted(scaler, "center_", "scale_"), partial(_moments, neighbours, rows),
-            )  # fmt: skip
+                _fitted(scaler, "center_", "scale_"),
+                partial(_moments, neighbours, rows),
+            )
             yield case(
                 f"private bounds, {neighbours}, {'gaussian' if delta else 'laplace'}",
-                _counted(Budget(1.0, delta, neighbours)), partial(_places, neighbours),
+                _counted(Budget(1.0, delta, neighbours)),
+                partial(_places, neighbours),
+            )
+            yield case(
+                f"private bounds by powers of two, {neighbours}, {'gaussian' if delta else 'laplace'}",
+                _powers(Budget(1.0, delta, neighbours)), partial(_places, neighbours), taps=False,
+            )  # fmt: skip
+            yield case(
+                f"row norms behind scaling, {neighbours}, {'gaussian' if delta else 'laplace'}",
+                _scaled_norms(Budget(1.0, delta, neighbours)), partial(_lengths, neighbours),
+            )  # fmt: skip
+            yield case(
+                f"sum of the labels, {neighbours}, {'gaussian' if delta else 'laplace'}",
+                _level(Budget(1.0, delta, neighbours)), partial(_levels, neighbours),
+            )  # fmt: skip
+            yield case(
+                f"scores of a search, {neighbours}, {'gaussian' if delta else 'laplace'}",
+                _scores(Budget(1.0, delta, neighbours)), partial(_answers, neighbours),
             )  # fmt: skip
             yield case(
                 f"scaling, {neighbours}, {'gaussian' if delta else 'laplace'}",
-                _scaled(Budget(1.0, delta, neighbours)), partial(_lengths, neighbours),
-            )  # fmt: skip
+                _scaled(Budget(1.0, delta, neighbours)),
+                partial(_lengths, neighbours),
+            )
             yield case(
                 f"scaling by the first records of a stream, {neighbours}, "
                 f"{'gaussian' if delta else 'laplace'}",
                 _scaled(Budget(1.0, delta, neighbours), of_stream=True),
                 partial(_lengths, neighbours),
-            )  # fmt: skip
+            )
             yield case(
                 f"balanced classes, {neighbours}, {'gaussian' if delta else 'laplace'}",
-                _by_class(Budget(1.0, delta, neighbours)), partial(_classes, neighbours),
-            )  # fmt: skip
+                _by_class(Budget(1.0, delta, neighbours)),
+                partial(_classes, neighbours),
+            )
             yield case(
                 f"norms behind private bounds, {neighbours}, {'gaussian' if delta else 'laplace'}",
-                _norms(Budget(1.0, delta, neighbours)), partial(_norm_pairs, neighbours),
-            )  # fmt: skip
+                _norms(Budget(1.0, delta, neighbours)),
+                partial(_norm_pairs, neighbours),
+            )
             yield case(
                 f"squared labels, {neighbours}, {'gaussian' if delta else 'laplace'}",
-                _squares(Budget(1.0, delta, neighbours)), partial(_labels, neighbours),
-            )  # fmt: skip
+                _squares(Budget(1.0, delta, neighbours)),
+                partial(_labels, neighbours),
+            )
             for cap in (0.5, 1.0):
                 yield case(
                     f"curvature and scores, cap {cap:g}, {neighbours}, {'gaussian' if delta else 'gamma'}",
-                    _curved(Budget(1.0, delta, neighbours), cap), partial(_margins, neighbours),
-                )  # fmt: skip
+                    _curved(Budget(1.0, delta, neighbours), cap),
+                    partial(_margins, neighbours),
+                )
             yield case(
                 f"bounds from the first records of a stream, {neighbours}, "
                 f"{'gaussian' if delta else 'laplace'}",
-                _counted(Budget(1.0, delta, neighbours), of_stream=True), partial(_places, neighbours),
-            )  # fmt: skip
+                _counted(Budget(1.0, delta, neighbours), of_stream=True),
+                partial(_places, neighbours),
+            )
         yield Case(f"PrivateSearchCV, {neighbours}", partial(_best_of, neighbours))
         yield from _online(neighbours)
 
@@ -443,6 +497,22 @@ def _counted(budget: Budget, of_stream: bool = False) -> Run:
     return run
 
 
+_SEEN = np.unique(power(np.array([1.0, HUGE, TINY, -3.0, 0.0, 1e-9])))
+"""Where the values of :func:`_places` are counted, of 4,197 powers of two and signs."""
+
+
+def _powers(budget: Budget) -> Run:
+    """The first counts behind private bounds, of two columns."""
+    search = Search.of(budget, 10**6, 2)
+
+    def run(data: Any, source: Source) -> Outcome:
+        X, weights = data
+        seen = search.by_powers(X, counted(weights, None), source)
+        return Outcome(seen[:, _SEEN], Guarantee.of(budget, [search.releases[0]]))
+
+    return run
+
+
 def _places(neighbours: str) -> Iterator[Pair]:
     """A record is counted once per column; a null record, of weight 0, nowhere."""
     for size in (1.0, HUGE, TINY, -3.0, 0.0):
@@ -471,6 +541,80 @@ def _scaled(budget: Budget, of_stream: bool = False) -> Run:
         return Outcome(seen, Guarantee.of(budget, [scaling.moments.release]))
 
     return run
+
+
+def _scaled_norms(budget: Budget) -> Run:
+    """The counts of row norms behind ``scaling="auto"``, of rows that were centered and scaled as was released."""
+    scaling, _ = Scaling.of(budget, 10**6, 2)
+    assert scaling is not None
+    norms = scaling.norms
+    assert norms is not None
+    units = np.array([0.1, -0.1]), np.array([1.5, 0.5])
+
+    def run(data: Any, source: Source) -> Outcome:
+        X, weights = data
+        edges = np.linspace(0.5, 3.0, norms.size - 1)
+        counts = counts_of_norms(X, 2.0, *units, edges, counted(weights, None))
+        return Outcome(norms.draw(counts, source), Guarantee.of(budget, [norms.release]))
+
+    return run
+
+
+def _level(budget: Budget) -> Run:
+    """The sum of the labels that the intercept starts from, behind their bounds."""
+    total = PrivateLinearRegression(label_bounds=(-2.0, 2.0))._label_sum(budget, 10**6)
+    assert total is not None
+
+    def run(data: Any, source: Source) -> Outcome:
+        labels, weights = data
+        inside = to_unit(np.clip(labels, -2.0, 2.0), -2.0, 2.0)
+        seen = total.draw(sum_of_labels(inside, counted(weights, None)), source)
+        return Outcome(seen, Guarantee.of(budget, [total.release]))
+
+    return run
+
+
+def _levels(neighbours: str) -> Iterator[Pair]:
+    for label in (2.0, -HUGE, TINY):
+        y, weights = np.array([label, 0.5, 0.0]), np.ones(3)
+        other, null = y.copy(), weights.copy()
+        if neighbours == "zero-out":
+            null[0] = 0.0
+        else:
+            other[0] = -label
+        yield Pair((y, weights), (other, null), f"a label {label:g}")
+
+
+def _scores(budget: Budget) -> Run:
+    """The score of one run of a search, at a model that was released before: a line that is right about the others."""
+    model = PrivateLinearRegression(
+        solver="sufficient-statistics", feature_norm=1.0, label_bounds=(-1.0, 1.0)
+    )
+    tuned = PrivateSearchCV(
+        model, {"regularizer": [1.0]}, budget.epsilon, budget.delta, neighbours=budget.neighbours,
+        verbose=0,
+    )  # fmt: skip
+    asked, candidates, mean = tuned._asked()
+    made = tuned._price(asked, candidates, mean, np.zeros((4, 1)), np.zeros(4))
+    pure = budget.delta == 0.0
+    moved = release.widened(1.0, made.scale, 1, "laplace" if pure else "gaussian") / made.scale
+
+    def run(data: Any, source: Source) -> Outcome:
+        X, y = data
+        known = SimpleNamespace(predict=lambda rows: rows[:, 0], _bounds=(-1.0, 1.0))
+        seen = made.score(tuned._sum_of_scores(known, X, y), source)
+        return Outcome(seen, Laplace(moved) if pure else Gaussian(moved))
+
+    return run
+
+
+def _answers(neighbours: str) -> Iterator[Pair]:
+    """A record about which the line is as wrong as can be, or right; blanked, it is a row and a label of 0."""
+    for label in (-1.0, -HUGE, 1.0):
+        X, y = np.array([[1.0], [0.5], [0.0]]), np.array([label, 0.5, 0.0])
+        other, labels = X.copy(), y.copy()
+        other[0], labels[0] = (0.0, 0.0) if neighbours == "zero-out" else (1.0, 1.0)
+        yield Pair((X, y), (other, labels), f"a label {label:g} where 1 is predicted")
 
 
 def _lengths(neighbours: str) -> Iterator[Pair]:
@@ -528,9 +672,14 @@ def _steps(neighbours: str, label: float) -> Iterator[Pair]:
 def _online(neighbours: str) -> Iterator[Case]:
     """Stream estimators one record at a time, and their River twins; pushed to where slopes are largest."""
     common: dict[str, Any] = {
-        "fit_intercept": False, "ridge": 1.0, "coefficient_norm": 1e6, "horizon": 3,
-        "epsilon": 1.0, "delta": 1e-6, "neighbours": neighbours,
-    }  # fmt: skip
+        "fit_intercept": False,
+        "ridge": 1.0,
+        "coefficient_norm": 1e6,
+        "horizon": 3,
+        "epsilon": 1.0,
+        "delta": 1e-6,
+        "neighbours": neighbours,
+    }
 
     def streamed(make: Callable[[], Any]) -> Run:
         def run(data: Any, source: Source) -> Outcome:
@@ -546,17 +695,23 @@ def _online(neighbours: str) -> Iterator[Case]:
     far, both = (pushed(-40.0),), (pushed(-40.0), pushed(40.0))
     logistic = partial(OnlineLogisticRegression, **common)
     yield case(
-        f"OnlineLogisticRegression, {neighbours}", streamed(partial(logistic, classes=[-1, 1])),
-        partial(_steps, neighbours, 1.0), starts=far,
-    )  # fmt: skip
+        f"OnlineLogisticRegression, {neighbours}",
+        streamed(partial(logistic, classes=[-1, 1])),
+        partial(_steps, neighbours, 1.0),
+        starts=far,
+    )
     yield case(
         f"OnlineLogisticRegression, three classes, {neighbours}",
-        streamed(partial(logistic, classes=[0, 1, 2])), partial(_steps, neighbours, 1.0), starts=both,
-    )  # fmt: skip
+        streamed(partial(logistic, classes=[0, 1, 2])),
+        partial(_steps, neighbours, 1.0),
+        starts=both,
+    )
     yield case(
-        f"OnlineLinearRegression, {neighbours}", streamed(partial(OnlineLinearRegression, **common)),
-        partial(_steps, neighbours, 7.0), starts=(*far, silent),
-    )  # fmt: skip
+        f"OnlineLinearRegression, {neighbours}",
+        streamed(partial(OnlineLinearRegression, **common)),
+        partial(_steps, neighbours, 7.0),
+        starts=(*far, silent),
+    )
     try:
         from reticent.estimators import river
     except ImportError:  # River is an extra
@@ -575,16 +730,18 @@ def _online(neighbours: str) -> Iterator[Case]:
 
     yield case(
         f"river.OnlineLogisticRegression, {neighbours}",
-        learnt(partial(
-            river.OnlineLogisticRegression, features=["a", "b"], classes=(-1, 1), **common
-        )),
-        partial(_steps, neighbours, 1.0), starts=far,
-    )  # fmt: skip
+        learnt(
+            partial(river.OnlineLogisticRegression, features=["a", "b"], classes=(-1, 1), **common)
+        ),
+        partial(_steps, neighbours, 1.0),
+        starts=far,
+    )
     yield case(
         f"river.OnlineLinearRegression, {neighbours}",
         learnt(partial(river.OnlineLinearRegression, features=["a", "b"], **common)),
-        partial(_steps, neighbours, 7.0), starts=(*far, silent),
-    )  # fmt: skip
+        partial(_steps, neighbours, 7.0),
+        starts=(*far, silent),
+    )
 
 
 def _weights(model: Any) -> FloatArray:

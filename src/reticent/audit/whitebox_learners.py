@@ -156,21 +156,27 @@ def learners() -> Iterator[Case]:
             "FollowTheRegularizedLeader": partial(leader, budget=budget, horizon=rows),
             "FollowTheRegularizedLeader, pure": partial(leader, budget=pure, horizon=rows),
             "FollowTheApproximateLeader": partial(
-                online.FollowTheApproximateLeader, ball, strong, step="projection", budget=budget,
+                online.FollowTheApproximateLeader,
+                ball,
+                strong,
+                step="projection",
+                budget=budget,
                 horizon=rows,
             ),
-        }  # fmt: skip
+        }
         for words, make in leaders.items():
             for compiled in (True, False):
                 yield case(
                     f"{words}, {neighbours}, {'run' if compiled else 'one by one'}",
-                    _learner(make, compiled), streams, quick=compiled or neighbours == "replace",
-                )  # fmt: skip
+                    _learner(make, compiled),
+                    streams,
+                    quick=compiled or neighbours == "replace",
+                )
         yield case(
             f"FollowTheRegularizedLeader, window of 4, {neighbours}",
             _learner(partial(leader, budget=Budget(1.0, 1e-6, neighbours, 4))),
             partial(_moving, neighbours, 4, dim),
-        )  # fmt: skip
+        )
         # an adaptive learner: pushed far to the wrong side, the slope of a logistic loss is its bound
         yield case(
             f"FollowTheRegularizedLeader, logistic, {neighbours}",
@@ -191,10 +197,11 @@ def learners() -> Iterator[Case]:
         )  # fmt: skip
         yield case(
             f"Learner with a rule of one's own, {neighbours}",
-            _learner(partial(
-                online.Learner, ball, _Towards(), linear, budget=budget, horizon=rows
-            )), streams,
-        )  # fmt: skip
+            _learner(
+                partial(online.Learner, ball, _Towards(), linear, budget=budget, horizon=rows)
+            ),
+            streams,
+        )
         inners = (("implicit", online.ImplicitGradient()), ("gradient", online.GradientDescent()))
         for words, inner in inners:
             for precision in ("lattice", "float"):
@@ -210,24 +217,32 @@ def learners() -> Iterator[Case]:
             f"Experts, {neighbours}",
             _logits(partial(online.Experts, 4, budget=budget, horizon=4, temperature=50.0)),
             partial(_costs, neighbours, 4, 4),
-        )  # fmt: skip
+        )
         # where a blanked record leaves its coordinates behind, the draws of the two worlds do not correspond one to
         # one: tests/sums/test_on_demand.py compares their laws
         sparse = partial(online.SparseLeader, dim, strong, radius=FAR, budget=budget, horizon=rows)
         for every in (1, 2) if neighbours == "replace" else (1,):
             yield case(
                 f"SparseLeader, read after every {('record', 'second record')[every - 1]}, {neighbours}",
-                _on_demand(sparse, every), streams, normals=True,
-            )  # fmt: skip
+                _on_demand(sparse, every),
+                streams,
+                normals=True,
+            )
         # a decision says less than the two totals behind it; several, with noise a known way apart, say all
         yield case(
             f"QuadraticLeader, {neighbours}",
-            _learner(partial(
-                online.QuadraticLeader, sets.L2Ball(1, 1e6), losses.Squared(ridge=0.5),
-                budget=budget, horizon=3,
-            )),
-            partial(_squares, neighbours, 3), repeats=4,
-        )  # fmt: skip
+            _learner(
+                partial(
+                    online.QuadraticLeader,
+                    sets.L2Ball(1, 1e6),
+                    losses.Squared(ridge=0.5),
+                    budget=budget,
+                    horizon=3,
+                )
+            ),
+            partial(_squares, neighbours, 3),
+            repeats=4,
+        )
     yield from learners_of_persons()
 
 
@@ -293,8 +308,10 @@ def learners_of_persons() -> Iterator[Case]:
     leader = partial(online.FollowTheRegularizedLeader, ball, linear, regularizer=1.0)
     for neighbours in BOTH:
         common: dict[str, Any] = {
-            "budget": Budget(1.0, 1e-6, neighbours), "horizon": rows, "participation": rule
-        }  # fmt: skip
+            "budget": Budget(1.0, 1e-6, neighbours),
+            "horizon": rows,
+            "participation": rule,
+        }
         makes: dict[str, Any] = {
             "FollowTheRegularizedLeader": partial(leader, **common),
             "FollowTheApproximateLeader": partial(
@@ -304,42 +321,56 @@ def learners_of_persons() -> Iterator[Case]:
                 online.Learner, ball, _Towards(), linear, **common
             ),
             "PerturbedIterates": partial(
-                online.PerturbedIterates, sets.L2Ball(1, 1e3), strong,
-                inner=online.ImplicitGradient(), **common,
+                online.PerturbedIterates,
+                sets.L2Ball(1, 1e3),
+                strong,
+                inner=online.ImplicitGradient(),
+                **common,
             ),
-        }  # fmt: skip
+        }
         long = np.array([3.0])
         people = partial(_people, neighbours, long, -long, rows, rule)
         for words, make in makes.items():
             yield case(
-                f"{words} of persons, {neighbours}", _learner_of_persons(make), people,
+                f"{words} of persons, {neighbours}",
+                _learner_of_persons(make),
+                people,
                 quick=neighbours == "replace",
-            )  # fmt: skip
+            )
         yield case(
             f"SparseLeader of persons, {neighbours}",
-            _sparse_of_persons(partial(online.SparseLeader, 1, strong, radius=FAR, **common)), people,
-            normals=True, quick=neighbours == "replace",
-        )  # fmt: skip
+            _sparse_of_persons(partial(online.SparseLeader, 1, strong, radius=FAR, **common)),
+            people,
+            normals=True,
+            quick=neighbours == "replace",
+        )
         corner = np.array([7.0, -7.0, 7.0, -7.0])
         yield case(
             f"Experts of persons, {neighbours}",
             _logits(partial(online.Experts, 4, temperature=50.0, **common), _learner_of_persons),
-            partial(_people, neighbours, corner, -corner, rows, rule), quick=neighbours == "replace",
-        )  # fmt: skip
+            partial(_people, neighbours, corner, -corner, rows, rule),
+            quick=neighbours == "replace",
+        )
         few, short = 4, Participation(2, 2)
         yield case(
             f"QuadraticLeader of persons, {neighbours}",
-            _learner_of_persons(partial(
-                online.QuadraticLeader, sets.L2Ball(1, 1e6), losses.Squared(ridge=0.5),
-                **common | {"horizon": few, "participation": short},
-            )),
-            partial(_people, neighbours, long, long, few, short, (7.0, -7.0)), repeats=4,
+            _learner_of_persons(
+                partial(
+                    online.QuadraticLeader,
+                    sets.L2Ball(1, 1e6),
+                    losses.Squared(ridge=0.5),
+                    **common | {"horizon": few, "participation": short},
+                )
+            ),
+            partial(_people, neighbours, long, long, few, short, (7.0, -7.0)),
+            repeats=4,
             quick=neighbours == "replace",
-        )  # fmt: skip
+        )
     fading = Budget(1.0, 1e-6, fade=((4, 1.0), (12, 1.5)))
     for age in (4, 12):
         yield case(
             f"FollowTheRegularizedLeader of persons, fading, age {age}",
             _learner_of_persons(partial(leader, budget=fading, participation=rule), age),
-            partial(_people, BOTH[0], long, -long, age + 3, rule, None, 3), quick=age == 4,
-        )  # fmt: skip
+            partial(_people, BOTH[0], long, -long, age + 3, rule, None, 3),
+            quick=age == 4,
+        )

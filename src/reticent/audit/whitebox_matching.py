@@ -248,9 +248,12 @@ class Machine:
         matrix = response @ basis[:, used]
         typical = float(np.abs(matrix).max())
         answer = linprog(
-            np.ones(2 * used.size), A_eq=np.hstack([matrix, -matrix]) / typical,
-            b_eq=response @ units[where] / typical, bounds=(0, None), method="highs",
-        )  # fmt: skip
+            np.ones(2 * used.size),
+            A_eq=np.hstack([matrix, -matrix]) / typical,
+            b_eq=response @ units[where] / typical,
+            bounds=(0, None),
+            method="highs",
+        )
         return float(answer.fun) if answer.success else None
 
     def _match(
@@ -282,12 +285,8 @@ class Machine:
             if leak:
                 return moved, there, leak
             gap = here.transcript - there.transcript
-        loose = gap - response @ (inverse @ gap)
-        typical = float(np.max(np.linalg.norm(response, axis=0)))
-        if not float(np.linalg.norm(loose)) <= _UNSEEN * typical:
-            return moved, there, "what leaves depends on the record beyond what its noise can hide"
-        if not float(np.linalg.norm(inverse @ gap)) <= _UNSEEN:
-            return moved, there, "no noise of the neighbour gives the same output"
+        if leak := _left(gap, response, inverse):
+            return moved, there, leak
         if gap.any() and whole.all() and self._bits:
             exact = self.same_bits(pair, start, here, values, (where, response))
             if exact is None:
@@ -446,3 +445,14 @@ def _choice(here: Choice, there: Choice) -> Curve:
         return BoundedRange(float(np.ptp(shift)))
     laws = [densities.law(c.noise, c.scores, c.scale) for c in (here, there)]
     return Pure(float(np.max(np.abs(np.log(laws[0]) - np.log(laws[1])))))
+
+
+def _left(gap: FloatArray, response: FloatArray, inverse: NDArray[Any]) -> str:
+    """Why no noise closes the gap between two outputs, or nothing where rounding alone is left of it."""
+    loose = gap - response @ (inverse @ gap)
+    typical = float(np.max(np.linalg.norm(response, axis=0)))
+    if not float(np.linalg.norm(loose)) <= _UNSEEN * typical:
+        return "what leaves depends on the record beyond what its noise can hide"
+    if not float(np.linalg.norm(inverse @ gap)) <= _UNSEEN:
+        return "no noise of the neighbour gives the same output"
+    return ""

@@ -40,9 +40,15 @@ def _boosted(budget: Budget, data: Any, source: Source) -> Outcome:
     """Every round in one dimension, where the matrix, its eigenvalue and what the guarantee covers are one number."""
     seen: list[float] = []
     found = erm.sufficient_statistics(
-        losses.Squared(), None, *data, budget=budget, method="boosted", rounds=2, regularizer=1.0,
+        losses.Squared(),
+        None,
+        *data,
+        budget=budget,
+        method="boosted",
+        rounds=2,
+        regularizer=1.0,
         callback=lambda moment: seen.extend([float(moment.point[0]), *moment.values.values()]),
-    )  # fmt: skip
+    )
     return Outcome(np.array(seen), found.guarantee)
 
 
@@ -88,62 +94,85 @@ def solvers() -> Iterator[Case]:
                     erm.frank_wolfe, linear, sets.L2Ball(dim, 10.0), steps=3, oracle="gradient"
                 ),
                 "localisation": partial(
-                    erm.localisation, losses.SmoothHinge(0.1, ridge=1.0), sets.L2Ball(dim, 100.0),
+                    erm.localisation,
+                    losses.SmoothHinge(0.1, ridge=1.0),
+                    sets.L2Ball(dim, 100.0),
                     steps=2,
                 ),
-            }  # fmt: skip
+            }
             for name, solve in noisy.items():
                 for precision in ("lattice", "float") if neighbours == "zero-out" else ("lattice",):
                     yield case(
                         f"{name}, {words}, {precision}",
-                        fit(partial(solve, budget=budget, noise_precision=precision)), pairs,
+                        fit(partial(solve, budget=budget, noise_precision=precision)),
+                        pairs,
                         starts=(silent, pushed(3.0)) if name == "localisation" else (silent,),
                         quick=precision == "lattice" or (name.startswith("grad") and delta > 0.0),
-                    )  # fmt: skip
+                    )
             wolfe = partial(erm.frank_wolfe, linear, steps=3)
             choices: dict[str, Any] = {
-                "frank_wolfe, l1 ball": partial(erm.frank_wolfe, linear, sets.L1Ball(dim, 2.0), steps=3),
+                "frank_wolfe, l1 ball": partial(
+                    erm.frank_wolfe, linear, sets.L1Ball(dim, 2.0), steps=3
+                ),
                 "frank_wolfe, simplex": partial(wolfe, sets.Simplex(dim)),
                 "frank_wolfe, listed vertices": partial(
                     wolfe, sets.LinfBall(dim, 1.0), oracle="vertices"
                 ),
                 "exponential_mechanism, net": partial(
-                    erm.exponential_mechanism, linear, sets.Box([-1.0] * dim, [1.0] * dim),
-                    version="plain", net=_NET,
+                    erm.exponential_mechanism,
+                    linear,
+                    sets.Box([-1.0] * dim, [1.0] * dim),
+                    version="plain",
+                    net=_NET,
                 ),
-            }  # fmt: skip
+            }
             for name, solve in choices.items():
                 yield case(f"{name}, {words}", fit(partial(solve, budget=budget)), pairs)
             statistics = partial(erm.sufficient_statistics, losses.Squared(), None, budget=budget)
             yield case(
-                f"sufficient_statistics, joint, {words}", fit(statistics),
+                f"sufficient_statistics, joint, {words}",
+                fit(statistics),
                 partial(products, neighbours, rows),
-            )  # fmt: skip
+            )
         budget = Budget(1.0, 1e-6, neighbours)
         yield case(
             f"sufficient_statistics, adassp, {neighbours}",
-            fit(partial(
-                erm.sufficient_statistics, losses.Squared(), None, budget=budget, method="adassp"
-            )),
+            fit(
+                partial(
+                    erm.sufficient_statistics,
+                    losses.Squared(),
+                    None,
+                    budget=budget,
+                    method="adassp",
+                )
+            ),
             partial(products, neighbours, rows),
-        )  # fmt: skip
+        )
         yield case(
-            f"sufficient_statistics, boosted, {neighbours}", partial(_boosted, budget),
+            f"sufficient_statistics, boosted, {neighbours}",
+            partial(_boosted, budget),
             partial(_opposite, neighbours, rows),
-        )  # fmt: skip
+        )
         heavy = partial(
-            erm.gradient_descent, hinge, ball, budget=budget, steps=2, step_size=1.0,
-            average="last", weight_bound=2.0,
-        )  # fmt: skip
+            erm.gradient_descent,
+            hinge,
+            ball,
+            budget=budget,
+            steps=2,
+            step_size=1.0,
+            average="last",
+            weight_bound=2.0,
+        )
         yield case(
             f"gradient_descent, weights, {neighbours}",
             fit(lambda X, y, w, heavy=heavy: heavy(X, y, weights=w)),
             partial(_weighted, neighbours, rows, dim),
-        )  # fmt: skip
+        )
         yield Case(
-            f"gradient_descent, Poisson sampling, {neighbours}", partial(_sampling, neighbours),
+            f"gradient_descent, Poisson sampling, {neighbours}",
+            partial(_sampling, neighbours),
             neighbours == "zero-out",
-        )  # fmt: skip
+        )
 
 
 def _weighted(neighbours: str, rows: int, dim: int) -> Iterator[Pair]:
@@ -167,9 +196,15 @@ def _sampling(neighbours: str) -> Exact:
     ) -> tuple[Any, erm.Fit]:
         with listening(lambda place, made: np.full(made.values.shape, noise), words=words) as tape:
             found = erm.gradient_descent(
-                losses.Linear(), sets.L2Ball(1, FAR), X, budget=budget, steps=1, step_size=1.0,
-                sampling=0.25, average="last",
-            )  # fmt: skip
+                losses.Linear(),
+                sets.L2Ball(1, FAR),
+                X,
+                budget=budget,
+                steps=1,
+                step_size=1.0,
+                sampling=0.25,
+                average="last",
+            )
         return tape, found
 
     def evenly(size: int) -> Any:
@@ -245,25 +280,37 @@ def perturbed() -> Iterator[Case]:
     plane = partial(erm.objective_perturbation, losses.Logistic(), None, regularizer=3.0)
     yield Case(
         "Logistic, two dimensions, zero-out, gaussian",
-        partial(minimisers.minimiser, "two dimensions", fit(partial(plane, budget=blank)),
-                _alone("zero-out", 2), plane=True),
-    )  # fmt: skip
+        partial(
+            minimisers.minimiser,
+            "two dimensions",
+            fit(partial(plane, budget=blank)),
+            _alone("zero-out", 2),
+            plane=True,
+        ),
+    )
     labels = np.array([[1.0, -1.0], [1.0, 1.0]])
     one, none = np.array([[3.0], [0.0]]), np.zeros((2, 1))
     for noise, budget in (("gaussian", blank), ("gamma", Budget(4.0))):
         yield Case(
             f"SmoothHinge, two problems at once, zero-out, {noise}",
-            partial(minimisers.minimiser, "two problems",
-                    fit(partial(solve, budget=budget, regularizer=100.0)),
-                    [Pair((one, labels), (none, labels), "a record three times too long")]),
-        )  # fmt: skip
+            partial(
+                minimisers.minimiser,
+                "two problems",
+                fit(partial(solve, budget=budget, regularizer=100.0)),
+                [Pair((one, labels), (none, labels), "a record three times too long")],
+            ),
+        )
     heavy = partial(solve, budget=blank, regularizer=100.0, weight_bound=2.0)
     weights = np.array([1e6, 1.0])
     yield Case(
         "SmoothHinge, weights, zero-out, gaussian",
-        partial(minimisers.minimiser, "weights", fit(lambda X, y: heavy(X, y, weights=weights)),
-                _alone("zero-out")),
-    )  # fmt: skip
+        partial(
+            minimisers.minimiser,
+            "weights",
+            fit(lambda X, y: heavy(X, y, weights=weights)),
+            _alone("zero-out"),
+        ),
+    )
 
 
 # Selections -------------------------------------------------------------------------------------
@@ -347,8 +394,9 @@ def _density(neighbours: str) -> Exact:
             how = f"a record {row:g} among 59 of 1"
             # the logarithms of a density are in proportion to its exponent, but for what normalises it
             fault = least_fault(partial(_exceeds, p, q, claimed))
-            yield Exact("density", claimed, value, 0.0, share, share <= 1.0 + 1e-7, how,
-                        fault=fault)  # fmt: skip
+            yield Exact(
+                "density", claimed, value, 0.0, share, share <= 1.0 + 1e-7, how, fault=fault
+            )
 
     return worst(found())
 

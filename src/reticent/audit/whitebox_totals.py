@@ -116,9 +116,11 @@ def totals_of_persons() -> Iterator[Case]:
             budget = Budget(1.0, 0.0 if pure else 1e-6, neighbours)
             build = partial(make, 1, rows, budget=budget, participation=rule)
             yield case(
-                f"{words} of persons, {neighbours}", _total_of_persons(build),
-                partial(_persons, neighbours, rows, rule), quick=words != "Independent",
-            )  # fmt: skip
+                f"{words} of persons, {neighbours}",
+                _total_of_persons(build),
+                partial(_persons, neighbours, rows, rule),
+                quick=words != "Independent",
+            )
     for neighbours in BOTH:
         described = sums.CorrelatedMechanism(
             1,
@@ -128,16 +130,20 @@ def totals_of_persons() -> Iterator[Case]:
             noise_precision="float",
         )
         yield case(
-            f"OnDemand of persons, {neighbours}", _on_demand_of_persons(described),
-            partial(_persons, neighbours, rows, rule), normals=True, quick=neighbours == "replace",
-        )  # fmt: skip
+            f"OnDemand of persons, {neighbours}",
+            _on_demand_of_persons(described),
+            partial(_persons, neighbours, rows, rule),
+            normals=True,
+            quick=neighbours == "replace",
+        )
     fading = Budget(1.0, 1e-6, fade=((4, 1.0), (12, 1.5)))
     for age in (4, 12):
         build = partial(sums.Correlated, 1, budget=fading, participation=rule)
         yield case(
-            f"Correlated of persons, fading, age {age}", _total_of_persons(build, age),
+            f"Correlated of persons, fading, age {age}",
+            _total_of_persons(build, age),
             partial(_persons, BOTH[0], age + 3, rule, 3),
-        )  # fmt: skip
+        )
 
 
 def totals() -> Iterator[Case]:
@@ -162,9 +168,11 @@ def totals() -> Iterator[Case]:
             budget = Budget(1.0, 0.0 if pure else 1e-6, neighbours)
             build = partial(make, dim, rows, budget=budget, noise_precision=precision)
             yield case(
-                f"{words}, {neighbours}, {precision}", _total(build, one_by_one=at % 2 == 1),
-                partial(_plain, neighbours, rows, dim), quick=precision == "lattice" or at == 0,
-            )  # fmt: skip
+                f"{words}, {neighbours}, {precision}",
+                _total(build, one_by_one=at % 2 == 1),
+                partial(_plain, neighbours, rows, dim),
+                quick=precision == "lattice" or at == 0,
+            )
     moving: list[tuple[str, Any, bool]] = [
         ("WindowTree", sums.WindowTree, False),
         ("WindowTree, laplace", partial(sums.WindowTree, noise="laplace"), True),
@@ -175,9 +183,10 @@ def totals() -> Iterator[Case]:
         for neighbours in BOTH:
             budget = Budget(1.0, 0.0 if pure else 1e-6, neighbours, window)
             yield case(
-                f"{words} of {window}, {neighbours}", _total(partial(make, dim, budget=budget)),
+                f"{words} of {window}, {neighbours}",
+                _total(partial(make, dim, budget=budget)),
                 partial(_windows, neighbours, window, dim),
-            )  # fmt: skip
+            )
     budget = Budget(1.0, 1e-6)
     ages = [
         ("Correlated, no horizon", budget),
@@ -187,13 +196,15 @@ def totals() -> Iterator[Case]:
     for words, asked in ages:
         for age in (1, 4, 12, 20):
             yield case(
-                f"{words}, age {age}", _total(partial(sums.Correlated, 1, budget=asked), age=age),
-                partial(_epochs, age + 3, (3,)), quick=age > 4,
-            )  # fmt: skip
+                f"{words}, age {age}",
+                _total(partial(sums.Correlated, 1, budget=asked), age=age),
+                partial(_epochs, age + 3, (3,)),
+                quick=age > 4,
+            )
     # the first epoch has 256 steps: only a stream of that length shows all of a record
     yield case(
-        "Tree, plain, two epochs", _total(
-            partial(sums.Tree, 1, None, budget=budget, estimator="plain")
-        ), partial(_epochs, 258, (0, 255, 256)),
-    )  # fmt: skip
+        "Tree, plain, two epochs",
+        _total(partial(sums.Tree, 1, None, budget=budget, estimator="plain")),
+        partial(_epochs, 258, (0, 255, 256)),
+    )
     yield from totals_of_persons()

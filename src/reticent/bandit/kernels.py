@@ -21,7 +21,7 @@ from reticent.sets.kernels import linear_minimizer_inplace, project_inplace
 
 
 @compiled
-def normalise(rows):  # type: ignore[no-untyped-def]
+def normalise(rows):
     """Scale each row to length one."""
     for r in range(rows.shape[0]):
         square = 0.0
@@ -36,7 +36,7 @@ def normalise(rows):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def take(u, w, factor, watch, pending, limit, per_step):  # type: ignore[no-untyped-def]
+def take(u, w, factor, watch, pending, limit, per_step):
     """Add one record, clipped as a vector and truncated to the lattice; w is its deviation in [-1, 1].
 
     Two more entries ride along where the batch has room for them: the deviation and its square. A
@@ -48,7 +48,7 @@ def take(u, w, factor, watch, pending, limit, per_step):  # type: ignore[no-unty
 
 
 @compiled
-def take_row(U, t, w, factor, watch, pending, limit, per_step, room):  # type: ignore[no-untyped-def]
+def take_row(U, t, w, factor, watch, pending, limit, per_step, room):
     """`take` for the direction in row t, with room to work in: two rows as long as the batch."""
     n = U.shape[1]
     for i in range(n):
@@ -64,7 +64,7 @@ def take_row(U, t, w, factor, watch, pending, limit, per_step, room):  # type: i
 
 
 @compiled
-def deviation(value, baseline, clip):  # type: ignore[no-untyped-def]
+def deviation(value, baseline, clip):
     """How far a value lies from the baseline, in units of the clip and within [-1, 1], and whether it was clipped.
 
     A value that is no number, as a difference of infinities is, is clipped to the baseline.
@@ -76,17 +76,17 @@ def deviation(value, baseline, clip):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def place(base, radius, direction, out):  # type: ignore[no-untyped-def]
+def place(base, radius, direction, out):
     for i in range(out.size):
         out[i] = base[i] + radius * direction[i]
 
 
 @specialised
-def conditional_gradient(kind):  # type: ignore[no-untyped-def]
+def conditional_gradient(kind):
     """Steps first, first + 1, ... of min 1/2 ||y - center||^2 + <slope, y>, with steps 2 / (i + 2)."""
 
     @compiled
-    def take_steps(params, center, slope, y, first, count, g, vertex):  # type: ignore[no-untyped-def]
+    def take_steps(params, center, slope, y, first, count, g, vertex):
         for i in range(first, first + count):
             for j in range(y.size):
                 g[j] = (y[j] - center[j]) + slope[j]
@@ -97,7 +97,7 @@ def conditional_gradient(kind):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def move(y, vertex, gamma):  # type: ignore[no-untyped-def]
+def move(y, vertex, gamma):
     """A step toward a vertex; False, and nothing changed, if the vertex is not finite."""
     total = 0.0
     for j in range(y.size):
@@ -110,13 +110,13 @@ def move(y, vertex, gamma):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def gradient(y, center, slope, g):  # type: ignore[no-untyped-def]
+def gradient(y, center, slope, g):
     for j in range(y.size):
         g[j] = (y[j] - center[j]) + slope[j]
 
 
 @compiled
-def move_and_place(y, vertex, gamma, center, slope, g, base, radius, directions, row, out):  # type: ignore[no-untyped-def]
+def move_and_place(y, vertex, gamma, center, slope, g, base, radius, directions, row, out):
     """A step toward a vertex, the gradient of the next one, and the point to play."""
     place(base, radius, directions[row], out)
     if not move(y, vertex, gamma):
@@ -126,16 +126,16 @@ def move_and_place(y, vertex, gamma, center, slope, g, base, radius, directions,
 
 
 @compiled
-def place_one(base, radius, directions, row, out):  # type: ignore[no-untyped-def]
+def place_one(base, radius, directions, row, out):
     place(base, radius, directions[row], out)
 
 
 @specialised
-def ask(kind):  # type: ignore[no-untyped-def]
+def ask(kind):
     """One step of the conditional gradient, unless i is negative, and the point to play."""
 
     @compiled
-    def ask_one(params, center, slope, y, i, g, vertex, base, radius, directions, row, out):  # type: ignore[no-untyped-def]
+    def ask_one(params, center, slope, y, i, g, vertex, base, radius, directions, row, out):
         if i >= 0:
             conditional_gradient(kind)(params, center, slope, y, i, 1, g, vertex)
         place(base, radius, directions[row], out)
@@ -144,9 +144,9 @@ def ask(kind):  # type: ignore[no-untyped-def]
 
 
 @specialised
-def _value(form):  # type: ignore[no-untyped-def]
+def _value(form):
     @compiled
-    def value(scale, a, x):  # type: ignore[no-untyped-def]
+    def value(scale, a, x):
         total = 0.0
         if form == LINEAR:
             for i in range(x.size):
@@ -160,14 +160,14 @@ def _value(form):  # type: ignore[no-untyped-def]
 
 
 @specialised
-def batch(form):  # type: ignore[no-untyped-def]
+def batch(form):
     """Play all records of a stretch of one batch; how many values were clipped.
 
     ``counts`` says which of them count; empty: all.
     """
 
     @compiled
-    def play_batch(  # type: ignore[no-untyped-def]
+    def play_batch(
         scale, A, base, radius, directions, U, baseline, clip, factor, watch, counts, pending,
         limit, per_step, losses,
     ):  # fmt: skip
@@ -187,7 +187,7 @@ def batch(form):  # type: ignore[no-untyped-def]
 
 
 @specialised
-def projected(form, kind):  # type: ignore[no-untyped-def]
+def projected(form, kind):
     """Rounds first, first + 1, ... of one play and one projection each; how many values were clipped.
 
     ``schedule`` holds (range, fixed, each): the step after R sums is sqrt(range / (fixed + each R)),
@@ -197,7 +197,7 @@ def projected(form, kind):  # type: ignore[no-untyped-def]
     """
 
     @compiled
-    def play_rounds(  # type: ignore[no-untyped-def]
+    def play_rounds(
         scale, A, params, center, shrink, basis, radius, directions, U, baseline, clip, factor, before, base,
         schedule, first, counts, pending, limit, per_step, total, noise, step, x, released, wait, every, pages, losses,
     ):  # fmt: skip

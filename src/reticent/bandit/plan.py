@@ -149,9 +149,13 @@ def make(
     square = mirror.dual_square(geometry)
     size = square * (0.5 * patience * plays + NOISE_WEIGHT * n * noise**2)
     if prescribed is None:
-        radius = smoothing if smoothing is not None else _smoothing(
-            geometry, mirror_range, size, plays, lipschitz, 0.5 * n * (high - low), shrinks
-        )  # fmt: skip
+        radius = (
+            smoothing
+            if smoothing is not None
+            else _smoothing(
+                geometry, mirror_range, size, plays, lipschitz, 0.5 * n * (high - low), shrinks
+            )
+        )
     if shrinks and smoothing is None:
         radius = min(radius, LARGEST_FRACTION * geometry.inner_radius)
     if not shrinks:

@@ -140,9 +140,15 @@ def _form(loss: Any) -> tuple[int, float] | None:
 
 
 def _compiled(
-    learner: Bandit, form: tuple[int, float], rows: FloatArray, whose: Digests | None, wait: int,
-    every: int, pages: FloatArray, values: FloatArray,
-) -> None:  # fmt: skip
+    learner: Bandit,
+    form: tuple[int, float],
+    rows: FloatArray,
+    whose: Digests | None,
+    wait: int,
+    every: int,
+    pages: FloatArray,
+    values: FloatArray,
+) -> None:
     """Play rows; ``pages`` gets the points at wait, wait + every, ..."""
     learner._shelve()
     done = written = 0
@@ -156,10 +162,15 @@ def _compiled(
         else:
             played = min(plays, len(rows) - done, learner._directions.ready())
             _stretch(
-                learner, form, rows[done : done + played],
+                learner,
+                form,
+                rows[done : done + played],
                 whose if whose is None else whose[done : done + played],
-                wait, every, pages[written:], values[done : done + played],
-            )  # fmt: skip
+                wait,
+                every,
+                pages[written:],
+                values[done : done + played],
+            )
         turned, wait = pages_of(played, wait, every)
         written, done = written + turned, done + played
 
@@ -182,9 +193,15 @@ def _counts(learner: Bandit, whose: Digests | None, step: int, pace: int) -> NDA
 
 
 def _stretch(
-    learner: Bandit, form: tuple[int, float], rows: FloatArray, whose: Digests | None, wait: int,
-    every: int, pages: FloatArray, values: FloatArray,
-) -> None:  # fmt: skip
+    learner: Bandit,
+    form: tuple[int, float],
+    rows: FloatArray,
+    whose: Digests | None,
+    wait: int,
+    every: int,
+    pages: FloatArray,
+    values: FloatArray,
+) -> None:
     """Plays of one round."""
     plan, directions, count = learner._plan, learner._directions, len(rows)
     learner._response.work_on(count)  # first, because an oracle of the user's own may fail
@@ -215,9 +232,15 @@ def _is_swift(learner: Bandit) -> bool:
 
 
 def _swift(
-    learner: Bandit, form: tuple[int, float], rows: FloatArray, whose: Digests | None, wait: int,
-    every: int, pages: FloatArray, values: FloatArray,
-) -> int:  # fmt: skip
+    learner: Bandit,
+    form: tuple[int, float],
+    rows: FloatArray,
+    whose: Digests | None,
+    wait: int,
+    every: int,
+    pages: FloatArray,
+    values: FloatArray,
+) -> int:
     """Many rounds of one play each; how many."""
     plan, directions, geometry = learner._plan, learner._directions, learner._geometry
     rounds = min(plan.sums, plan.rounds - 1) - learner._round + 1

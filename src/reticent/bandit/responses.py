@@ -137,9 +137,15 @@ class ConditionalGradient(Response):
     def _advance(self, count: int) -> None:
         if self.compiled:
             kernels.conditional_gradient(self.kind)(
-                self.params, self.center, self.slope, self.point, self.done, count,
-                self.gradient, self.vertex,
-            )  # fmt: skip
+                self.params,
+                self.center,
+                self.slope,
+                self.point,
+                self.done,
+                count,
+                self.gradient,
+                self.vertex,
+            )
             self.done += count
             return
         for _ in range(count):

@@ -238,9 +238,11 @@ class Rounds(ABC):
         if self.calibration == "exact":
             return None
         found: tuple[float, float] = prescribed.find(self.calibration, "bandit-constants")(
-            plays=plays, dim=self._geometry.dim, diameter=self._geometry.diameter,
+            plays=plays,
+            dim=self._geometry.dim,
+            diameter=self._geometry.diameter,
             lipschitz=self.lipschitz,
-        )  # fmt: skip
+        )
         return found
 
     def _promise(self) -> Guarantee:

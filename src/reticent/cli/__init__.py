@@ -28,7 +28,7 @@ def _run(arguments: list[str] | None) -> int:
     except ImportError:
         return _say("the command needs typer: pip install typer", 2)
     from reticent.cli.app import app
-    from reticent.cli.errors import MISUSED, UNFORESEEN, Refused
+    from reticent.cli.errors import Refused
 
     try:
         result = app(args=arguments, prog_name="reticent", standalone_mode=False)
@@ -42,23 +42,30 @@ def _run(arguments: list[str] | None) -> int:
     except Exception as error:
         if os.environ.get("RETICENT_TRACEBACK") == "1":
             raise
-        # what the parser says about the command line; its classes moved between versions of typer
-        said = getattr(error, "format_message", None)
-        if said is not None and type(error).__name__ == "NoArgsIsHelpError":
-            print(said(), file=sys.stderr)
-            return MISUSED
-        if said is not None:
-            context = getattr(error, "ctx", None)
-            hint = "" if context is None else f" (try: {context.command_path} --help)"
-            return _say(said().rstrip(".") + hint, MISUSED)
-        if type(error).__name__ in ("Exit", "Abort"):
-            return int(getattr(error, "exit_code", 1))
-        if isinstance(error, OSError) and error.filename is not None:
-            return _say(f"{error.filename}: {error.strerror}", MISUSED)
-        if isinstance(error, ValueError | TypeError | OSError | ImportError):
-            return _say(str(error), MISUSED)
-        words = f"{type(error).__name__}: {error}; this is a fault of ours: RETICENT_TRACEBACK=1 shows where"
-        return _say(words, UNFORESEEN)
+        return _explain(error)
+
+
+def _explain(error: Exception) -> int:
+    """What went wrong as one sentence, and the exit status that goes with it."""
+    from reticent.cli.errors import MISUSED, UNFORESEEN
+
+    # what the parser says about the command line; its classes moved between versions of typer
+    said = getattr(error, "format_message", None)
+    if said is not None and type(error).__name__ == "NoArgsIsHelpError":
+        print(said(), file=sys.stderr)
+        return MISUSED
+    if said is not None:
+        context = getattr(error, "ctx", None)
+        hint = "" if context is None else f" (try: {context.command_path} --help)"
+        return _say(said().rstrip(".") + hint, MISUSED)
+    if type(error).__name__ in ("Exit", "Abort"):
+        return int(getattr(error, "exit_code", 1))
+    if isinstance(error, OSError) and error.filename is not None:
+        return _say(f"{error.filename}: {error.strerror}", MISUSED)
+    if isinstance(error, ValueError | TypeError | OSError | ImportError):
+        return _say(str(error), MISUSED)
+    words = f"{type(error).__name__}: {error}; this is a fault of ours: RETICENT_TRACEBACK=1 shows where"
+    return _say(words, UNFORESEEN)
 
 
 def _say(words: str, status: int) -> int:

@@ -144,10 +144,16 @@ def audit(
         return
     leave(
         body(
-            names or [], full=full, runs=runs, jobs=jobs, on=on, out=out, command=command_line(),
+            names or [],
+            full=full,
+            runs=runs,
+            jobs=jobs,
+            on=on,
+            out=out,
+            command=command_line(),
             console=console,
         )
-    )  # fmt: skip
+    )
 
 
 def command_line() -> str:

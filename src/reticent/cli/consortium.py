@@ -132,12 +132,18 @@ def party(
 ) -> None:
     """Start a party with its own data and its own budget, and stay until it is stopped."""
     said = {
-        "data": data, "id_column": id_column, "label_column": label_column,
-        "columns": column or None, "epsilon": epsilon, "delta": delta,
+        "data": data,
+        "id_column": id_column,
+        "label_column": label_column,
+        "columns": column or None,
+        "epsilon": epsilon,
+        "delta": delta,
         "neighbours": None if neighbours is None else neighbours.value,
-        "feature_bound": feature_bound, "label_bound": label_bound,
-        "key": None if key is None else str(key), "seed": seed,
-    }  # fmt: skip
+        "feature_bound": feature_bound,
+        "label_bound": label_bound,
+        "key": None if key is None else str(key),
+        "seed": seed,
+    }
     if not check:
         leave(int(_commands().party(kit, log=log, **said)))
         return

@@ -58,7 +58,7 @@ def _of_model(model: Model) -> tuple[Question, Answer | None]:
         dataclasses.replace(settings, horizon=settings.horizon or None), encoder
     )
     learner = estimator._plan_for(len(model.features)).learner()
-    question = dataclasses.replace(question, dim=learner.dim, radius=learner.set.radius)  # type: ignore[attr-defined]
+    question = dataclasses.replace(question, dim=learner.dim, radius=learner.set.radius)
     return question, of_regularized(learner, question)
 
 

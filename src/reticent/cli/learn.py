@@ -45,35 +45,39 @@ def learn(options: LearnOptions) -> int:
         raise Refused("--json and --decisions - both want standard output; choose one")
     # decisions on standard output are the result; the summary then goes nowhere
     console = Console(quiet=options.quiet or options.decisions == STDIN, as_json=options.json)
-    folder = options.out
-    if options.to is not None:
-        from reticent.cli.sending import send
-
-        if options.data is None:
-            raise Refused("DATA is missing: a file, a folder, or - for standard input")
-        return send(
-            options, tasks.encoder_of(options.schema, options.target, options.person), console
-        )
-    if options.stream is not None:
+    if options.stream is not None and options.to is None:
         raise Refused("--stream is for --to: the address of a service")
-    if options.resume:
-        if not folder.is_dir():
-            raise Refused(f"there is nothing to resume: {folder} is not a folder")
-        if (folder / RUN).exists():
-            raise Refused(
-                "a run of --offline goes on when the same command is run again, without --resume"
-            )
-        with checkpoint.locked(folder):
-            return _resumed(options, console)
+    if options.resume and options.to is None:
+        return _resume(options, console)
     if options.data is None:
         raise Refused("DATA is missing: a file, a folder, or - for standard input")
     encoder = tasks.encoder_of(options.schema, options.target, options.person)
+    if options.to is not None:
+        from reticent.cli.sending import send
+
+        return send(options, encoder, console)
+    return _begin(options, encoder, console)
+
+
+def _resume(options: LearnOptions, console: Console) -> int:
+    folder = options.out
+    if not folder.is_dir():
+        raise Refused(f"there is nothing to resume: {folder} is not a folder")
+    if (folder / RUN).exists():
+        raise Refused(
+            "a run of --offline goes on when the same command is run again, without --resume"
+        )
+    with checkpoint.locked(folder):
+        return _resumed(options, console)
+
+
+def _begin(options: LearnOptions, encoder: Encoder, console: Console) -> int:
     online = options.online is not False
     task = tasks.task_of(encoder, word(options.task), online)
     _check_folder(options)
     settings, size = _settings(options, encoder, task, online, console)
-    folder.mkdir(parents=True, exist_ok=True)
-    with checkpoint.locked(folder):
+    options.out.mkdir(parents=True, exist_ok=True)
+    with checkpoint.locked(options.out):
         _check_folder(options)  # again: another run may have come and gone before the lock
         _forget(options)
         if not online:
@@ -134,12 +138,6 @@ def _check_intervals(encoder: Encoder, task: str, online: bool) -> None:
         raise Refused(
             "--intervals is for regression and for two classes, with --offline and without persons; leave it out"
         )
-    for column in encoder.columns:
-        if len(column.values) > 2:
-            raise Refused(
-                f"--intervals needs features that are not linearly dependent, and those of {column.name!r}, one for "
-                "each value, add up to the intercept; give it as a number or a boolean, or declare it as 'ignore'"
-            )
 
 
 def _settings(
@@ -265,20 +263,23 @@ def _offline(
     model = Model.from_estimator(estimator, encoder, records=len(whole.X))
     seconds = time.perf_counter() - started
     return _finish(
-        replace(options, every=None), console, model, None, seconds,
+        replace(options, every=None),
+        console,
+        model,
+        None,
+        seconds,
         _summary(estimator, encoder, console) if settings.intervals else None,
-    )  # fmt: skip
+    )
 
 
 def _summary(estimator: Any, encoder: Encoder, console: Console) -> Summary | None:
     """Coefficients with intervals; the model stands where these cannot be had."""
     try:
-        found: Summary = estimator.summary()
+        found: Summary = estimator.summary(encoder=encoder)
     except NoIntervals as error:
         console.note(f"no summary: {error}")
         return None
-    about = f"{found.about}; of features as they are encoded, numbers from their bounds to [-1, 1]"
-    return replace(found, names=(*encoder.names, "intercept"), about=about)
+    return found
 
 
 def _from_files(

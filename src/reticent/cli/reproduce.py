@@ -78,11 +78,17 @@ def reproduce(
     summaries = store.summarise(result.rows)
     findings = chosen.findings(summaries)
     document = {
-        "figure": figure, "source": entry.source, "title": entry.title, "reused": reused,
-        "settings": result.settings, "made": result.made, "notes": notes,
+        "figure": figure,
+        "source": entry.source,
+        "title": entry.title,
+        "reused": reused,
+        "settings": result.settings,
+        "made": result.made,
+        "notes": notes,
         "files": {key: str(path) for key, path in paths.items()},
-        "findings": findings, "summary": machine(summaries),
-    }  # fmt: skip
+        "findings": findings,
+        "summary": machine(summaries),
+    }
     words = [
         f"{entry.title}\n{entry.source}",
         tables(chosen, result),

@@ -170,6 +170,10 @@ class Run:
                     self._checkpoint(out)
             if source.ended:
                 break
+        self._end(source, stopper, out)
+
+    def _end(self, source: Source, stopper: Stopper, out: IO[str]) -> None:
+        """The last decision, and the file from which a run that was stopped goes on."""
         if self.finished and not source.ended and source.read(1)[1]:
             self._checkpoint(out)
             raise Refused(

@@ -64,10 +64,15 @@ def predict(
     console = Console(quiet=quiet, as_json=json)
     leave(
         body(
-            model, data, kind=word(format), out=out, probabilities=probabilities, score=score,
+            model,
+            data,
+            kind=word(format),
+            out=out,
+            probabilities=probabilities,
+            score=score,
             console=console,
         )
-    )  # fmt: skip
+    )
 
 
 def schema(
@@ -103,10 +108,15 @@ def schema(
 
     leave(
         body(
-            data, public_sample=public_sample, names_only=names_only, target=target,
-            kind=word(format), out=out, console=Console(quiet=quiet, as_json=json),
+            data,
+            public_sample=public_sample,
+            names_only=names_only,
+            target=target,
+            kind=word(format),
+            out=out,
+            console=Console(quiet=quiet, as_json=json),
         )
-    )  # fmt: skip
+    )
 
 
 def compare(

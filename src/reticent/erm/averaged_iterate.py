@@ -42,7 +42,7 @@ _DENSE = 2e8
 
 
 @specialised
-def _pass(kind, set_kind):  # type: ignore[no-untyped-def]
+def _pass(kind, set_kind):
     """One step for each record; x ends at the last iterate, mean at the average of all.
 
     loss: params, slope bound and the length that rows are cut to. rule: implicit or not, alpha
@@ -51,7 +51,7 @@ def _pass(kind, set_kind):  # type: ignore[no-untyped-def]
     """
 
     @compiled
-    def take_steps(A, y, order, loss, rule, set_params, x, mean):  # type: ignore[no-untyped-def]
+    def take_steps(A, y, order, loss, rule, set_params, x, mean):
         params, bound, limit = loss
         implicit, alpha, cap, weighted = rule
         dim = x.size
@@ -204,10 +204,15 @@ def _plan(problem: OfflineProblem, set: Any, average: str, inner: str, regulariz
     if calibration != "exact":
         bound = float(problem.set.norm_bound)
         formula = prescribed.prescribe(
-            calibration, "averaged-iterate", problem.budget, count=problem.count, norm=problem.norm,
-            strong_convexity=alpha, average=average,
+            calibration,
+            "averaged-iterate",
+            problem.budget,
+            count=problem.count,
+            norm=problem.norm,
+            strong_convexity=alpha,
+            average=average,
             radius=bound if math.isfinite(bound) else problem.norm / alpha,
-        )  # fmt: skip
+        )
         scale, caveats = formula.amount, formula.doubts(problem.budget.neighbours)
         details += formula.details
     else:
@@ -237,7 +242,7 @@ def iterate(
     problem: OfflineProblem, order: Any, alpha: float, average: str, inner: str
 ) -> FloatArray:
     """The clean average: not private."""
-    kind, params = problem.loss.kernel  # type: ignore[misc]
+    kind, params = problem.linear.kernel
     set_kind, set_params = problem.set.kernel
     x = np.zeros(problem.dim)
     if not isinstance(problem.set, WholeSpace):
@@ -306,6 +311,7 @@ def _curvature(problem: OfflineProblem, regularizer: Any, average: str, inner: s
         return math.log(0.5 * max(0.0, alpha - own) * radius**2 + slow + cost)
 
     low = math.log(own) if own > 0.0 else math.log(L / radius) - 25.0
-    found = minimize_scalar(risk, bounds=(low, max(low, math.log(L / radius)) + 10.0),
-                            method="bounded")  # fmt: skip
+    found = minimize_scalar(
+        risk, bounds=(low, max(low, math.log(L / radius)) + 10.0), method="bounded"
+    )
     return max(own, math.exp(float(found.x)))

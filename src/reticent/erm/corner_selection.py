@@ -36,7 +36,7 @@ _LN2 = math.log(2.0)
 
 
 @compiled
-def _block_tops(g, size, signed, tops):  # type: ignore[no-untyped-def]
+def _block_tops(g, size, signed, tops):
     """The largest of ``|g|``, or of ``-g``, in every block."""
     for k in range(tops.size):
         start = k * size

@@ -191,12 +191,12 @@ def spread(problem: OfflineProblem, points: FloatArray | None = None) -> float:
     if points is not None:
         problem, diameter = _around(problem, points), _widest(points)
     by_slope = problem.norm * diameter
-    kind, params = problem.loss.kernel  # type: ignore[misc]
+    kind, params = problem.linear.kernel
     if kind == kernels.LINEAR:
         return by_slope
     z = problem.feature_norm * float(problem.set.norm_bound)
     by_value = largest = 0.0
-    for label in label_range(problem.loss):  # type: ignore[arg-type]
+    for label in label_range(problem.linear):
         ends = [kernels.phi(kind)(params, end, label) for end in (-z, z)]
         # phi is convex: largest at an end; smallest at an end, or at a label within reach
         inner = [kernels.phi(kind)(params, min(max(label, -z), z), label)]
@@ -233,11 +233,11 @@ def _moved(problem: OfflineProblem, points: FloatArray | None) -> float:
         return exact
     problem = _around(problem, points)
     reach_ = problem.feature_norm * float(problem.set.norm_bound)
-    kind, params = problem.loss.kernel  # type: ignore[misc]
+    kind, params = problem.linear.kernel
     largest = max(
         abs(kernels.phi(kind)(params, z, label))
         for z in (-reach_, 0.0, reach_)
-        for label in label_range(problem.loss)  # type: ignore[arg-type]
+        for label in label_range(problem.linear)
     )
     # each of n losses is rounded by a few units, their sum (by fsum) by one; two worlds, two points
     rounding = (
@@ -260,8 +260,13 @@ def _law(
         k, limited = _limited(problem, sampler, k, ridge)
         curve: Curve = Gaussian(moved * math.sqrt(k / ridge) * (1.0 + 2.0**-45))
         lines = (f"a record's loss is {moved:.6g}-Lipschitz; mu = that times sqrt(k / ridge)",)
-        release = Release(NAME, curve, moved, f"density exp(-{k:.6g} (loss + ridge/2 |x|^2))",
-                          details=lines + limited)  # fmt: skip
+        release = Release(
+            NAME,
+            curve,
+            moved,
+            f"density exp(-{k:.6g} (loss + ridge/2 |x|^2))",
+            details=lines + limited,
+        )
         return k, ridge, release, ()
     moved = _moved(problem, points if sampler == "net" else None)
     caveats: tuple[str, ...] = ()
@@ -270,9 +275,12 @@ def _law(
     )
     if calibration != "exact":
         formula = prescribed.prescribe(
-            calibration, "exponential-mechanism", budget, norm=problem.norm,
+            calibration,
+            "exponential-mechanism",
+            budget,
+            norm=problem.norm,
             diameter=float(problem.set.diameter),
-        )  # fmt: skip
+        )
         scale = formula.amount
         details += formula.details
         caveats = formula.doubts(budget.neighbours)
@@ -346,7 +354,7 @@ def _check_exact(problem: OfflineProblem) -> None:
 
 
 def _value(problem: OfflineProblem, x: FloatArray, ridge: float) -> float:
-    kind, params = problem.loss.kernel  # type: ignore[misc]
+    kind, params = problem.linear.kernel
     losses = kernels.phi_all(kind)(params, np.ascontiguousarray(problem.A @ x), problem.y)
     return math.fsum(losses) + 0.5 * ridge * float(x @ x)
 
@@ -381,5 +389,6 @@ def _chain_guarantee(ideal: Guarantee, steps: int) -> Guarantee:
         ideal.neighbours,
         ideal.window,
     )
-    return Guarantee(none.releases, none.neighbours, none.window, ideal.seeded, ideal.lattice,
-                     none.caveats)  # fmt: skip
+    return Guarantee(
+        none.releases, none.neighbours, none.window, ideal.seeded, ideal.lattice, none.caveats
+    )

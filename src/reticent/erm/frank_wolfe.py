@@ -200,18 +200,23 @@ def _plan(problem: OfflineProblem, steps: Any, radius: Any, oracle: str, record_
         count = _steps(problem, chooser)
     incremental = _is_incremental(problem, chooser)
     if incremental:
-        label = max(abs(bound) for bound in label_range(problem.loss))  # type: ignore[arg-type]
+        label = max(abs(bound) for bound in label_range(problem.linear))
         size = problem.set.radius
-        feature = problem.loss.feature_norm  # type: ignore[attr-defined]
+        feature = problem.linear.feature_norm
         chooser = CornerOracle(problem, rounding(problem.count, count, feature, label, size))
     caveats: tuple[str, ...] = ()
     if calibration != "exact":
         corners = chooser if isinstance(chooser, CornerOracle) else None
         formula = prescribed.prescribe(
-            calibration, "frank-wolfe", problem.budget, steps=count, count=problem.count,
-            corners=corners is not None, radius=0.0 if corners is None else corners.size,
+            calibration,
+            "frank-wolfe",
+            problem.budget,
+            steps=count,
+            count=problem.count,
+            corners=corners is not None,
+            radius=0.0 if corners is None else corners.size,
             norm=0.0 if corners is None else corners.per_record,
-        )  # fmt: skip
+        )
         if corners is None:
             raise ValueError(
                 f"calibration={calibration!r} prescribes noise on scores: use an l1 ball or a simplex"
@@ -230,9 +235,14 @@ def _plan(problem: OfflineProblem, steps: Any, radius: Any, oracle: str, record_
         "incremental gradient": incremental,
     }
     identity = {
-        "steps": count, "oracle": chooser.name, "scale": scale, "records": problem.count,
-        "dim": problem.dim, "set": repr(problem.set), "incremental": incremental,
-    }  # fmt: skip
+        "steps": count,
+        "oracle": chooser.name,
+        "scale": scale,
+        "records": problem.count,
+        "dim": problem.dim,
+        "set": repr(problem.set),
+        "incremental": incremental,
+    }
     follow: Any = _Incremental if incremental else _Plain
     moves = follow(problem, chooser, scale, record_loss)
     return SolverPlan(
@@ -345,7 +355,7 @@ def _curvature(problem: OfflineProblem) -> float:
     """Frank-Wolfe's curvature constant of the mean loss, for records clipped either way."""
     if not problem.by_entries:
         return problem.weight_bound * float(problem.loss.curvature(problem.set))
-    bound = problem.loss.feature_norm  # type: ignore[attr-defined]
+    bound = problem.linear.feature_norm
     size = float(problem.set.norm_bound)
     bend = problem.scalar_bounds[1] * problem.weight_bound
     return float(bend * (2.0 * bound * size) ** 2 + problem.loss.ridge * (2.0 * size) ** 2)

@@ -209,20 +209,30 @@ class _Pupil:
         problem = self.problem
         kind = CorrelatedMechanism if problem.noise == "gaussian" else TreeMechanism
         return kind(
-            problem.dim, len(self.visits), budget=problem.budget, norm=self.norm,
-            noise=problem.noise, noise_precision=problem.precision,
+            problem.dim,
+            len(self.visits),
+            budget=problem.budget,
+            norm=self.norm,
+            noise=problem.noise,
+            noise_precision=problem.precision,
             sensitivity=self.widened * problem.budget.sensitivity(self.norm),
-        )  # fmt: skip
+        )
 
     def begin(self, source: Source) -> Guarantee:
         problem = self.problem
         own = int(self.source.words(1)[0] >> np.uint64(1)) if self.seeded else None
         self.learner = FollowTheRegularizedLeader(
-            problem.set, problem.loss, budget=problem.budget, horizon=len(self.visits),
-            lipschitz=self.norm, regularizer=self.weight, seed=own,
-            noise_precision=problem.precision, calibration=self.calibration,
+            problem.set,
+            problem.loss,
+            budget=problem.budget,
+            horizon=len(self.visits),
+            lipschitz=self.norm,
+            regularizer=self.weight,
+            seed=own,
+            noise_precision=problem.precision,
+            calibration=self.calibration,
             total=self.revisited if self.most > 1 else "auto",
-        )  # fmt: skip
+        )
         _check_room(self.learner.total.mechanism, problem, self.room, self.overlap, self.most)
         return _guarantee(self.learner, self.most, self.overlap)
 

@@ -234,10 +234,16 @@ def descent(
         "predicted excess risk": rule.bound,
     }
     identity = {
-        "steps": rule.steps, "step size": rule.step_size, "rule": rule.rule, "scale": scale,
-        "records": problem.count, "dim": problem.dim, "sampling": rate,
-        "average": average, "set": repr(problem.set),
-    }  # fmt: skip
+        "steps": rule.steps,
+        "step size": rule.step_size,
+        "rule": rule.rule,
+        "scale": scale,
+        "records": problem.count,
+        "dim": problem.dim,
+        "sampling": rate,
+        "average": average,
+        "set": repr(problem.set),
+    }
     return SolverPlan(
         problem=problem,
         step=step,

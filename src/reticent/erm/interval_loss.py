@@ -53,9 +53,13 @@ def phi(context: Any, kind: int, params: FloatArray, z: Any, y: float) -> Any:
             return _piecewise(context, s, lambda: context.mpf(0), lambda: s)
         width = context.mpf(float(params[0]))
         return _piecewise(
-            context, s, lambda: context.mpf(0),
-            lambda: _piecewise(context, s - width, lambda: s * s / (2 * width), lambda: s - width / 2),
-        )  # fmt: skip
+            context,
+            s,
+            lambda: context.mpf(0),
+            lambda: _piecewise(
+                context, s - width, lambda: s * s / (2 * width), lambda: s - width / 2
+            ),
+        )
     if kind == kernels.HUBER:
         top = context.mpf(float(params[0]))
         r = abs(z - label)
@@ -68,9 +72,11 @@ def phi(context: Any, kind: int, params: FloatArray, z: Any, y: float) -> Any:
         top = context.mpf(float(params[0]))
         base = label * context.log(label) - label if y > 0.0 else context.mpf(0)
         mean = _piecewise(
-            context, z - top, lambda: context.exp(z),
+            context,
+            z - top,
+            lambda: context.exp(z),
             lambda: context.exp(top) * (1 + (z - top)),
-        )  # fmt: skip
+        )
         return mean - label * z + base
     raise ValueError(f"no interval form of the loss of kind {kind}")
 

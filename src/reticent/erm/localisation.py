@@ -120,8 +120,9 @@ def localisation(
     )  # fmt: skip
 
 
-def _plan(problem: OfflineProblem, set: Any, first_share: Any, failure: Any, steps: Any,
-          record_loss: bool) -> SolverPlan:  # fmt: skip
+def _plan(
+    problem: OfflineProblem, set: Any, first_share: Any, failure: Any, steps: Any, record_loss: bool
+) -> SolverPlan:
     share = checks.number(
         first_share, "first_share", low=0.0, high=1.0, open_low=True, open_high=True
     )
@@ -151,10 +152,14 @@ def _plan(problem: OfflineProblem, set: Any, first_share: Any, failure: Any, ste
         rule = step_rule(near, steps)
         plan = descent(near, center, rule, record_loss=record_loss)
         settings = {
-            "first noise": f"{rough.scale:.6g}", "radius": radius, "steps": rule.steps,
-            "step size": rule.step_size, "noise": plan.settings["noise"], "average": "weighted",
+            "first noise": f"{rough.scale:.6g}",
+            "radius": radius,
+            "steps": rule.steps,
+            "step size": rule.step_size,
+            "noise": plan.settings["noise"],
+            "average": "weighted",
             "set": repr(problem.set),
-        }  # fmt: skip
+        }
         # A stopped run cannot be taken up again: its ball would have to travel with it.
         return replace(plan, settings=settings, identity=None)
 

@@ -95,9 +95,9 @@ def rounding(problem: OfflineProblem, ridge: float) -> float:
     size, dim = _size(low, high), len(low)
     if not math.isfinite(size):
         return math.inf
-    kind, params = problem.loss.kernel  # type: ignore[misc]
+    kind, params = problem.linear.kernel
     reach = problem.feature_norm * size
-    offsets = (0.0,) if kind == kernels.LINEAR else label_range(problem.loss)  # type: ignore[arg-type]
+    offsets = (0.0,) if kind == kernels.LINEAR else label_range(problem.linear)
     largest = 1.0 + max(
         abs(kernels.phi(kind)(params, z, y)) for z in (-reach, 0.0, reach) for y in offsets
     )
@@ -107,7 +107,7 @@ def rounding(problem: OfflineProblem, ridge: float) -> float:
 
 
 @specialised
-def _sums(kind):  # type: ignore[no-untyped-def]
+def _sums(kind):
     """``(A, y, points, params, with_slopes)``: the summed loss at every point, and a subgradient of it.
 
     Blocks of records are added as they come and their sums by Neumaier's compensated summation, for
@@ -115,7 +115,7 @@ def _sums(kind):  # type: ignore[no-untyped-def]
     """
 
     @compiled
-    def sums_at(A, y, points, params, with_slopes):  # type: ignore[no-untyped-def]
+    def sums_at(A, y, points, params, with_slopes):
         count, dim = points.shape
         sums = np.zeros((count, dim + 1))
         part, lost = np.empty(dim + 1), np.empty(dim + 1)
@@ -228,8 +228,12 @@ class _Cells:
         return _Cells(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
     def joined(self, others: list[_Cells]) -> _Cells:
-        return _Cells(*(np.concatenate([getattr(part, field.name) for part in (self, *others)])
-                        for field in fields(self)))  # fmt: skip
+        return _Cells(
+            *(
+                np.concatenate([getattr(part, field.name) for part in (self, *others)])
+                for field in fields(self)
+            )
+        )
 
 
 class Sampler:
@@ -246,7 +250,7 @@ class Sampler:
         self.problem = problem
         self.k = k
         self.ridge = ridge
-        self.kind, self.params = problem.loss.kernel  # type: ignore[misc]
+        self.kind, self.params = problem.linear.kernel
         self.A = problem.A.toarray() if sp.issparse(problem.A) else problem.A
         # An offset of the loss is a constant factor of the density.
         self.y = np.zeros(problem.count) if self.kind == kernels.LINEAR else problem.y
@@ -401,8 +405,10 @@ class Sampler:
         offsets = self._upper[lower].astype(float)
         offsets[:, axis] = 0.5
         places = (cells.index[:, None, :] + offsets) * cells.widths[:, None, :]
-        middle = [part.reshape(count, len(lower), *part.shape[1:])
-                  for part in self._at(places.reshape(-1, self.dim))]  # fmt: skip
+        middle = [
+            part.reshape(count, len(lower), *part.shape[1:])
+            for part in self._at(places.reshape(-1, self.dim))
+        ]
         depth = cells.depth.copy()
         depth[:, axis] += 1
         out = []
@@ -435,8 +441,14 @@ class _Point:
     number with finitely many bits of its place in the cell.
     """
 
-    def __init__(self, sampler: Sampler, index: np.ndarray, depth: np.ndarray, words: list[int],
-                 source: Source) -> None:  # fmt: skip
+    def __init__(
+        self,
+        sampler: Sampler,
+        index: np.ndarray,
+        depth: np.ndarray,
+        words: list[int],
+        source: Source,
+    ) -> None:
         self.sampler, self.source = sampler, source
         self.index, self.depth = index.tolist(), depth.tolist()
         self.words, self.length = words, 64

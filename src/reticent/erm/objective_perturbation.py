@@ -194,8 +194,9 @@ def _plan(problem: OfflineProblem, set: Any, columns: list[Any], several: bool,
         points.append(problem.set.project(problem.shaped(run.noisy(found.point, cover))))
         taken.append(found.steps)
         run.recorder.facts["Newton steps"] = sum(taken)
-        run.released.update(linear_noise=spread * setting.scale, point_noise=spread * cover,
-                            ridge=setting.ridge)  # fmt: skip
+        run.released.update(
+            linear_noise=spread * setting.scale, point_noise=spread * cover, ridge=setting.ridge
+        )
         # What is half done is of no use: no callback stops it.
         run.note(k, points[-1])
 

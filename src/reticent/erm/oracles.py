@@ -86,8 +86,14 @@ class Selection(Oracle):
     def _release(
         self, scale: float, steps: int, curve: Any, details: tuple[str, ...] = ()
     ) -> Release:
-        return Release(f"choice of one of {self.candidates} vertices", curve, self.moved,
-                       f"{self.noise.capitalize()}, scale {scale:.6g}", steps, details)  # fmt: skip
+        return Release(
+            f"choice of one of {self.candidates} vertices",
+            curve,
+            self.moved,
+            f"{self.noise.capitalize()}, scale {scale:.6g}",
+            steps,
+            details,
+        )
 
 
 class CornerOracle(Selection):
@@ -106,7 +112,7 @@ class CornerOracle(Selection):
     @property
     def per_record(self) -> float:
         """The largest coordinate of one record's gradient, or one person's."""
-        bound = self.problem.loss.feature_norm  # type: ignore[attr-defined]
+        bound = self.problem.linear.feature_norm
         weight = self.problem.weight_bound
         return weight * self.problem.slope_bound * float(bound) * (1.0 + 2.0**-48)
 
@@ -177,8 +183,9 @@ class GradientOracle(Oracle):
     def calibrate(self, steps: int) -> tuple[float, Release]:
         problem = self.problem
         share = math.sqrt(steps) if problem.noise == "gaussian" else float(steps)
-        scale = problem.noise_scale(self.moved, problem.level / share, problem.dim,
-                                    problem.largest_sum)  # fmt: skip
+        scale = problem.noise_scale(
+            self.moved, problem.level / share, problem.dim, problem.largest_sum
+        )
         release = problem.release("noisy sum of gradients", self.moved, scale, problem.dim, steps)
         return scale, release
 

@@ -34,8 +34,11 @@ from reticent.privacy.curve import Curve
 NAME = "objective perturbation"
 _SHARES = (1e-3, 1e-2, 5e-2)
 """Of the budget, for the noise that covers how inexact the minimiser is."""
-_TYPICAL = {Logistic: math.pi / math.sqrt(3.0), CappedLogistic: math.pi / math.sqrt(3.0),
-            SmoothHinge: 1.0}  # fmt: skip
+_TYPICAL = {
+    Logistic: math.pi / math.sqrt(3.0),
+    CappedLogistic: math.pi / math.sqrt(3.0),
+    SmoothHinge: 1.0,
+}
 """Standard deviation of the best predictors in units of the loss: that of logistic noise, and the
 margin of a hinge."""
 _CHEAP = 0.05
@@ -302,8 +305,9 @@ def _at(problem: OfflineProblem, ridge: float, share: float, count: int) -> Sett
             break
         scale *= 1.0 + 1e-6
         curve = _curve(problem, scale, c, count)
-    release = Release(NAME, curve, problem.norm, f"Gaussian, standard deviation {scale:.6g}",
-                      details=details)  # fmt: skip
+    release = Release(
+        NAME, curve, problem.norm, f"Gaussian, standard deviation {scale:.6g}", details=details
+    )
     return Setting(ridge, scale, share, release)
 
 
@@ -337,9 +341,15 @@ def prescribed_setting(problem: OfflineProblem, given: float | None, calibration
     details = formula.details
     if budget.delta == 0.0:
         moved = budget.sensitivity(norm)
-        release = Release(NAME, Pure(moved / scale + c), moved, f"Gamma, scale {scale:.6g}",
-                          details=details)  # fmt: skip
+        release = Release(
+            NAME, Pure(moved / scale + c), moved, f"Gamma, scale {scale:.6g}", details=details
+        )
     else:
-        release = Release(NAME, _curve(problem, scale, c), norm,
-                          f"Gaussian, standard deviation {scale:.6g}", details=details)  # fmt: skip
+        release = Release(
+            NAME,
+            _curve(problem, scale, c),
+            norm,
+            f"Gaussian, standard deviation {scale:.6g}",
+            details=details,
+        )
     return Setting(ridge, scale, _SHARES[0], release, formula.doubts(budget.neighbours))

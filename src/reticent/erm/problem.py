@@ -104,18 +104,23 @@ class OfflineProblem:
     @functools.cached_property
     def scalar(self) -> Scalar:
         """The loss as passes take it."""
-        kind, params = self.loss.kernel  # type: ignore[misc]
+        kind, params = self.linear.kernel
         return Scalar(kind, params, self.slope_bound)
 
     @property
     def is_linear_model(self) -> bool:
         return isinstance(self.loss, GeneralizedLinear)
 
+    @property
+    def linear(self) -> GeneralizedLinear:
+        """The loss, where it is that of a generalised linear model."""
+        assert isinstance(self.loss, GeneralizedLinear)
+        return self.loss
+
     @functools.cached_property
     def scalar_bounds(self) -> tuple[float, float]:
         """The largest |phi'| and the largest phi'' on the set, of a record with weight 1."""
-        assert isinstance(self.loss, GeneralizedLinear)
-        return self.loss.scalar_bounds(self.set)
+        return self.linear.scalar_bounds(self.set)
 
     @property
     def slope_bound(self) -> float:
@@ -133,17 +138,15 @@ class OfflineProblem:
 
     @functools.cached_property
     def feature_norm(self) -> float:
-        assert isinstance(self.loss, GeneralizedLinear)
         # a float norm is within (dim + 16) units of the true one
-        return self.loss.feature_norm * (1.0 + (self.dim + 16) * 2.0**-52)
+        return self.linear.feature_norm * (1.0 + (self.dim + 16) * 2.0**-52)
 
     @property
     def row_limit(self) -> float:
         """What a row of `A` is cut to where it enters a sum, as measured: it is no longer than `feature_norm`."""
         if self.by_entries:
             return UNLIMITED  # the entries were clipped, in memory of our own
-        assert isinstance(self.loss, GeneralizedLinear)
-        return self.loss.feature_norm * (1.0 + 0.5 * door.margin(self.dim))
+        return self.linear.feature_norm * (1.0 + 0.5 * door.margin(self.dim))
 
     @functools.cached_property
     def norm(self) -> float:
@@ -172,7 +175,7 @@ class OfflineProblem:
         """Of the mean loss, on the set."""
         if self.is_linear_model:
             bend = self.scalar_bounds[1] * self.weight_bound
-            return bend * self.loss.feature_norm**2 + self.loss.ridge  # type: ignore[attr-defined]
+            return bend * self.linear.feature_norm**2 + self.linear.ridge
         return self.loss.smoothness
 
     def with_set(self, set: Any) -> OfflineProblem:
@@ -203,7 +206,7 @@ class OfflineProblem:
 
     def bends(self, z: FloatArray) -> FloatArray:
         """Second derivatives of the scalar loss of every record."""
-        kind, params = self.loss.kernel  # type: ignore[misc]
+        kind, params = self.linear.kernel
         found = kernels.d2phi_all(kind)(params, np.ascontiguousarray(self.A @ z), self.y)
         return found if self.weights is None else found * self.weights
 
@@ -386,15 +389,15 @@ def default_radius(problem: OfflineProblem, solver: str, noise_norm: Any = None)
     def cost(radius: float) -> float:
         return radius * float(noise_norm(L2Ball(problem.dim, radius))) / problem.count
 
-    kind, params = problem.loss.kernel  # type: ignore[misc]
+    kind, params = problem.linear.kernel
     limit = FAR * problem.loss_at_zero
 
     def is_small(radius: float) -> bool:
-        z = radius * problem.loss.feature_norm  # type: ignore[attr-defined]
+        z = radius * problem.linear.feature_norm
         most = max(
             kernels.phi(kind)(params, end, label)
             for end in (-z, z)
-            for label in label_range(problem.loss)  # type: ignore[arg-type]
+            for label in label_range(problem.linear)
         )
         return most < limit and cost(radius) < worth
 

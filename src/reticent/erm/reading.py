@@ -64,32 +64,11 @@ def read(
     max_records: int | None = None,
 ) -> OfflineProblem:
     """Check everything and clip the records; nothing is spent and nothing is drawn."""
-    if not isinstance(budget, Budget):
-        raise TypeError(f"budget must be a reticent.Budget, got {budget!r}")
-    budget.must_be_for_ever("an offline solver", "there is one output, and it is kept for ever")
-    if not isinstance(loss, Loss):
-        raise TypeError(
-            f"loss must be a reticent.losses.Loss, got {loss!r}; wrap callables in losses.CustomLoss"
-        )
-    if isinstance(loss, GeneralizedLinear) and loss.feature_norm < LEAST_NORM:
-        raise ValueError(
-            f"loss.feature_norm must be at least {LEAST_NORM:.3g}, got {loss.feature_norm:g}: the "
-            "squares of such features vanish; rescale the records"
-        )
+    _check_terms(loss, budget)
     checks.choice(noise_precision, "noise_precision", PRECISIONS)
     prescribed.check(calibration)
     bound = checks.number(weight_bound, "weight_bound", low=0.0, open_low=True)
-    if isinstance(X, Records):
-        table, clipped = _checked_records(loss, X, y, by_entries)
-    elif type(loss) in _PLAIN and not by_entries:
-        table, clipped = _as_it_is(loss, X, y)  # type: ignore[arg-type]
-    else:
-        A, labels, clipped = (_prepare_entries if by_entries else type(loss).prepare)(loss, X, y)
-        A, labels, clipped = _own(loss, A, labels, clipped, by_entries)
-        length = UNLIMITED
-        if isinstance(loss, GeneralizedLinear) and not by_entries:
-            length = loss.feature_norm
-        table = InMemory(A, labels, form=Form(length=length), fits=True)
+    table, clipped = _table(loss, X, y, by_entries)
     dim = table.shape[1]
     if set is not None and int(set.dim) != dim:
         raise ValueError(
@@ -105,13 +84,7 @@ def read(
             )
         factors = persons.factors if factors is None else factors * persons.factors
         bound *= persons.most
-    if factors is not None:
-        if not isinstance(table, InMemory):
-            raise TypeError(
-                "records that do not lie in memory take no weights or groups here; leave them out, or read "
-                "the records into memory"
-            )
-        table = replace(table, weights=factors)
+    table = _weighted(table, factors)
     problem = OfflineProblem(
         loss,
         WholeSpace(dim) if set is None else set,
@@ -129,6 +102,47 @@ def read(
             f"feature_norm {problem.feature_norm:.6g}; cut them to less, or state a larger norm"
         )
     return problem
+
+
+def _check_terms(loss: Any, budget: Any) -> None:
+    """Refuse what is no budget or no loss for a solver, whatever the records are."""
+    if not isinstance(budget, Budget):
+        raise TypeError(f"budget must be a reticent.Budget, got {budget!r}")
+    budget.must_be_for_ever("an offline solver", "there is one output, and it is kept for ever")
+    if not isinstance(loss, Loss):
+        raise TypeError(
+            f"loss must be a reticent.losses.Loss, got {loss!r}; wrap callables in losses.CustomLoss"
+        )
+    if isinstance(loss, GeneralizedLinear) and loss.feature_norm < LEAST_NORM:
+        raise ValueError(
+            f"loss.feature_norm must be at least {LEAST_NORM:.3g}, got {loss.feature_norm:g}: the "
+            "squares of such features vanish; rescale the records"
+        )
+
+
+def _table(loss: Loss, X: Any, y: Any, by_entries: bool) -> tuple[Records, ClipCounts]:
+    """The records as solvers read them, and how many of them are cut."""
+    if isinstance(X, Records):
+        return _checked_records(loss, X, y, by_entries)
+    if type(loss) in _PLAIN and not by_entries:
+        return _as_it_is(loss, X, y)  # type: ignore[arg-type]
+    A, labels, clipped = (_prepare_entries if by_entries else type(loss).prepare)(loss, X, y)
+    A, labels, clipped = _own(loss, A, labels, clipped, by_entries)
+    length = UNLIMITED
+    if isinstance(loss, GeneralizedLinear) and not by_entries:
+        length = loss.feature_norm
+    return InMemory(A, labels, form=Form(length=length), fits=True), clipped
+
+
+def _weighted(table: Records, factors: FloatArray | None) -> Records:
+    if factors is None:
+        return table
+    if not isinstance(table, InMemory):
+        raise TypeError(
+            "records that do not lie in memory take no weights or groups here; leave them out, or read "
+            "the records into memory"
+        )
+    return replace(table, weights=factors)
 
 
 def _as_it_is(loss: GeneralizedLinear, X: Any, y: Any) -> tuple[InMemory, ClipCounts]:

@@ -42,7 +42,7 @@ _CHUNK = 2**17  # numbers copied and measured at a time: they stay in the cache
 
 
 @compiled
-def _add_one(total, lost, j, value):  # type: ignore[no-untyped-def]
+def _add_one(total, lost, j, value):
     """Neumaier: what an addition loses is kept apart."""
     old = total[j]
     new = old + value
@@ -54,23 +54,23 @@ def _add_one(total, lost, j, value):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _add(total, lost, value):  # type: ignore[no-untyped-def]
+def _add(total, lost, value):
     for j in range(total.size):
         _add_one(total, lost, j, value[j])
 
 
 @compiled
-def _add_rows(total, lost, rows):  # type: ignore[no-untyped-def]
+def _add_rows(total, lost, rows):
     for i in range(rows.shape[0]):
         _add(total, lost, rows[i])
 
 
 @specialised
-def _slopes(kind):  # type: ignore[no-untyped-def]
+def _slopes(kind):
     """Add the rows of a block by their slopes into ``work[0]``; ``work`` is three rows of zeros."""
 
     @compiled
-    def sum_slopes(A, y, weights, x, params, bound, form, work):  # type: ignore[no-untyped-def]
+    def sum_slopes(A, y, weights, x, params, bound, form, work):
         columns, dim = A.shape[1], x.size
         scale, length, constant = form
         most = door.largest_square(length)
@@ -129,7 +129,7 @@ def _numbers(block: Block) -> tuple[float, float, float]:
 
 
 @compiled
-def _formed(A, start, form, factors, out):  # type: ignore[no-untyped-def]
+def _formed(A, start, form, factors, out):
     """Write rows in their form, times their factors; rows whose factor is 0 are left out. How many there were."""
     columns, dim = A.shape[1], out.shape[1]
     scale, length, constant = form
@@ -151,7 +151,7 @@ def _formed(A, start, form, factors, out):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _survey(A, form):  # type: ignore[no-untyped-def]
+def _survey(A, form):
     scale, length, _ = form
     most = door.largest_square(length)
     room, row = np.empty((1, A.shape[1])), np.int64(0)
@@ -167,7 +167,7 @@ def _survey(A, form):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _sparse_survey(indptr, data, form):  # type: ignore[no-untyped-def]
+def _sparse_survey(indptr, data, form):
     scale, length, _ = form
     clipped, refused, first = 0, 0, 0
     room = np.empty(np.max(np.diff(indptr)) if indptr.size > 1 else 0)
@@ -185,12 +185,12 @@ def survey(block: Block) -> tuple[int, int, int]:
     """How many rows of a block are longer than they may be, how many are not finite, and the first of these."""
     if sp.issparse(block.rows):
         indptr, _, data = _sparse_parts(block.rows)
-        return _sparse_survey(indptr, data, _numbers(block))  # type: ignore[no-any-return]
-    return _survey(block.rows, _numbers(block))  # type: ignore[no-any-return]
+        return _sparse_survey(indptr, data, _numbers(block))
+    return _survey(block.rows, _numbers(block))
 
 
 @compiled
-def _structure(indptr, indices, columns):  # type: ignore[no-untyped-def]
+def _structure(indptr, indices, columns):
     """Whether the indices of every row grow and are below the number of columns."""
     for i in range(indptr.size - 1):
         last = -1
@@ -204,7 +204,7 @@ def _structure(indptr, indices, columns):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _sparse_predictors(indptr, indices, data, x, form, columns, out):  # type: ignore[no-untyped-def]
+def _sparse_predictors(indptr, indices, data, x, form, columns, out):
     scale, length, constant = form
     room = np.empty(np.max(np.diff(indptr)) if out.size else 0)
     for i in range(out.size):
@@ -256,7 +256,7 @@ def formed(
 
 
 @compiled
-def _sparse(indptr, indices, data, weights, form, total, lost):  # type: ignore[no-untyped-def]
+def _sparse(indptr, indices, data, weights, form, total, lost):
     scale, length, constant = form
     room = np.empty(np.max(np.diff(indptr)) if weights.size else 0)
     last = total.size - 1
@@ -368,6 +368,6 @@ def _sparse_gram(A: Any) -> FloatArray:
 
 
 @compiled
-def _add_at(total, lost, places, values):  # type: ignore[no-untyped-def]
+def _add_at(total, lost, places, values):
     for k in range(places.size):
         _add_one(total, lost, places[k], values[k])

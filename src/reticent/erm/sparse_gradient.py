@@ -29,7 +29,7 @@ _KEPT = 2**22
 
 
 @compiled
-def _add_column(starts, rows, values, indptr, indices, data, j, weight, out):  # type: ignore[no-untyped-def]
+def _add_column(starts, rows, values, indptr, indices, data, j, weight, out):
     """``out += weight * A'A e_j``, from the column's rows."""
     for k in range(starts[j], starts[j + 1]):
         i = rows[k]
@@ -39,13 +39,13 @@ def _add_column(starts, rows, values, indptr, indices, data, j, weight, out):  #
 
 
 @compiled(fastmath=False)
-def _scores(H, b, c, factor, out):  # type: ignore[no-untyped-def]
+def _scores(H, b, c, factor, out):
     for j in range(H.size):
         out[j] = factor * (c * H[j] - b[j])
 
 
 @compiled
-def _axpy(weight, column, out):  # type: ignore[no-untyped-def]
+def _axpy(weight, column, out):
     for j in range(out.size):
         out[j] += weight * column[j]
 

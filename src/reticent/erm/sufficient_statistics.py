@@ -220,7 +220,7 @@ def _rooted(problem: OfflineProblem) -> OfflineProblem:
 
 
 def _bounds(problem: OfflineProblem) -> tuple[float, float]:
-    low, high = label_range(problem.loss)  # type: ignore[arg-type]
+    low, high = label_range(problem.linear)
     return problem.feature_norm, max(abs(low), abs(high))
 
 
@@ -269,9 +269,12 @@ def _joint(problem: OfflineProblem, given: float | None, center: FloatArray) -> 
     most = n * max(F * F / matrix, F * Y / vector) * 2.0
     scale = problem.noise_scale(moved, problem.level, size, most)
     release = problem.release(
-        "A'A and A'y together", moved, scale, size,
+        "A'A and A'y together",
+        moved,
+        scale,
+        size,
         details=(f"A'A was divided by {matrix:.6g}, A'y by {vector:.6g}",),
-    )  # fmt: skip
+    )
 
     def step(run: Run, t: int) -> bool:
         V, u = unfolded(summed(problem.table.map(Products())))
@@ -417,8 +420,13 @@ def _boosted(
 
     settings = {"method": "boosted", "noise": releases[2].noise}
     return SolverPlan(
-        problem=problem, step=step, releases=releases, settings=settings, steps=rounds, finish=finish
-    )  # fmt: skip
+        problem=problem,
+        step=step,
+        releases=releases,
+        settings=settings,
+        steps=rounds,
+        finish=finish,
+    )
 
 
 def _huber(problem: OfflineProblem, clip: float) -> Huber:

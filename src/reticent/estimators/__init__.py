@@ -1,15 +1,22 @@
 """The scikit-learn and River faces of the learners and solvers.
 
-The River twins are in `reticent.estimators.river`, which needs ``pip install river``.
+The River twins are in `reticent.estimators.river`, which needs ``pip install river``. Names are loaded when first used:
+what makes streams from the modules of this package, as the service does, then does not wait for scikit-learn.
 """
 
-from reticent.estimators.online_linear import OnlineLinearRegression
-from reticent.estimators.online_logistic import OnlineLogisticRegression
-from reticent.estimators.private_classifiers import PrivateLinearSVC, PrivateLogisticRegression
-from reticent.estimators.private_regressors import PrivateLasso, PrivateLinearRegression
-from reticent.estimators.scalers import DomainScaler, PrivateScaler
-from reticent.estimators.search import PrivateSearchCV
-from reticent.estimators.summary import NoIntervals, Summary
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from reticent.estimators.online_linear import OnlineLinearRegression
+    from reticent.estimators.online_logistic import OnlineLogisticRegression
+    from reticent.estimators.private_classifiers import PrivateLinearSVC, PrivateLogisticRegression
+    from reticent.estimators.private_regressors import PrivateLasso, PrivateLinearRegression
+    from reticent.estimators.scalers import DomainScaler, PrivateScaler
+    from reticent.estimators.search import PrivateSearchCV
+    from reticent.estimators.summary import NoIntervals, Summary
 
 __all__ = [
     "DomainScaler",
@@ -24,3 +31,29 @@ __all__ = [
     "PrivateSearchCV",
     "Summary",
 ]
+
+_HOME = {
+    "DomainScaler": "scalers",
+    "NoIntervals": "summary",
+    "OnlineLinearRegression": "online_linear",
+    "OnlineLogisticRegression": "online_logistic",
+    "PrivateLasso": "private_regressors",
+    "PrivateLinearRegression": "private_regressors",
+    "PrivateLinearSVC": "private_classifiers",
+    "PrivateLogisticRegression": "private_classifiers",
+    "PrivateScaler": "scalers",
+    "PrivateSearchCV": "search",
+    "Summary": "summary",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'reticent.estimators' has no attribute {name!r}")
+    found = getattr(importlib.import_module(f"reticent.estimators.{_HOME[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from reticent.checks import FloatArray
@@ -58,7 +59,9 @@ class Columns:
     Attributes
     ----------
     low, high : arrays
-        Almost all records lie between these; equal where nothing was found, or only zeros.
+        Almost all records lie between these; equal where nothing was found, or one value only, such as 0.
+    found : array of bool
+        Whether anything stood out of the noise.
     mean, deviation : arrays
         About the mean and the standard deviation within, from the last counts.
     """
@@ -67,6 +70,7 @@ class Columns:
     high: FloatArray
     mean: FloatArray
     deviation: FloatArray
+    found: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -211,7 +215,7 @@ class Search:
     # Finding --------------------------------------------------------------------------------------
 
     def intervals(self, X: Any, weights: Any, source: Source, *, least: float = 0.0) -> Columns:
-        """Low and high of every column; equal where no record stands out, or only zeros do.
+        """Low and high of every column; equal where no record stands out, or one value only, such as 0.
 
         Parameters
         ----------
@@ -225,21 +229,24 @@ class Search:
             The share of the records that may lie beyond each end.
         """
         count, columns = X.shape[0], self.columns
-        scale = self._scales(False)[0]
-        counts = np.empty((columns, 2 * _POWERS + 1))
-        for j in range(columns):
-            counts[j] = np.bincount(_power(_column(X, j)), weights, 2 * _POWERS + 1)
-        seen = self._noisy(counts, scale, source)
-        far = _threshold(self.noise, counts.size, _RARE_FAR)
-        lows, highs = np.zeros(columns), np.zeros(columns)
+        scale, seen = self._scales(False)[0], self.by_powers(X, weights, source)
+        far = _threshold(self.noise, seen.size, _RARE_FAR)
+        lows, highs, there = np.zeros(columns), np.zeros(columns), np.zeros(columns, dtype=bool)
         for j in range(columns):
             found = _ends(seen[j], scale, far, self.noise, 0.0)
             if found is not None:
-                lows[j], highs[j] = _edges(found[0])[0], _edges(found[1])[1]
-        known = Columns(lows, highs, lows, np.zeros(columns))
+                there[j], lows[j], highs[j] = True, _edges(found[0])[0], _edges(found[1])[1]
+        known = Columns(lows, highs, lows, np.zeros(columns), there)
         for scale in self._scales(False)[1:]:
             known = self._zoom(X, weights, source, known, scale, least * count)
         return known
+
+    def by_powers(self, X: Any, weights: Any, source: Source) -> FloatArray:
+        """Every column's counts by powers of two, with noise."""
+        counts = np.empty((self.columns, 2 * _POWERS + 1))
+        for j in range(self.columns):
+            counts[j] = np.bincount(power(_column(X, j)), weights, 2 * _POWERS + 1)
+        return self._noisy(counts, self._scales(False)[0], source)
 
     def _zoom(
         self, X: Any, weights: Any, source: Source, known: Columns, scale: float, beyond: float
@@ -258,7 +265,7 @@ class Search:
                 mean, deviation = _moments(seen[j], *found, scale)
                 means[j] = _point(lows[j], highs[j], mean)
                 deviations[j] = 2.0 * deviation * (0.5 * highs[j] - 0.5 * lows[j])
-        return Columns(new_lows, new_highs, means, deviations)
+        return Columns(new_lows, new_highs, means, deviations, known.found)
 
     def by_pieces(
         self,
@@ -278,21 +285,21 @@ class Search:
         return self._noisy(counts, scale, source)
 
     def norm(self, sizes: FloatArray, weights: Any, source: Source) -> float | None:
-        """A bound that few of these sizes exceed; None where nothing stands out of the noise."""
+        """A bound that few of these sizes exceed, 0 if most are 0; None where nothing stands out of the noise."""
         sizes = np.minimum(sizes, np.finfo(np.float64).max)
         first, *finer = self._scales(True)
-        counts = np.bincount(_power(sizes) - _POWERS, weights, _POWERS + 1).astype(np.float64)
+        counts = np.bincount(power(sizes) - _POWERS, weights, _POWERS + 1).astype(np.float64)
         seen = self._noisy(counts[None, :], first, source)[0]
         far = _threshold(self.noise, counts.size, _RARE_FAR)
         near = _threshold(self.noise, PIECES, _RARE_NEAR)
-        found = _ends(seen, first, far, self.noise, 0.0)
-        high = 0.0 if found is None else _edges(found[1] + _POWERS)[1]
+        powers = _ends(seen, first, far, self.noise, 0.0)
+        high = 0.0 if powers is None else _edges(powers[1] + _POWERS)[1]
         for scale in finer:
             seen = self.norms_by_pieces(sizes, weights, source, high, scale)
             found = _ends(seen, scale, near, self.noise, _FEW * max(float(seen.sum()), 0.0))
             if found is not None:
                 high = high * (found[1] + 1) / PIECES
-        return high if high > 0.0 else None
+        return None if powers is None else high
 
     def norms_by_pieces(
         self, sizes: FloatArray, weights: Any, source: Source, high: float, scale: float
@@ -334,7 +341,7 @@ def _column(X: Any, j: int) -> FloatArray:
     return np.asarray(X[:, [j]].toarray()[:, 0] if sp.issparse(X) else X[:, j])
 
 
-def _power(values: FloatArray) -> Any:
+def power(values: FloatArray) -> Any:
     """The place of each value among the powers of two: negative ones, zero, positive ones."""
     exponent = np.frexp(values)[1] - (_LOWEST - 1)
     sign = np.sign(values).astype(np.int64)

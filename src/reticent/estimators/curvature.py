@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -186,6 +186,13 @@ class Errors:
     scores: FloatArray
     curvature_noise: float
     regularised: bool = False
+
+    def within(self, basis: FloatArray) -> Self:
+        """The same with coefficients in a subspace, by an orthonormal basis of it: the noise keeps its law."""
+        return replace(
+            self, point=basis.T @ self.point, curvature=basis.T @ self.curvature @ basis,
+            scores=basis.T @ self.scores @ basis,
+        )  # fmt: skip
 
     def solution(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """An estimate of the target, and the covariances of its sampling and of its privacy error."""

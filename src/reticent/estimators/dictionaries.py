@@ -176,13 +176,13 @@ def placed(record: SparseRecord, columns: int) -> tuple[NDArray[np.int64], Float
 
 
 @compiled
-def _scrambled(k):  # type: ignore[no-untyped-def]
+def _scrambled(k):
     k = k * np.uint64(0xCC9E2D51) & _WORD
     return (k << np.uint64(15) | k >> np.uint64(17)) * np.uint64(0x1B873593) & _WORD
 
 
 @compiled
-def _word(text, at):  # type: ignore[no-untyped-def]
+def _word(text, at):
     """Four bytes, the lowest first."""
     low = np.uint64(text[at]) | np.uint64(text[at + _ONE]) << np.uint64(8)
     high = np.uint64(text[at + np.uint64(2)]) | np.uint64(text[at + np.uint64(3)]) << np.uint64(8)
@@ -190,7 +190,7 @@ def _word(text, at):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def murmur(text, start, stop):  # type: ignore[no-untyped-def]
+def murmur(text, start, stop):
     """MurmurHash3 (32 bits, seed 0) of some bytes, as scikit-learn's ``murmurhash3_32`` has it."""
     h, at, end = np.uint64(0), np.uint64(start), np.uint64(stop)
     while at + _FOUR <= end:
@@ -214,7 +214,7 @@ def murmur(text, start, stop):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def murmur_places(text, columns, values, places, signed):  # type: ignore[no-untyped-def]
+def murmur_places(text, columns, values, places, signed):
     """Places of names that a zero byte parts, one for each value, and the values with their signs."""
     start, end = np.uint64(0), np.uint64(len(text))
     for i in range(values.size):

@@ -9,11 +9,13 @@ what is lost: docs/algorithms/private-bounds.md.
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from reticent import checks
 from reticent.checks import FloatArray
 from reticent.estimators.bounds import Columns, Search
 from reticent.estimators.parameters import PRIVATE, budget, participation
@@ -33,6 +35,8 @@ _FIRST = 5_000
 """So many records of an endless stream may go into centering and scaling; else a tenth of the horizon."""
 _WORTH = 500.0
 """A stream of known length is scaled if it has so many times the noise of one total, times the root of its columns."""
+_FLAT = 64.0
+"""Labels within this part of their size are flat: about an edge, the finest interval has four pieces of 2^-8 each."""
 _LABELS = 1.0 / 3.0
 """Of the search's budget, for the labels where features are searched too."""
 
@@ -40,11 +44,35 @@ _LABELS = 1.0 / 3.0
 class NothingFound(ValueError):
     """No bound stood out of the noise."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, why: str = "no count stood out of the noise") -> None:
         super().__init__(
-            f"no {name} could be found: no count stood out of the noise. The budget was spent; state "
-            f"{name}, raise epsilon, or bring more records"
+            f"no {name} could be found: {why}. The budget was spent; state {name}, raise epsilon, or bring more "
+            "records"
         )
+
+
+def label_bounds(known: Columns) -> tuple[float, float]:
+    """The interval of the labels that was found; one point where one value only stood out."""
+    if not known.found[0]:
+        raise NothingFound("label_bounds")
+    return float(known.low[0]), float(known.high[0])
+
+
+def warn_of_flat_labels(low: float, high: float) -> None:
+    """Say of bounds that were found, and so may be told, that predictions can hardly differ."""
+    if high - low > max(abs(low), abs(high)) / _FLAT:
+        return
+    words = (
+        f"nearly all labels lie within [{low:g}, {high:g}], which is as narrow as a search resolves"
+    )
+    if low == high:
+        words = f"no label but {low:g} stood out of the noise"
+    warnings.warn(
+        f"{words}: predictions stay within, and rarer labels are clipped. Where smaller differences matter, subtract "
+        "what is known of the labels first; where rare ones matter, state label_bounds",
+        UserWarning,
+        stacklevel=checks.to_the_user(),
+    )
 
 
 @dataclass(frozen=True)
@@ -192,12 +220,17 @@ class First:
             norm = search.norm(row_norms(units.scaled(rows)), None, source)
             if norm is None:
                 raise NothingFound("feature_norm")
+            if norm == 0.0:  # later ones may have any size
+                raise NothingFound(
+                    "feature_norm", "no row but those of zeros stood out of the noise"
+                )
             units = replace(units, norm=norm)
         if self.labels:
-            ends = searches.pop().intervals(labels[:, None], None, source)
-            bounds = (float(ends.low[0]), float(ends.high[0]))
+            bounds = label_bounds(searches.pop().intervals(labels[:, None], None, source))
             if not bounds[0] < bounds[1]:
-                raise NothingFound("label_bounds")
+                raise NothingFound(
+                    "label_bounds", f"no label but {bounds[0]:g} stood out of the noise"
+                )
         return Found(units, bounds)
 
 

@@ -34,13 +34,13 @@ SETTINGS = 3
 
 
 @compiled
-def unit(v, norm, out):  # type: ignore[no-untyped-def]
+def unit(v, norm, out):
     """Features divided by the norm and no longer than 1: 1 if they were, 0 if not, -1 if not finite."""
     return bounded(v, 1.0 / norm, 1.0, out)
 
 
 @compiled
-def sigmoid(z):  # type: ignore[no-untyped-def]
+def sigmoid(z):
     if z >= 0.0:
         return 1.0 / (1.0 + math.exp(-z))
     e = math.exp(z)
@@ -48,7 +48,7 @@ def sigmoid(z):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def predictor(u, w, settings):  # type: ignore[no-untyped-def]
+def predictor(u, w, settings):
     """<w, features> for one output, the intercept included; the features have been through `unit`."""
     z = 0.0
     for i in range(u.size):
@@ -57,7 +57,7 @@ def predictor(u, w, settings):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def predictors(v, w, settings, out):  # type: ignore[no-untyped-def]
+def predictors(v, w, settings, out):
     """The linear predictors of one record; -1 if it is not finite."""
     u = np.empty(v.size)
     if unit(v, settings[NORM], u) == REFUSED:
@@ -69,7 +69,7 @@ def predictors(v, w, settings, out):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def predict_one(v, w, settings):  # type: ignore[no-untyped-def]
+def predict_one(v, w, settings):
     """The linear predictor of one record for one output; nan if it is not finite."""
     u = np.empty(v.size)
     if unit(v, settings[NORM], u) == REFUSED:
@@ -78,7 +78,7 @@ def predict_one(v, w, settings):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def softmax(z):  # type: ignore[no-untyped-def]
+def softmax(z):
     """Predictors become probabilities, in place."""
     largest = z.max()
     mass = 0.0
@@ -90,14 +90,14 @@ def softmax(z):  # type: ignore[no-untyped-def]
 
 
 @specialised
-def see(kind):  # type: ignore[no-untyped-def]
+def see(kind):
     """``(v, label, w, settings, g)``: write one record's gradient into g.
 
     Returns 1 if features were clipped, 0 if not, -1 if the record was refused.
     """
 
     @compiled
-    def see_one(v, label, w, settings, g):  # type: ignore[no-untyped-def]
+    def see_one(v, label, w, settings, g):
         # the features stay here until the first output, whose turn is last, replaces them
         u = g[: v.size]
         clipped = unit(v, settings[NORM], u)
@@ -128,7 +128,7 @@ def see(kind):  # type: ignore[no-untyped-def]
 
 
 @specialised
-def learn(kind, rule, set_kind):  # type: ignore[no-untyped-def]
+def learn(kind, rule, set_kind):
     """See one record at the learner's own decision, and learn from it (`reticent.online.kernels.update`).
 
     Returns whether the gradient was clipped in its lowest bit and whether the features were in the
@@ -136,7 +136,7 @@ def learn(kind, rule, set_kind):  # type: ignore[no-untyped-def]
     """
 
     @compiled
-    def learn_one(v, label, settings, g, knobs, total, noise, row, memory):  # type: ignore[no-untyped-def]
+    def learn_one(v, label, settings, g, knobs, total, noise, row, memory):
         clipped = see(kind)(v, label, memory[DECISION], settings, g)
         if clipped < 0:
             return REFUSED
@@ -147,7 +147,7 @@ def learn(kind, rule, set_kind):  # type: ignore[no-untyped-def]
 
 
 @specialised
-def named(kind, learning, buffers):  # type: ignore[no-untyped-def]
+def named(kind, learning, buffers):
     """``(text, values, label, furthest, desk)``: see one sparse record by the names of its features, or learn from it.
 
     The linear predictor of the first output. If it is nan nothing was done: a limit is reached, there is no room, the
@@ -156,7 +156,7 @@ def named(kind, learning, buffers):  # type: ignore[no-untyped-def]
     """
 
     @compiled
-    def one(text, values, label, furthest, desk):  # type: ignore[no-untyped-def]
+    def one(text, values, label, furthest, desk):
         knobs, counters = floats(desk, sparse.KNOBS_AT), integers(desk, sparse.COUNTERS_AT)
         work, found = float_rows(desk, sparse.WORK_AT), integer_rows(desk, sparse.FOUND_AT)
         n = values.size

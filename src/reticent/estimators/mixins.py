@@ -8,7 +8,6 @@ protects, so a face takes ``classes=`` and says so where it was not given.
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,16 +22,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from reticent.estimators import parameters
 from reticent.estimators.charged import Charged
-from reticent.estimators.units import Units
+from reticent.estimators.units import Units, in_labels, to_unit
 from reticent.losses.records import as_it_is, clip_labels
-from reticent.privacy import Guarantee
 from reticent.solve.blocks import Lazy, block_size, ends
 
 FloatArray = NDArray[np.float64]
 
 LEAK = "the list of classes was read off the labels, which nothing protects; give classes="
-# An appended intercept may round a row to just above the norm that was stated.
-ROOM = 1.0 + 2.0**-30
 PRECISIONS = [np.float64, np.float32]
 """Of features that can be read as they are."""
 _LABELS = 2**16
@@ -42,6 +38,7 @@ _LABELS = 2**16
 class FittedEstimator(Charged):
     """Base of the scikit-learn faces."""
 
+    random_state: Any
     _units: Units
     coef_: FloatArray
     intercept_: Any
@@ -50,7 +47,7 @@ class FittedEstimator(Charged):
     """Of features that are left as they are; others become the first of these."""
 
     def _seed(self) -> int | None:
-        state = self.random_state  # type: ignore[attr-defined]
+        state = self.random_state
         if state is None:
             return None
         if isinstance(state, int | np.integer) and not isinstance(state, bool | np.bool_):
@@ -98,7 +95,7 @@ class FittedEstimator(Charged):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.non_deterministic = self.random_state is None  # type: ignore[attr-defined]
+        tags.non_deterministic = self.random_state is None
         return tags
 
 
@@ -191,11 +188,12 @@ class FiniteLabels:
 class Classes:
     """Labels of classes, for a face."""
 
+    classes: Any
     classes_: Any
 
     def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
         X, y = self._features(X, y, reset=reset, numeric=False)  # type: ignore[attr-defined]
-        if self.classes is None:  # type: ignore[attr-defined]
+        if self.classes is None:
             with warnings.catch_warnings():
                 # It may warn of how many classes there are, which is theirs to know.
                 warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
@@ -242,6 +240,7 @@ class Classes:
 class Bounded:
     """Labels within stated bounds, for a face."""
 
+    label_bounds: Any
     _bounds: tuple[float, float]
     coef_: FloatArray
     intercept_: Any
@@ -249,7 +248,7 @@ class Bounded:
     def _to_unit(self, y: Any, found: tuple[float, float] | None = None) -> tuple[FloatArray, int]:
         """Labels in [-1, 1], and how many were clipped; bounds that were found take the place of stated ones."""
         low, high = self._bounds = found or parameters.CHECKS["label_bounds"](
-            self.label_bounds,  # type: ignore[attr-defined]
+            self.label_bounds,
             "label_bounds",
         )
         y, beyond = clip_labels(np.asarray(y, dtype=np.float64), low, high)
@@ -261,10 +260,7 @@ class Bounded:
 
     def _set_line(self, coefficients: FloatArray, intercept: float) -> None:
         """``coef_`` and ``intercept_``, from those for labels in [-1, 1]."""
-        low, high = self._bounds
-        middle, half = low + 0.5 * (high - low), 0.5 * (high - low)
-        self.coef_ = half * coefficients
-        self.intercept_ = float(middle + half * intercept)
+        self.coef_, self.intercept_ = in_labels(coefficients, intercept, *self._bounds)
 
     def predict(self, X: Any) -> FloatArray:
         """Predictions, kept within ``label_bounds``."""
@@ -297,23 +293,3 @@ def shares(p: FloatArray) -> FloatArray:
         return np.hstack([1.0 - p, p])
     p = np.maximum(p, np.finfo(float).tiny)
     return np.asarray(p / p.sum(axis=1, keepdims=True))
-
-
-def to_unit(y: Any, low: float, high: float) -> Any:
-    """Labels within bounds moved and scaled to [-1, 1]."""
-    return np.clip((y - low) / (high - low) * 2.0 - 1.0, -1.0, 1.0)
-
-
-def with_caveat(guarantee: Guarantee, line: str) -> Guarantee:
-    """The same guarantee with one more sentence that a reader must see."""
-    lines = dict.fromkeys((*guarantee.caveats, line))
-    return dataclasses.replace(guarantee, caveats=tuple(lines))
-
-
-def with_details(guarantee: Guarantee, lines: tuple[str, ...]) -> Guarantee:
-    """The same guarantee with more lines under each of its releases."""
-    releases = [
-        dataclasses.replace(release, details=release.details + lines)
-        for release in guarantee.releases
-    ]
-    return dataclasses.replace(guarantee, releases=tuple(releases))

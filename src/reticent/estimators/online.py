@@ -23,7 +23,7 @@ from reticent.estimators import parameters
 from reticent.estimators.finding import Found, found_first
 from reticent.estimators.mixins import FittedEstimator, FloatArray
 from reticent.estimators.sparse_stream import SparseStream, begun, chosen, restored
-from reticent.estimators.stream import Stream, StreamPlan, sizes
+from reticent.estimators.stream import Stream, StreamPlan, plan_of
 from reticent.estimators.units import Units
 from reticent.losses import ClipCounts
 from reticent.online.learner import DECISION, Learner
@@ -51,6 +51,7 @@ class _Past:
 class OnlineEstimator(FittedEstimator, ABC):
     """Base of the scikit-learn faces; see `OnlineLogisticRegression` and `OnlineLinearRegression`."""
 
+    horizon: Any
     _norm: float
     _found: dict[str, Any] | None = None
     _shape: dict[str, Any]
@@ -69,10 +70,8 @@ class OnlineEstimator(FittedEstimator, ABC):
     # What a face provides
 
     @abstractmethod
-    def _plan(
-        self, values: dict[str, Any], horizon: int | None, sparse: bool = False
-    ) -> StreamPlan:
-        """What a stream with these parameters is built from."""
+    def _classes(self) -> int | None:
+        """How many classes there are; None where labels are numbers."""
 
     @abstractmethod
     def _encode(self, y: Any) -> tuple[FloatArray, int]:
@@ -90,40 +89,7 @@ class OnlineEstimator(FittedEstimator, ABC):
             self._past = None
         stream = None if fresh else self._stream
         if stream is None:
-            values = parameters.checked(self.get_params(deep=False), private=True)
-            horizon = values["horizon"]
-            if whole and horizon is None and values["window"] is None and values["fade"] is None:
-                horizon = X.shape[0]
-            if fresh:
-                self._found = None
-            plan = self._plan(values, horizon, sparse=sp.issparse(X))
-            base = None
-            if plan.participation is not None:
-                # bad ids, or too many persons, must not begin a stream
-                table = Persons(plan.participation)
-                table.check_room(table.digests(person, X.shape[0]), 1)
-            else:
-                refuse_ids(None, person)
-            if not fresh and plan.participation is not None:
-                raise ValueError(
-                    "a new stream cannot start from what an earlier one released where persons are "
-                    "protected: the same person may be in both, and the costs would add up; give a "
-                    "horizon with room for all records, or learn by partial_fit from the start"
-                )
-            if not fresh and plan.sparse:
-                raise ValueError(
-                    "a stream of sparse records cannot start from what an earlier one released; give a horizon "
-                    "with room for all records, or learn by partial_fit from the start"
-                )
-            if not fresh:
-                base = self._weights
-                self._past = _Past(self.guarantee_, self.n_samples_seen_)
-                # Only gradients can be taken at weights that are not the learner's own; and with the
-                # same seed both streams would have the same noise.
-                seed = None if plan.seed is None else plan.seed + self._past.seen
-                plan = dataclasses.replace(plan, quadratic=False, seed=seed)
-            found = Found.from_dict(self._found) if self._found else None
-            stream = begun(plan) if plan.sparse else Stream(plan, base, found)
+            stream = self._begin(X, person, fresh=fresh, whole=whole)
         if whole:
             # A table has no order to follow, and one that is sorted would be learnt badly. The order
             # is drawn without looking at the data, so the promise is the same for every one.
@@ -136,6 +102,33 @@ class OnlineEstimator(FittedEstimator, ABC):
             self._show(stream)
             self._keep(stream)
         return self
+
+    def _begin(self, X: Any, person: Any, *, fresh: bool, whole: bool) -> Stream:
+        """A new stream, from the weights of an earlier one unless it is a fresh start."""
+        values = parameters.checked(self.get_params(deep=False), private=True)
+        horizon = values["horizon"]
+        if whole and horizon is None and values["window"] is None and values["fade"] is None:
+            horizon = X.shape[0]
+        if fresh:
+            self._found = None
+        plan = self._plan(values, horizon, sparse=sp.issparse(X))
+        if plan.participation is not None:
+            # bad ids, or too many persons, must not begin a stream
+            table = Persons(plan.participation)
+            table.check_room(table.digests(person, X.shape[0]), 1)
+        else:
+            refuse_ids(None, person)
+        base = None
+        if not fresh:
+            _refuse_base(plan)
+            base = self._weights
+            self._past = _Past(self.guarantee_, self.n_samples_seen_)
+            # Only gradients can be taken at weights that are not the learner's own; and with the
+            # same seed both streams would have the same noise.
+            seed = None if plan.seed is None else plan.seed + self._past.seen
+            plan = dataclasses.replace(plan, quadratic=False, seed=seed)
+        found = Found.from_dict(self._found) if self._found else None
+        return begun(plan) if plan.sparse else Stream(plan, base, found)
 
     def _keep(self, stream: Stream) -> None:
         """Hold on to a stream that can go on, or whose weights exist only where they are read.
@@ -198,7 +191,7 @@ class OnlineEstimator(FittedEstimator, ABC):
         """Whether there is a stream to go on with, or a new one may start from what was released."""
         if self._stream is not None:
             return
-        if self.horizon is not None:  # type: ignore[attr-defined]
+        if self.horizon is not None:
             raise ValueError(
                 f"this {type(self).__name__} cannot learn on: its horizon is used up, or it is a "
                 "released copy. Give a horizon with room for what is to come, or fit anew"
@@ -208,24 +201,22 @@ class OnlineEstimator(FittedEstimator, ABC):
     def _begun(self) -> bool:
         return hasattr(self, "_stream")
 
-    def _common(
-        self, values: dict[str, Any], horizon: int | None, kind: int, sparse: bool
-    ) -> dict[str, Any]:
-        known = self._found is not None
-        sparse = chosen(values["learner"], sparse, self.n_features_in_)
-        return {
-            "kind": kind,
-            "columns": self.n_features_in_,
-            "budget": parameters.budget(values),
-            **found_first(values, self.n_features_in_, horizon, known=known, sparse=sparse),
-            "scaling": values["intercept_scaling"] if values["fit_intercept"] else 0.0,
-            **sizes(values, kind, sparse),
-            "influence": values["influence"],
-            "horizon": horizon,
-            "seed": self._seed(),
-            "participation": parameters.participation(values),
-            "sparse": sparse,
-        }
+    def _plan(
+        self, values: dict[str, Any], horizon: int | None, sparse: bool = False
+    ) -> StreamPlan:
+        """What a stream with these parameters is built from."""
+        columns, known = self.n_features_in_, self._found is not None
+        sparse = chosen(values["learner"], sparse, columns)
+        first = found_first(values, columns, horizon, known=known, sparse=sparse)
+        return plan_of(
+            values,
+            columns,
+            self._classes(),
+            first,
+            horizon=horizon,
+            seed=self._seed(),
+            sparse=sparse,
+        )
 
     def summary(self, level: float = 0.95) -> Summary:
         """Coefficients with the standard error that noise gives them, and intervals.
@@ -278,7 +269,7 @@ class OnlineEstimator(FittedEstimator, ABC):
             table = np.column_stack([table, np.atleast_1d(self.intercept_)])
         carry = self._label_scale() * carry
         if len(table) > 1:
-            names = [f"{c}: {n}" for c in self.classes_ for n in names]  # type: ignore[attr-defined]
+            names = [f"{c}: {n}" for c in self.classes_ for n in names]
         return names, table.ravel(), np.tile(carry, (len(table), 1))
 
     def _label_scale(self) -> float:
@@ -445,3 +436,18 @@ class OnlineEstimator(FittedEstimator, ABC):
             for name in _DIAGNOSTICS:
                 state.pop(name, None)
         return state
+
+
+def _refuse_base(plan: StreamPlan) -> None:
+    """Refuse to start from what an earlier stream released where that cannot be promised."""
+    if plan.participation is not None:
+        raise ValueError(
+            "a new stream cannot start from what an earlier one released where persons are "
+            "protected: the same person may be in both, and the costs would add up; give a "
+            "horizon with room for all records, or learn by partial_fit from the start"
+        )
+    if plan.sparse:
+        raise ValueError(
+            "a stream of sparse records cannot start from what an earlier one released; give a horizon "
+            "with room for all records, or learn by partial_fit from the start"
+        )

@@ -19,8 +19,7 @@ from reticent.estimators import parameters
 from reticent.estimators.mixins import Bounded, FloatArray
 from reticent.estimators.online import OnlineEstimator
 from reticent.estimators.parameters import PRIVATE
-from reticent.estimators.stream import Stream, StreamPlan
-from reticent.losses.kernels import HUBER
+from reticent.estimators.stream import Stream
 
 __all__ = ["OnlineLinearRegression"]
 
@@ -176,14 +175,8 @@ class OnlineLinearRegression(Bounded, RegressorMixin, OnlineEstimator):
                 X, column_or_1d(y, warn=True), fresh=first, whole=False, person=person
             )
 
-    def _plan(
-        self, values: dict[str, Any], horizon: int | None, sparse: bool = False
-    ) -> StreamPlan:
-        return StreamPlan(
-            outputs=1,
-            quadratic=values["learner"] == "quadratic-leader",
-            **self._common(values, horizon, HUBER, sparse),
-        )
+    def _classes(self) -> int | None:
+        return None
 
     def _label_scale(self) -> float:
         low, high = self._bounds

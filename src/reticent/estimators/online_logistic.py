@@ -17,10 +17,10 @@ from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
 
 from reticent.estimators import parameters
-from reticent.estimators.mixins import LEAK, Classes, FloatArray, shares, with_caveat
+from reticent.estimators.mixins import LEAK, Classes, FloatArray, shares
 from reticent.estimators.online import OnlineEstimator
-from reticent.estimators.stream import Stream, StreamPlan
-from reticent.losses.kernels import LOGISTIC, SOFTMAX
+from reticent.estimators.remarks import with_caveat
+from reticent.estimators.stream import Stream
 from reticent.privacy import Guarantee, PrivacyLeakWarning, remarked
 
 
@@ -220,15 +220,8 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
         self._leaky = False
         self._set_classes(parameters.CHECKS["classes"](list(declared), "classes"))
 
-    def _plan(
-        self, values: dict[str, Any], horizon: int | None, sparse: bool = False
-    ) -> StreamPlan:
-        parameters.refuse_quadratic(values)
-        count = len(self.classes_)
-        return StreamPlan(
-            outputs=1 if count == 2 else count,
-            **self._common(values, horizon, LOGISTIC if count == 2 else SOFTMAX, sparse),
-        )
+    def _classes(self) -> int | None:
+        return len(self.classes_)
 
     def _encode(self, y: Any) -> tuple[FloatArray, int]:
         number = self._numbers(y)

@@ -9,7 +9,6 @@ data would be a release of its own.
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -35,6 +34,26 @@ _REMEDIES = {
     "label_bounds": "labels beyond -1 and 1 are clipped to them, and predictions stay within. State what "
     "is known, such as label_bounds=(0, 100)",
 }
+ONLINE: Mapping[str, Any] = {
+    "epsilon": 1.0,
+    "delta": 1e-6,
+    "neighbours": "zero-out",
+    "feature_norm": FEATURE_NORM,
+    "fit_intercept": True,
+    "intercept_scaling": 0.3,
+    "influence": 0.5,
+    "ridge": None,
+    "coefficient_norm": None,
+    "learner": "auto",
+    "horizon": None,
+    "window": None,
+    "fade": None,
+    "max_records": None,
+    "min_gap": None,
+    "max_persons": None,
+    "scaling": "none",
+}
+"""The defaults that the constructors of the online estimators have in common, for streams without an estimator."""
 LEARNERS = ("auto", "regularized-leader", "sparse-leader", "quadratic-leader")
 _said: set[str] = set()
 
@@ -50,16 +69,8 @@ def warn_of_defaults(values: Mapping[str, Any]) -> None:
                 f"the budget: {'PrivateScaler(bounds' if name == 'bounds' else name}={PRIVATE!r}"
                 f"{')' * (name == 'bounds')}. Said once per process",
                 DefaultBoundWarning,
-                stacklevel=_to_the_user(),
+                stacklevel=checks.to_the_user(),
             )
-
-
-def _to_the_user() -> int:
-    """The ``stacklevel`` of a warning that shows the line of code outside this package, seen from the caller."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("reticent."):
-        level, frame = level + 1, frame.f_back
-    return level
 
 
 def _positive(value: Any, name: str) -> float:
@@ -75,7 +86,14 @@ def _whole_or_none(value: Any, name: str) -> int | None:
 
 
 def _norm(value: Any, name: str) -> float | str:
-    return PRIVATE if isinstance(value, str) and value == PRIVATE else _positive(value, name)
+    if isinstance(value, str):
+        if value != PRIVATE:
+            raise ValueError(
+                f"{name} must be a number above 0 that is known without looking at the data, or {PRIVATE!r} to find it "
+                f"with a share of the budget; got {value!r}"
+            )
+        return PRIVATE
+    return _positive(value, name)
 
 
 def _anything(value: Any, name: str) -> Any:

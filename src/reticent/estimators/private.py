@@ -30,9 +30,11 @@ from reticent.estimators import parameters
 from reticent.estimators.beside import Rehearsed, reserve
 from reticent.estimators.bounds import Search
 from reticent.estimators.finding import NothingFound
-from reticent.estimators.mixins import PRECISIONS, ROOM, FittedEstimator, FloatArray, with_details
+from reticent.estimators.mixins import PRECISIONS, FittedEstimator, FloatArray
+from reticent.estimators.remarks import with_details
 from reticent.estimators.scaling import Scaling, too_large
-from reticent.estimators.units import Units
+from reticent.estimators.summary import INTERCEPT, Carried, NoIntervals
+from reticent.estimators.units import ROOM, Units
 from reticent.losses import ClipCounts
 from reticent.losses.records import row_norms
 from reticent.noise import Source
@@ -101,6 +103,15 @@ class Table:
 class PrivateEstimator(FittedEstimator, ABC):
     """Base of the scikit-learn faces of `reticent.erm`."""
 
+    feature_norm: Any
+    fit_intercept: Any
+    intercept_scaling: Any
+    max_records: Any
+    noise_precision: Any
+    regularizer: Any
+    solver: Any
+    verbose: Any
+    weight_bound: Any
     guarantee_: Guarantee
     clipped_: ClipCounts
     solver_: str
@@ -112,18 +123,18 @@ class PrivateEstimator(FittedEstimator, ABC):
     @property
     def _precisions(self) -> list[Any]:  # type: ignore[override]
         # counting how large features are is done in double precision
-        private = parameters.PRIVATE in (self.feature_norm, getattr(self, "label_bounds", None))  # type: ignore[attr-defined]
-        return PRECISIONS[:1] if private else PRECISIONS
+        bounds = (self.feature_norm, getattr(self, "label_bounds", None))
+        return PRECISIONS[:1] if any(isinstance(one, str) for one in bounds) else PRECISIONS
 
     def _budget(self) -> Budget:
         """What the parameters ask for; all parameters are checked on the way."""
         values = parameters.checked(
             {name: getattr(self, name) for name in ("epsilon", "delta", "neighbours")}
         )
-        parameters.OR_PRIVATE["feature_norm"](self.feature_norm, "feature_norm")  # type: ignore[attr-defined]
+        parameters.OR_PRIVATE["feature_norm"](self.feature_norm, "feature_norm")
         parameters.warn_of_defaults(vars(self))
-        parameters.CHECKS["fit_intercept"](self.fit_intercept, "fit_intercept")  # type: ignore[attr-defined]
-        checks.choice(self.noise_precision, "noise_precision", NOISE_PRECISIONS)  # type: ignore[attr-defined]
+        parameters.CHECKS["fit_intercept"](self.fit_intercept, "fit_intercept")
+        checks.choice(self.noise_precision, "noise_precision", NOISE_PRECISIONS)
         checks.choice(self._asked_scaling, "scaling", SCALINGS)
         return Budget(values["epsilon"], values["delta"], values["neighbours"])
 
@@ -132,14 +143,14 @@ class PrivateEstimator(FittedEstimator, ABC):
         return {
             "budget": self._budget(),
             "seed": self._seed(),
-            "noise_precision": self.noise_precision,  # type: ignore[attr-defined]
-            "progress": bool(self.verbose),  # type: ignore[attr-defined]
+            "noise_precision": self.noise_precision,
+            "progress": bool(self.verbose),
         }
 
     def _scaling(self, columns: int) -> float:
-        if not self.fit_intercept:  # type: ignore[attr-defined]
+        if not self.fit_intercept:
             return 0.0
-        given = self.intercept_scaling  # type: ignore[attr-defined]
+        given = self.intercept_scaling
         if given is None:
             return float(columns) ** -0.25
         return parameters.CHECKS["intercept_scaling"](given, "intercept_scaling")
@@ -164,7 +175,7 @@ class PrivateEstimator(FittedEstimator, ABC):
                 "a table that does not lie in memory takes no sample_weight, class_weight or groups; leave "
                 "them out, or read it into memory"
             )
-        asked = (self.feature_norm, getattr(self, "label_bounds", None))  # type: ignore[attr-defined]
+        asked = (self.feature_norm, getattr(self, "label_bounds", None))
         if any(isinstance(one, str) for one in asked):
             raise ValueError(
                 "private bounds are not found for a table that does not lie in memory; state feature_norm "
@@ -206,7 +217,7 @@ class PrivateEstimator(FittedEstimator, ABC):
     def _weights(
         self, sample_weight: Any, count: int, factors: FloatArray | None, most: float
     ) -> tuple[FloatArray | None, float]:
-        bound = checks.number(self.weight_bound, "weight_bound", low=0.0, open_low=True)  # type: ignore[attr-defined]
+        bound = checks.number(self.weight_bound, "weight_bound", low=0.0, open_low=True)
         if sample_weight is None:
             return factors, most
         weights = np.asarray(sample_weight)
@@ -239,11 +250,11 @@ class PrivateEstimator(FittedEstimator, ABC):
 
     def _search(self, budget: Budget, count: int, columns: int, share: float) -> Search | None:
         """How bounds of the features will be found; None where they are stated."""
-        if self.feature_norm != parameters.PRIVATE:  # type: ignore[attr-defined]
+        if self.feature_norm != parameters.PRIVATE:
             return None
         return Search.of(
             budget, count, columns, rows=True, share=share,
-            precision=self.noise_precision,  # type: ignore[attr-defined]
+            precision=self.noise_precision,
         )  # fmt: skip
 
     @property
@@ -260,17 +271,17 @@ class PrivateEstimator(FittedEstimator, ABC):
         """How features will be centered and scaled, by public numbers; None where they are not."""
         found, why = None, "asked for"
         if self._asked_scaling == "auto":
-            if self.feature_norm == parameters.PRIVATE:  # type: ignore[attr-defined]
+            if self.feature_norm == parameters.PRIVATE:
                 why = "intervals of the columns are found instead"
             elif sp.issparse(X):
                 why = "features are sparse, and centering would fill them"
             elif too_large(count, X.shape[1]):
                 why = "the table is read as it is, without a copy"
-            elif not self.fit_intercept:  # type: ignore[attr-defined]
+            elif not self.fit_intercept:
                 why = "centering needs an intercept"
             else:
                 found, why = Scaling.of(
-                    budget, count, X.shape[1], self.noise_precision, self._bends,  # type: ignore[attr-defined]
+                    budget, count, X.shape[1], self.noise_precision, self._bends,
                     frugal=not self._free,
                 )  # fmt: skip
         self.scaling_ = f"{'none' if found is None else 'columns centered and scaled'}: {why}"
@@ -286,7 +297,7 @@ class PrivateEstimator(FittedEstimator, ABC):
     ) -> None:
         """Of the features: as stated, or as found."""
         if search is None:
-            norm = parameters.OR_PRIVATE["feature_norm"](self.feature_norm, "feature_norm")  # type: ignore[attr-defined]
+            norm = parameters.OR_PRIVATE["feature_norm"](self.feature_norm, "feature_norm")
             self._units = Units(norm)
             if scaling is not None:
                 self._units = scaling.units(X, norm, counts, source)
@@ -297,7 +308,7 @@ class PrivateEstimator(FittedEstimator, ABC):
         norm = search.norm(self._sizes(units.scaled(X)), counts, source)
         if norm is None:
             raise NothingFound("feature_norm")
-        self._units = replace(units, norm=norm)
+        self._units = replace(units, norm=norm or 1.0)  # of rows of zeros, any
 
     def _sizes(self, X: Any) -> FloatArray:
         """What is bounded of every row."""
@@ -374,18 +385,31 @@ class PrivateEstimator(FittedEstimator, ABC):
             return self._units.back(weights, np.zeros(len(weights)))
         return self._units.back(weights[:, :columns], weights[:, columns] * table.scaling)
 
-    def _in_own_units(self, constant: float) -> tuple[list[str], FloatArray]:
-        """Names, the intercept last, and the matrix that carries learnt weights to them."""
+    def _carried(
+        self, constant: float, encoder: Any, times: float = 1.0, middle: float = 0.0
+    ) -> Carried:
+        """How coefficients follow from learnt weights, with labels in units of ``times`` around a middle."""
         columns = self.n_features_in_
         names = [f"x{k}" for k in range(columns)]
+        if len(getattr(encoder, "names", ())) == columns:
+            names = encoder.names
         names = [str(name) for name in getattr(self, "feature_names_in_", names)]
         unit = np.eye(columns + (constant > 0.0))
         weights, intercepts = self._units.back(
             unit[:, :columns], unit[:, -1] * constant if constant else np.zeros(columns)
         )
-        if not constant:
-            return names, weights.T
-        return [*names, "intercept"], np.vstack([weights.T, intercepts])
+        matrix, shift = weights.T, np.zeros(columns + (constant > 0.0))
+        if constant:
+            names, matrix = [*names, INTERCEPT], np.vstack([matrix, intercepts])
+            shift[-1] = middle
+        empty = [name for name, row in zip(names, matrix, strict=True) if not row.any()]
+        if empty:
+            raise NoIntervals(
+                f"there is no interval for {empty[0]!r}: nothing but 0 stood out of the noise in that column. Leave it "
+                "out; fitting again spends the budget again"
+            )
+        carried = Carried(tuple(names), times * matrix, shift)
+        return carried if encoder is None else carried.to_columns(encoder)
 
     def release(self) -> Self:
         """A copy with only what the guarantee covers: what may leave the machine."""

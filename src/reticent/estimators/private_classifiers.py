@@ -28,10 +28,11 @@ from reticent.estimators import parameters
 from reticent.estimators.bounds import SHARE, counted
 from reticent.estimators.class_counts import SHARES, ClassCounts
 from reticent.estimators.curvature import Curvature, Errors
-from reticent.estimators.mixins import LEAK, ROOM, Classes, FloatArray, KnownClasses, lazily, shares
+from reticent.estimators.mixins import LEAK, Classes, FloatArray, KnownClasses, lazily, shares
 from reticent.estimators.private import PrivateEstimator, Table, class_factors
 from reticent.estimators.scaling import too_large
 from reticent.estimators.summary import Summary, summarise
+from reticent.estimators.units import ROOM
 from reticent.losses import CappedLogistic, ClipCounts, Logistic, SmoothHinge
 from reticent.privacy import Budget, Guarantee, PrivacyLeakWarning, remarked, with_remarks
 from reticent.solve.blocks import Form, InMemory, IsClass, Lazy
@@ -51,6 +52,8 @@ TARGETS = ("parameter", "regularised")
 
 class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
     """What the two classifiers share."""
+
+    class_weight: Any
 
     @abstractmethod
     def _loss(self, norm: float, plain: bool) -> Any:
@@ -76,7 +79,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
             are then protected together, and the number of persons is public.
         """
         with self._all_or_nothing():
-            declared = parameters.CHECKS["classes"](self.classes, "classes")  # type: ignore[attr-defined]
+            declared = parameters.CHECKS["classes"](self.classes, "classes")
             X, y = lazily(X, y)
             lazy = isinstance(X, Lazy)
             if not lazy:
@@ -105,15 +108,15 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         common = self._common()
         budget: Budget = common["budget"]
         given, bound = self._weights(sample_weight, X.shape[0], None, 1.0)
-        persons = Groups.of(groups, X.shape[0], self.max_records)  # type: ignore[attr-defined]
+        persons = Groups.of(groups, X.shape[0], self.max_records)
         count = X.shape[0] if persons is None else persons.count
         shares = counted(given, persons)
         search = self._search(budget, count, X.shape[1], SHARE)
-        balanced = self.class_weight == "balanced"  # type: ignore[attr-defined]
+        balanced = self.class_weight == "balanced"
         counts = self._counts(budget, count, SHARES if self._free and not balanced else SHARES[:1])
         factors, most = None, 1.0
         if not balanced:
-            factors, most = class_factors(self.class_weight, self.classes_, numbers)  # type: ignore[attr-defined]
+            factors, most = class_factors(self.class_weight, self.classes_, numbers)
         scaling = self._scaling_for(budget, count, X)
         rates = not (balanced or too_large(count, X.shape[1])) and self._wants_rates(counts, count)
         beside = [
@@ -123,7 +126,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         ]
         curvature = self._curvature(budget, X.shape)
         if curvature is not None:
-            if given is not None or persons is not None or self.class_weight is not None:  # type: ignore[attr-defined]
+            if given is not None or persons is not None or self.class_weight is not None:
                 self._refuse_intervals("takes no sample_weight, class_weight or groups")
             beside.append(curvature.release)
         whole, limit = None, math.log(4.0 * count)
@@ -142,8 +145,8 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         table = replace(self._table(X, sample_weight, factors, most), groups=persons)
         if rates:
             known = counts.rates(counts.seen(numbers, shares, source), count)
-            if isinstance(self.class_weight, Mapping):  # type: ignore[attr-defined]
-                known = known * [self.class_weight.get(c, 1.0) for c in self.classes_.tolist()]  # type: ignore[attr-defined]
+            if isinstance(self.class_weight, Mapping):
+                known = known * [self.class_weight.get(c, 1.0) for c in self.classes_.tolist()]
                 known = np.clip(known / known.sum(), 0.5 / count, 1.0 - 0.5 / count)
             rest = self._at_rest(known[1:] if len(known) == 2 else known)
             table = replace(table, rest=np.clip(rest, -limit, limit), rest_bound=limit)
@@ -159,16 +162,16 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
     def _counts(self, budget: Budget, count: int, shares: tuple[float, ...]) -> ClassCounts:
         """Counts of the classes with the first share of the budget at which a rare one is seen, or the last."""
         for share in shares:
-            made = ClassCounts.of(budget, len(self.classes_), self.noise_precision, share)  # type: ignore[attr-defined]
+            made = ClassCounts.of(budget, len(self.classes_), self.noise_precision, share)
             if made.scale <= _RARE * count:
                 break
         return made
 
     def _wants_rates(self, counts: ClassCounts, count: int) -> bool:
         """Whether the ridge shall pull to the rates of the classes. Reads public numbers only."""
-        if self._asked_scaling == "none" or not self.fit_intercept:  # type: ignore[attr-defined]
+        if self._asked_scaling == "none" or not self.fit_intercept:
             return False
-        return self.solver in ("auto", OBJECTIVE) and counts.scale <= _CLEAR * count  # type: ignore[attr-defined]
+        return self.solver in ("auto", OBJECTIVE) and counts.scale <= _CLEAR * count
 
     def _curvature(self, budget: Budget, shape: tuple[int, int]) -> Curvature | None:
         """What intervals need beside the fit; None without them."""
@@ -179,7 +182,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
             raise ValueError(f"intervals=True {words}")
 
     def _solve(self, table: Table, numbers: Any, common: dict[str, Any]) -> erm.Fit:
-        asked = checks.choice(self.solver, "solver", SOLVERS)  # type: ignore[attr-defined]
+        asked = checks.choice(self.solver, "solver", SOLVERS)
         count = len(self.classes_)
         self.solver_ = OBJECTIVE if asked == "auto" else asked
         self.solver_reason_ = "asked for"
@@ -198,11 +201,11 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
             return erm.objective_perturbation(
                 self._loss(table.norm, plain=False), None, rows,
                 all_classes if count > 2 else all_classes[1],
-                regularizer=self.regularizer, **table.pulls, **table.weighting, **common,  # type: ignore[attr-defined]
+                regularizer=self.regularizer, **table.pulls, **table.weighting, **common,
             )  # fmt: skip
         weighted = not (table.weights is None and table.groups is None)
         weighted = weighted and asked != "gradient-descent"
-        if count > 2 or weighted or self.regularizer is not None:  # type: ignore[attr-defined]
+        if count > 2 or weighted or self.regularizer is not None:
             raise ValueError(
                 f"solver={asked!r} takes two classes and no regularizer, and only "
                 f"'gradient-descent' of the others takes weights or groups; use solver={OBJECTIVE!r}"
@@ -365,7 +368,9 @@ class PrivateLogisticRegression(PrivateClassifier):
         loss = self._loss(self._row_norm(t), plain=False)
         return Curvature.of(budget, loss, shape[1] + (t > 0.0), shape[0], self.noise_precision)
 
-    def summary(self, level: float = 0.95, target: str = "parameter") -> Summary:
+    def summary(
+        self, level: float = 0.95, target: str = "parameter", encoder: Any = None
+    ) -> Summary:
         """Coefficients with standard errors and intervals, sampling error and privacy error apart.
 
         From what was released only: it spends nothing, and the model's guarantee covers it. Needs
@@ -379,6 +384,9 @@ class PrivateLogisticRegression(PrivateClassifier):
             What the intervals are about: the minimiser of the expected loss, or of the expected loss with
             the ridge that was fitted. The estimate of the first is corrected for the ridge, that of the
             second is ``coef_``.
+        encoder : reticent.tables.Encoder, optional
+            What made the features of a table with a schema. Coefficients are then those of the table's columns,
+            per unit of a number and of each value of a category against the first one that the schema lists.
         """
         check_is_fitted(self)
         errors = getattr(self, "_errors", None)
@@ -388,7 +396,7 @@ class PrivateLogisticRegression(PrivateClassifier):
                 "products of scores too; fitting again spends the budget again"
             )
         checks.choice(target, "target", TARGETS)
-        names, carry = self._in_own_units(self._constant_feature)
+        carried = self._carried(self._constant_feature, encoder)
         words = "log-odds" if self.influence_ == 1.0 else "minimiser of the capped logistic loss"
         about = (
             f"about the {words} in the population that the records are a sample of, after clipping"
@@ -396,8 +404,7 @@ class PrivateLogisticRegression(PrivateClassifier):
         if target == "regularised":
             about += f", with the ridge of {errors.ridge:.4g} that was fitted"
         errors = replace(errors, regularised=target == "regularised")
-        shift = np.zeros(len(names))
-        return summarise(errors, carry, shift, names, level, about, self.guarantee_)
+        return summarise(errors, carried, level, about, self.guarantee_)
 
     def _loss(self, norm: float, plain: bool) -> Any:
         cap = checks.number(self.influence, "influence", low=0.5, high=1.0)

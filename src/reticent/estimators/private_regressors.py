@@ -25,11 +25,11 @@ from reticent.erm.groups import Groups
 from reticent.erm.rounded_sums import UNIT, UNITS
 from reticent.estimators import parameters
 from reticent.estimators.bounds import SHARE, Search, counted
-from reticent.estimators.finding import NothingFound
+from reticent.estimators.finding import label_bounds, warn_of_flat_labels
 from reticent.estimators.mixins import Bounded, FiniteLabels, FloatArray, lazily
 from reticent.estimators.private import PrivateEstimator, Table
 from reticent.estimators.scaling import NoisySum, too_large
-from reticent.estimators.summary import Moments, SquaredLabels, Summary, summarise
+from reticent.estimators.summary import Moments, NoIntervals, SquaredLabels, Summary, summarise
 from reticent.estimators.units import clip_entries
 from reticent.losses import ClipCounts, Huber, Squared
 from reticent.losses.records import row_norms
@@ -81,11 +81,11 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
             y = np.asarray(column_or_1d(y, warn=True), dtype=np.float64)
             common = self._common()
             given, bound = self._weights(sample_weight, X.shape[0], None, 1.0)
-            persons = Groups.of(groups, X.shape[0], self.max_records)  # type: ignore[attr-defined]
+            persons = Groups.of(groups, X.shape[0], self.max_records)
             count = X.shape[0] if persons is None else persons.count
             counts = counted(given, persons)
-            asked = parameters.OR_PRIVATE["label_bounds"](self.label_bounds, "label_bounds")  # type: ignore[attr-defined]
-            both = asked == parameters.PRIVATE == self.feature_norm  # type: ignore[attr-defined]
+            asked = parameters.OR_PRIVATE["label_bounds"](self.label_bounds, "label_bounds")
+            both = asked == parameters.PRIVATE == self.feature_norm
             search = self._search(
                 common["budget"], count, X.shape[1], SHARE * (2.0 / 3.0 if both else 1.0)
             )
@@ -93,7 +93,7 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
             if asked == parameters.PRIVATE:
                 of_labels = Search.of(
                     common["budget"], count, 1, share=SHARE * (1.0 / 3.0 if both else 1.0),
-                    precision=self.noise_precision,  # type: ignore[attr-defined]
+                    precision=self.noise_precision,
                 )  # fmt: skip
             beside = [item for made in (of_labels, search) if made for item in made.releases]
             scaling = self._scaling_for(common["budget"], count, X)
@@ -116,26 +116,24 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
                 )  # fmt: skip
             source = self._beside_source(common)
             if of_labels is not None:
-                known = of_labels.intervals(y[:, None], counts, source)
-                found = (float(known.low[0]), float(known.high[0]))
-                if not found[0] < found[1]:
-                    raise NothingFound("label_bounds")
+                found = label_bounds(of_labels.intervals(y[:, None], counts, source))
+                warn_of_flat_labels(*found)
             self._set_units(X, counts, search, source, scaling)
             labels, beyond = self._to_unit(y, found)
             table = replace(self._table(X, sample_weight, None, 1.0), groups=persons)
             if level is not None:
-                summed = np.array([np.sum(labels if counts is None else labels * counts)])
+                total = level.draw(sum_of_labels(labels, counts), source)
                 # pulled to the middle where noise is as large as what is likely
                 trust = _LIKELY**2 / (_LIKELY**2 + (level.deviation / count) ** 2)
-                rest = np.clip(trust * level.draw(summed, source) / count, -1.0, 1.0)
+                rest = np.clip(trust * total / count, -1.0, 1.0)
                 table = replace(table, rest=rest, rest_bound=1.0)
             if table.factors is not None:
                 labels = labels * table.factors
             fit = self._paid(whole, lambda: self._solve(table, labels, common))
             self._finish(fit, table, beyond, whole)
             if squares is not None:
-                total = squares.draw(labels, source)
-                self._moments = Moments(**fit.released, squares=total, count=table.count)
+                square = squares.draw(labels, source)
+                self._moments = Moments(**fit.released, squares=square, count=table.count)
                 self._constant_feature = table.scaling
             return self
 
@@ -183,6 +181,11 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
             rows * roots[:, None]
         )  # fmt: skip
         return loss, rows, labels * roots, {}
+
+
+def sum_of_labels(labels: FloatArray, weights: Any) -> FloatArray:
+    """The sum of labels within [-1, 1], before noise; null records have the weight 0."""
+    return np.array([np.sum(labels if weights is None else labels * weights)])
 
 
 def products_survive(
@@ -355,7 +358,7 @@ class PrivateLinearRegression(PrivateRegressor):
                 break
         return total if total.deviation <= _TELLING * count else None
 
-    def summary(self, level: float = 0.95) -> Summary:
+    def summary(self, level: float = 0.95, encoder: Any = None) -> Summary:
         """Coefficients with standard errors and intervals, sampling error and privacy error apart.
 
         From what was released only: it spends nothing, and the model's guarantee covers it. Needs
@@ -365,6 +368,9 @@ class PrivateLinearRegression(PrivateRegressor):
         ----------
         level : float
             Of the intervals.
+        encoder : reticent.tables.Encoder, optional
+            What made the features of a table with a schema. Coefficients are then those of the table's columns,
+            per unit of a number and of each value of a category against the first one that the schema lists.
         """
         check_is_fitted(self)
         moments = getattr(self, "_moments", None)
@@ -375,15 +381,16 @@ class PrivateLinearRegression(PrivateRegressor):
             )
         low, high = self._bounds
         half, middle = 0.5 * high - 0.5 * low, 0.5 * low + 0.5 * high
-        names, carry = self._in_own_units(self._constant_feature)
-        shift = np.zeros(len(names))
-        if self._constant_feature:
-            shift[-1] = middle
+        if not half > 0.0:
+            raise NoIntervals(
+                f"there are no intervals where no label but {low:g} stood out of the noise; state label_bounds"
+            )
+        carried = self._carried(self._constant_feature, encoder, half, middle)
         about = (
             "about the least-squares coefficients of the population that the records are a sample of, after "
             "clipping, with errors of constant variance"
         )
-        return summarise(moments, half * carry, shift, names, level, about, self.guarantee_)
+        return summarise(moments, carried, level, about, self.guarantee_)
 
     def _scaling(self, columns: int) -> float:
         if self.intercept_scaling is None and self.fit_intercept:

@@ -39,11 +39,11 @@ from reticent.estimators import kernels as k
 from reticent.estimators import parameters
 from reticent.estimators.dictionaries import Declared, FloatArray, Hashed, Record, SparselyHashed
 from reticent.estimators.finding import found_first
-from reticent.estimators.mixins import shares, to_unit
+from reticent.estimators.mixins import shares
 from reticent.estimators.sparse_stream import SparseStream, begun, chosen, restored
-from reticent.estimators.stream import Stream, StreamPlan, sizes
+from reticent.estimators.stream import Stream, plan_of
+from reticent.estimators.units import to_unit
 from reticent.losses import ClipCounts
-from reticent.losses.kernels import HUBER, LOGISTIC, SOFTMAX
 from reticent.losses.records import clip_labels
 from reticent.privacy import Guarantee
 from reticent.state.files import check_kind
@@ -78,8 +78,8 @@ class _Online:
         def _get_params(self) -> dict[str, Any]: ...
 
     @abstractmethod
-    def _kind(self, values: dict[str, Any]) -> dict[str, Any]:
-        """What the loss and the labels add to a stream's plan."""
+    def _classes(self) -> int | None:
+        """How many classes there are; None where labels are numbers."""
 
     def _prepare(self) -> None:
         """Check the parameters, at construction: River's models are ready to predict at once."""
@@ -135,22 +135,18 @@ class _Online:
             where = np.unique(np.argwhere(~np.isfinite(first))[:, -1]).tolist()
             raise ValueError(f"features must be finite; those in columns {where} are not")
         values = parameters.checked(self._get_params(), private=True)
-        columns, horizon, kind = self._reader.columns, values["horizon"], self._kind(values)
+        columns, horizon = self._reader.columns, values["horizon"]
+        hashed = values["features"] is None
+        first = found_first(values, columns, horizon, around_zero=True, sparse=hashed)
         self._stream = begun(
-            StreamPlan(
-                columns=columns,
-                budget=parameters.budget(values),
-                **found_first(
-                    values, columns, horizon, around_zero=True, sparse=values["features"] is None
-                ),
-                scaling=values["intercept_scaling"] if values["fit_intercept"] else 0.0,
-                **sizes(values, kind["kind"], self._sparse),
+            plan_of(
+                values,
+                columns,
+                self._classes(),
+                first,
                 horizon=horizon,
                 seed=values["seed"],
-                participation=parameters.participation(values),
                 sparse=self._sparse,
-                influence=values["influence"],
-                **kind,
             )
         )
         return self._stream
@@ -411,10 +407,8 @@ class OnlineLogisticRegression(_Online, base.MiniBatchClassifier):
     def _multiclass(self) -> bool:
         return self._several
 
-    def _kind(self, values: dict[str, Any]) -> dict[str, Any]:
-        count = len(self._order)
-        kind, outputs = (LOGISTIC, 1) if count == 2 else (SOFTMAX, count)
-        return {"kind": kind, "outputs": outputs}
+    def _classes(self) -> int | None:
+        return len(self._order)
 
     def _code(self, y: Any) -> float:
         code = self._codes.get(y)
@@ -565,9 +559,8 @@ class OnlineLinearRegression(_Online, base.MiniBatchRegressor):
         ends: tuple[float, float] = (0.0, 0.0) if stated == parameters.PRIVATE else stated
         self._low, self._high = ends
 
-    def _kind(self, values: dict[str, Any]) -> dict[str, Any]:
-        quadratic = values["learner"] == "quadratic-leader"
-        return {"kind": HUBER, "outputs": 1, "quadratic": quadratic}
+    def _classes(self) -> int | None:
+        return None
 
     def learn_one(self, x: Record, y: Any) -> None:
         label = y if type(y) is float and self._low <= y <= self._high else parameters.label(y)

@@ -23,7 +23,8 @@ from reticent.erm.rounded_sums import UNIT, UNITS, weighted
 from reticent.estimators import parameters
 from reticent.estimators.bounds import Search, counted
 from reticent.estimators.charged import Charged
-from reticent.estimators.mixins import FittedEstimator, FloatArray, Unlabelled, lazily, with_details
+from reticent.estimators.mixins import FittedEstimator, FloatArray, Unlabelled, lazily
+from reticent.estimators.remarks import with_details
 from reticent.noise import Source, release
 from reticent.privacy import Budget, Gaussian, Guarantee, Pure, Release, charge
 from reticent.solve.blocks import AS_IT_IS, Block, Form, InMemory, Lazy, summed
@@ -93,7 +94,7 @@ class _Scaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _moved(self, rows: Any) -> FloatArray:
         rows = np.asarray(rows, np.float64)
         return np.asarray(
-            (np.clip(rows, self.data_low_, self.data_high_) - self.center_) / self.scale_  # type: ignore[attr-defined]
+            (np.clip(rows, self.data_low_, self.data_high_) - self.center_) / self.scale_
         )
 
     def inverse_transform(self, X: Any) -> FloatArray:
@@ -106,11 +107,11 @@ class _Scaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.__dict__.pop("feature_names_in_", None)
         if X.names is not None:
             self.feature_names_in_ = np.array(X.names, dtype=object)
-        self.data_low_, self.data_high_ = _limits(self.bounds, X.shape[1])  # type: ignore[attr-defined]
+        self.data_low_, self.data_high_ = _limits(self.bounds, X.shape[1])
 
     def _declare(self, X: Any) -> FloatArray:
         X = validate_data(self, X, reset=True, dtype=np.float64)
-        self.data_low_, self.data_high_ = _limits(self.bounds, X.shape[1])  # type: ignore[attr-defined]
+        self.data_low_, self.data_high_ = _limits(self.bounds, X.shape[1])
         return np.asarray(X)
 
 
@@ -235,6 +236,11 @@ class PrivateScaler(_Scaler, Charged):
         budget = Budget(values["epsilon"], values["delta"], values["neighbours"])
         checks.choice(self.noise_precision, "noise_precision", ("lattice", "float"))
         private = isinstance(self.bounds, str) and self.bounds == parameters.PRIVATE
+        if isinstance(self.bounds, str) and not private:
+            raise ValueError(
+                "bounds must be (low, high) that are known without looking at the data, or "
+                f"{parameters.PRIVATE!r} to find them with a share of the budget; got {self.bounds!r}"
+            )
         X = lazily(X)[0]
         records: Any = None
         if isinstance(X, Lazy):
@@ -257,7 +263,7 @@ class PrivateScaler(_Scaler, Charged):
         if records is None:
             records = InMemory(X, weights=None if persons is None else persons.factors)
         count, columns = X.shape[0] if persons is None else persons.count, X.shape[1]
-        source = Source(FittedEstimator._seed(self))  # type: ignore[arg-type]
+        source = Source(FittedEstimator._seed(self))
         noise = "gaussian" if budget.delta > 0.0 else "gamma"
         search = None
         if private:

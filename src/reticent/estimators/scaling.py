@@ -18,8 +18,7 @@ import numpy as np
 
 from reticent.checks import FloatArray
 from reticent.erm.rounded_sums import UNIT, UNITS, weighted_rows
-from reticent.estimators.mixins import ROOM
-from reticent.estimators.units import Units
+from reticent.estimators.units import ROOM, Units
 from reticent.losses.records import row_norms, unit_rows
 from reticent.noise import Source, release
 from reticent.privacy import Budget, Gaussian, Laplace, Release
@@ -305,14 +304,21 @@ class Scaling:
         length = math.sqrt(max(float(np.sum((variance + own) / scale**2)), doubt * math.sqrt(p)))
         if self.norms is not None:
             edges = length * _EDGES
-            rows = unit_rows(np.ascontiguousarray(X, np.float64), norm)[0]
-            places = np.searchsorted(edges, row_norms((rows - mean) / scale))
-            pieces = np.bincount(places, weights, len(edges) + 1).astype(np.float64)
-            beyond = np.cumsum(self.norms.draw(pieces, source)[:0:-1])[::-1]
+            seen = self.norms.draw(counts_of_norms(X, norm, mean, scale, edges, weights), source)
+            beyond = np.cumsum(seen[:0:-1])[::-1]
             doubts = _DOUBT * self.norms.deviation * np.sqrt(np.arange(len(beyond), 0.0, -1.0))
             many = np.flatnonzero(beyond > np.maximum(self.beyond * self.count, doubts))
             length = float(edges[min(int(many[-1]) + 1, len(edges) - 1) if many.size else 0])
         return Units(norm=length * norm, center=mean * norm, scale=scale, first=norm)
+
+
+def counts_of_norms(
+    X: Any, norm: float, mean: FloatArray, scale: FloatArray, edges: FloatArray, weights: Any
+) -> FloatArray:
+    """How many rows, clipped to a norm, centered and scaled, are as long as each interval between edges says."""
+    rows = unit_rows(np.ascontiguousarray(X, np.float64), norm)[0]
+    places = np.searchsorted(edges, row_norms((rows - mean) / scale))
+    return np.bincount(places, weights, len(edges) + 1).astype(np.float64)
 
 
 def too_large(count: int, columns: int) -> bool:

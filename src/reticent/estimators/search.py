@@ -28,6 +28,7 @@ from reticent.estimators.beside import price
 from reticent.estimators.bounds import counted
 from reticent.estimators.charged import Charged
 from reticent.estimators.private import PrivateEstimator
+from reticent.estimators.units import to_unit
 from reticent.noise import Source, release
 from reticent.privacy import (
     BestOf,
@@ -61,7 +62,12 @@ class _Price:
     scale: float  # of the noise on its score
     costs: dict[int, Curve]  # of the fits, by the numbers of the candidates that take part
     guarantee: Guarantee
-    left_out: tuple[dict[str, Any], ...] = ()  # candidates that do not
+    left_out: tuple[tuple[dict[str, Any], str], ...] = ()  # candidates that do not, and why
+
+    def score(self, total: float, source: Source) -> float:
+        """A sum of scores with noise."""
+        noise = "laplace" if self.run.delta == 0.0 else "gaussian"
+        return float(release.noisy(np.array([total]), self.scale, source, noise=noise)[0])
 
 
 class PrivateSearchCV(MetaEstimatorMixin, Charged):
@@ -218,7 +224,9 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
             )
         if not isinstance(self.grid, Mapping | list | tuple):
             raise TypeError(f"grid must be a dict of lists, or a list of such, got {self.grid!r}")
-        candidates = list(ParameterGrid(self.grid))  # type: ignore[arg-type]
+        candidates = list(ParameterGrid(self.grid))
+        if not candidates:
+            raise ValueError(f"grid must have at least one candidate, got {self.grid!r}")
         known = self.estimator.get_params(deep=False)
         fixed = {"epsilon", "delta", "neighbours", "random_state"}
         for name in {name for candidate in candidates for name in candidate}:
@@ -269,18 +277,17 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
             return _largest(at, budget, start)
 
         alone: dict[int, _Price] = {}
-        refusal: ValueError | None = None
+        refused: dict[int, ValueError] = {}
         start = 0.5 * budget.epsilon
         for number in range(len(candidates)):
             try:
                 alone[number] = largest([number], start)
             except ValueError as error:  # such as a regularizer that is too small for this budget
-                refusal = error
+                refused[number] = error
             else:
                 start = alone[number].run.epsilon
         if not alone:
-            assert refusal is not None
-            raise refusal
+            raise refused[0]
         best = None
         for least in {made.run.epsilon for made in alone.values()}:
             kept = [k for k, made in alone.items() if made.run.epsilon >= least]
@@ -289,7 +296,11 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
         assert best is not None
         least, kept = best
         made = alone[kept[0]] if len(kept) == 1 else largest(kept, least)
-        left = tuple(each for k, each in enumerate(candidates) if k not in made.costs)
+        left = tuple(
+            (each, str(refused.get(k, "it would take more from the others than it adds")))
+            for k, each in enumerate(candidates)
+            if k not in made.costs
+        )
         return replace(made, left_out=left)
 
     def _at(
@@ -337,8 +348,7 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
         cost = made.guarantee.summary
         left = ""
         if made.left_out:
-            listed = ", ".join(str(candidate) for candidate in made.left_out)
-            left = f"; left out, for they would take more from the others than they add: {listed}"
+            left = "; left out: " + "; ".join(f"{each} ({why})" for each, why in made.left_out)
         count = f"{len(made.costs)} candidate{'s' if len(made.costs) > 1 else ''}"
         return (
             f"private search: {count}, {mean:.3g} fits expected, {cost} in all; each fit "
@@ -372,11 +382,10 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
                     raise RuntimeError(
                         "a fit cost something else than was charged for; this is a bug in reticent"
                     )
-                noise = "laplace" if made.run.delta == 0.0 else "gaussian"
-                seen = release.noisy(np.array([total]), made.scale, source, noise=noise)
+                score = made.score(total, source)
                 # of runs that score the same the first one stays: they are exchangeable
-                if best is None or seen[0] > best[0]:
-                    best = (float(seen[0]), number, model)
+                if best is None or score > best[0]:
+                    best = (score, number, model)
             if int(source.words(1)[0]) < stop:
                 break
         if best is None:
@@ -388,13 +397,15 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
         """A sum over records of numbers in [0, 1] that are multiples of 2^-20: exact in doubles."""
         predicted = model.predict(X)
         truth = column_or_1d(y)
-        if is_classifier(model):
+        if is_classifier(self.estimator):
             return _weighed((predicted == truth).astype(np.float64), persons)
         low, high = model._bounds
         stated = self.estimator.get_params(deep=False)["label_bounds"]
         if not isinstance(stated, str):
             low, high = stated
-        error = (np.clip(truth, low, high) - np.clip(predicted, low, high)) / (high - low)
+        error = 0.5 * (
+            to_unit(np.clip(truth, low, high), low, high) - to_unit(predicted, low, high)
+        )
         kept = np.floor((1.0 - np.minimum(error * error, 1.0)) / _STEPS) * _STEPS
         return _weighed(np.nan_to_num(kept, nan=0.0), persons)
 

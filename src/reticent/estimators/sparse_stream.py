@@ -86,7 +86,7 @@ class SparseStream(Stream):
     # Learning -------------------------------------------------------------------------------------
 
     @functools.cached_property
-    def _kernel(self) -> tuple[Any, Any]:  # type: ignore[override]
+    def _kernel(self) -> tuple[Any, Any]:
         """For one record by the names of its features: one that sees it, and one that learns from it."""
         buffers = self._learner.total._buffers
         return k.named(self.plan.kind, 0, buffers), k.named(self.plan.kind, 1, buffers)

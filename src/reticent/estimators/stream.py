@@ -16,7 +16,7 @@ import contextlib
 import dataclasses
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,8 +27,9 @@ from scipy.special import logsumexp, softmax
 
 from reticent.estimators import kernels as k
 from reticent.estimators.finding import First, Found, Kept
-from reticent.estimators.mixins import ROOM, to_unit, with_details
-from reticent.estimators.units import Units
+from reticent.estimators.parameters import budget, participation, refuse_quadratic
+from reticent.estimators.remarks import with_details
+from reticent.estimators.units import ROOM, Units, to_unit
 from reticent.losses import ClipCounts, Huber, Logistic, Loss, Squared
 from reticent.losses.kernels import HUBER, LOGISTIC, SOFTMAX
 from reticent.losses.records import clip_labels
@@ -190,16 +191,62 @@ class StreamPlan:
         return tuple(lines)
 
 
-def sizes(values: dict[str, Any], kind: int, sparse: bool) -> dict[str, Any]:
-    """The ridge and the norm of the coefficients, where an estimator leaves them to its learner."""
+def plan_of(
+    values: Mapping[str, Any],
+    columns: int,
+    classes: int | None,
+    first: Mapping[str, Any],
+    *,
+    horizon: int | None,
+    seed: int | None,
+    sparse: bool = False,
+) -> StreamPlan:
+    """What a stream with checked parameters is built from.
+
+    Parameters
+    ----------
+    values : mapping
+        The parameters of an online estimator, checked.
+    columns : int
+        Number of features.
+    classes : int or None
+        How many there are; None where labels are numbers.
+    first : mapping
+        ``feature_norm`` and ``first``, from :func:`reticent.estimators.finding.found_first`.
+    horizon : int or None
+        Upper bound on the number of records.
+    seed : int or None
+        Of the noise.
+    sparse : bool
+        Whether the learner is the sparse leader.
+    """
+    quadratic = values["learner"] == "quadratic-leader"
+    if classes is None:
+        kind, outputs = HUBER, 1
+    else:
+        refuse_quadratic(values)
+        kind, outputs = (LOGISTIC, 1) if classes == 2 else (SOFTMAX, classes)
+    # left to the learner: the ridge and the norm of the coefficients
     ridge, norm = 0.0, 16.0 if kind == HUBER else 50.0
-    if sparse or values["learner"] == "quadratic-leader":
+    if sparse or quadratic:
         ridge, norm = (1e-2, 3.0) if kind == HUBER else (1e-3, 10.0)
     given = values["ridge"], values["coefficient_norm"]
-    return {
-        "ridge": ridge if given[0] is None else given[0],
-        "coefficient_norm": norm if given[1] is None else given[1],
-    }
+    return StreamPlan(
+        kind=kind,
+        columns=columns,
+        outputs=outputs,
+        budget=budget(values),
+        scaling=values["intercept_scaling"] if values["fit_intercept"] else 0.0,
+        ridge=ridge if given[0] is None else given[0],
+        coefficient_norm=norm if given[1] is None else given[1],
+        horizon=horizon,
+        seed=seed,
+        influence=values["influence"],
+        quadratic=quadratic,
+        participation=participation(values),
+        sparse=sparse,
+        **first,
+    )
 
 
 class Stream:
@@ -342,6 +389,7 @@ class Stream:
         self.found = found
         if found.units is not None:
             self.plan = dataclasses.replace(self.plan, feature_norm=found.units.norm)
+            self.__dict__.pop("_described", None)
             self._settings = self.plan.settings()
 
     def _in_units(self, v: FloatArray, label: float, beyond: bool) -> tuple[Any, float, bool]:
@@ -515,7 +563,8 @@ class Stream:
         return Units(self.plan.feature_norm) if units is None else units
 
     @property
-    def _line(self) -> tuple[FloatArray, FloatArray]:
+    def line(self) -> tuple[FloatArray, FloatArray]:
+        """Coefficients and intercepts, of every output."""
         last = np.zeros(self.plan.outputs)
         if self.plan.scaling:
             last = self.weights[:, -1] * self.plan.scaling
@@ -523,11 +572,11 @@ class Stream:
 
     @property
     def coefficients(self) -> FloatArray:
-        return self._line[0]
+        return self.line[0]
 
     @property
     def intercepts(self) -> FloatArray:
-        return self._line[1]
+        return self.line[1]
 
     # Twins ----------------------------------------------------------------------------------------
 
@@ -540,16 +589,20 @@ class Stream:
             self._resume()  # which refuses: records that were taken are missing in what is counted
         self.lease.refuse_copies("stream")
         return {
-            "plan": self.plan.to_dict(),
+            **self._described,
             "base": self._base,
             "learner": self._learner.state() if self._saved is None else self._saved[0],
             "seen": self.seen,
             "counts": list(self.counts),
             "weights": np.array(self._weights),
-            "guarantee": self._guarantee.to_dict(),
             "kept": None if self._kept is None else self._kept.to_dict(self.plan.columns),
             "found": None if self.found is None else self.found.to_dict(),
         }
+
+    @functools.cached_property
+    def _described(self) -> dict[str, Any]:
+        """What stays as it is, as plain data: a stream may be saved with every record."""
+        return {"plan": self.plan.to_dict(), "guarantee": self._guarantee.to_dict()}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Stream:
@@ -592,13 +645,14 @@ class Stream:
     def _take_up(self, state: dict[str, Any], given: dict[str, Any]) -> Any:
         learner = _kind(self.plan).from_state(state, **given)
         if not self._quadratic:
-            self._kernel = k.learn(self.plan.kind, *learner._kinds)  # type: ignore[union-attr]
+            self._kernel = k.learn(self.plan.kind, *learner._kinds)
         return learner
 
     def __getstate__(self) -> dict[str, Any]:
         self.lease.refuse_copies("stream")
         mine = dict(self.__dict__)
         mine.pop("_kernel", None)
+        mine.pop("_described", None)
         mine.pop("_twin_of", None)
         if self._saved is None:
             learner = mine.pop("_learner")

@@ -7,11 +7,11 @@ and what an interval covers: docs/intervals.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self
 
 import numpy as np
+from scipy.linalg import null_space
 
 from reticent import checks
 from reticent.checks import FloatArray
@@ -21,6 +21,7 @@ from reticent.trace.summary import NoIntervals, Summary
 
 SHARE = 0.05
 """Of the budget, for the sum of squared labels: of mu squared, or of epsilon where delta = 0."""
+INTERCEPT = "intercept"
 _STEPS = 2.0**-20
 _CLEAR = 3.0
 """A'A must stand out of the largest eigenvalue of its noise by this factor, or there are no intervals."""
@@ -34,7 +35,8 @@ def check_clear(V: FloatArray, noise: float, times: float, name: str) -> None:
         raise NoIntervals(
             f"there are no intervals that could be trusted: the smallest eigenvalue of {name}, {least:.3g}, "
             f"does not stand out of its noise, {edge:.3g}. More records, a larger epsilon, fewer or better "
-            "scaled features would help"
+            "scaled features would help. Columns that add up to a constant, such as one for each value of a "
+            "category, need one of them left out, or summary(encoder=...) of the encoder that made them"
         )
 
 
@@ -124,28 +126,85 @@ class Moments:
         blur = (self.vector_noise**2 + half * float(x @ x)) * np.eye(d) + half * np.outer(x, x)
         return x, variance * inverse, inverse @ blur @ inverse
 
+    def within(self, basis: FloatArray) -> Self:
+        """The same with coefficients in a subspace, by an orthonormal basis of it: the noise keeps its law."""
+        V, u = self.products, self.with_labels
+        return replace(self, products=basis.T @ V @ basis, with_labels=basis.T @ u)
+
 
 class Solved(Protocol):
     """Whatever knows an estimate and its errors."""
+
+    def within(self, basis: FloatArray) -> Self:
+        """The same with coefficients in a subspace, by an orthonormal basis of it."""
 
     def solution(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The estimate, and the covariances of its sampling and of its privacy error."""
 
 
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """How numbers that are shown follow from learnt weights: ``matrix @ x + shift``.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of the numbers; the intercept last, where there is one.
+    matrix : array of shape (numbers, d)
+        What weights are multiplied by.
+    shift : array
+        What is added.
+    null : array of shape (k, d), optional
+        Weights that make no difference to any record, and to none of the numbers.
+    about : str
+        More words on what the intervals are about.
+    """
+
+    names: tuple[str, ...]
+    matrix: FloatArray
+    shift: FloatArray
+    null: FloatArray | None = None
+    about: str = ""
+
+    def to_columns(self, encoder: Any) -> Carried:
+        """Coefficients of encoded features as those of a table's own columns; see docs/intervals.md."""
+        contrasts = getattr(encoder, "contrasts", None)
+        if contrasts is None:
+            raise TypeError(
+                "encoder must be the reticent.tables.Encoder that made the features, got "
+                f"{type(encoder).__name__}"
+            )
+        if self.names[-1] != INTERCEPT:
+            raise ValueError(
+                "summary(encoder=...) needs a model with fit_intercept=True: values of categories are compared with "
+                "a first one, which the intercept stands for"
+            )
+        if len(encoder.names) != len(self.names) - 1:
+            raise ValueError(
+                f"the encoder makes {len(encoder.names)} features, and the model was fitted on "
+                f"{len(self.names) - 1}; give the encoder that made its features"
+            )
+        matrix, collinear = contrasts.matrix, contrasts.collinear
+        null = np.linalg.solve(self.matrix, collinear.T).T if len(collinear) else None
+        return Carried(
+            contrasts.names, matrix @ self.matrix, matrix @ self.shift, null, contrasts.about
+        )
+
+
 def summarise(
-    solved: Solved,
-    carry: FloatArray,
-    shift: FloatArray,
-    names: Sequence[str],
-    level: float,
-    about: str,
-    guarantee: Guarantee,
+    solved: Solved, carried: Carried, level: float, about: str, guarantee: Guarantee
 ) -> Summary:
-    """The table for coefficients ``carry @ x + shift``."""
+    """The table of the numbers that learnt weights are carried to."""
     level = checks.number(level, "level", low=0.0, high=1.0, open_low=True, open_high=True)
+    carry = carried.matrix
+    if carried.null is not None:
+        basis = null_space(carried.null)
+        solved, carry = solved.within(basis), carry @ basis
     x, sampling, privacy = solved.solution()
     errors = [
         np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", carry, C, carry), 0.0))
         for C in (sampling, privacy)
     ]
-    return Summary(tuple(names), carry @ x + shift, errors[0], errors[1], level, about, guarantee)
+    return Summary(
+        carried.names, carry @ x + carried.shift, errors[0], errors[1], level, about + carried.about, guarantee
+    )  # fmt: skip

@@ -16,6 +16,9 @@ from reticent.checks import FloatArray
 from reticent.estimators.bounds import Columns
 from reticent.losses.records import clip_rows
 
+# An appended intercept may round a row to just above the norm that was stated.
+ROOM = 1.0 + 2.0**-30
+
 
 @dataclass(frozen=True, eq=False)
 class Units:
@@ -106,6 +109,9 @@ class Units:
         if self.scale is None or self.center is None:
             return weights, intercepts
         weights = weights / self.scale
+        if self.low is not None and self.high is not None:
+            # of a column that is always at its center, only noise was learnt
+            weights = np.where(self.low < self.high, weights, 0.0)
         return weights, intercepts - weights @ self.center
 
 
@@ -116,3 +122,20 @@ def clip_entries(X: Any, bound: float) -> Any:
     clipped = sp.csr_array(X, copy=True)
     clipped.data = np.clip(clipped.data, -bound, bound)
     return clipped
+
+
+def to_unit(y: Any, low: float, high: float) -> Any:
+    """Labels within bounds moved and scaled to [-1, 1]; to 0 where the bounds are one point."""
+    # halves, for bounds that were found may be farther apart than a double can say
+    half = 0.5 * high - 0.5 * low
+    if not half > 0.0:
+        return 0.0 * y
+    return np.clip((0.5 * y - 0.5 * low) / half * 2.0 - 1.0, -1.0, 1.0)
+
+
+def in_labels(
+    coefficients: FloatArray, intercept: float, low: float, high: float
+) -> tuple[FloatArray, float]:
+    """A line that predicts labels within bounds, from one that predicts them moved and scaled to [-1, 1]."""
+    half = 0.5 * high - 0.5 * low
+    return half * coefficients, float(low + half + half * intercept)

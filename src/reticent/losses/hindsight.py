@@ -203,7 +203,7 @@ def _adapted(A: Any, y: Any) -> tuple[Any, Any]:
     if type(A).__module__.split(".")[0] not in ("dask", "dask_expr"):
         return A, y
     # tables are above this package; whoever has such an array has them
-    return importlib.import_module("reticent.tables.elsewhere").adapted(A, y)  # type: ignore[no-any-return]
+    return importlib.import_module("reticent.tables.elsewhere").adapted(A, y)
 
 
 def _least_scale(region: Region, loss: Loss, first: float) -> float:

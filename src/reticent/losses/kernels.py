@@ -58,7 +58,7 @@ def _softplus(m: float) -> float:
 
 
 @specialised
-def phi(kind):  # type: ignore[no-untyped-def]
+def phi(kind):
     """``(params, z, y)``: the loss of predicting z when the label is y."""
 
     @compiled
@@ -103,7 +103,7 @@ def phi(kind):  # type: ignore[no-untyped-def]
 
 
 @specialised
-def dphi(kind):  # type: ignore[no-untyped-def]
+def dphi(kind):
     """``(params, z, y)``: the derivative in z; at a kink, one of its subgradients."""
 
     @compiled
@@ -132,7 +132,7 @@ def dphi(kind):  # type: ignore[no-untyped-def]
 
 
 @specialised
-def d2phi(kind):  # type: ignore[no-untyped-def]
+def d2phi(kind):
     """``(params, z, y)``: the second derivative in z where there is one; at a kink, that of one of its sides."""
 
     @compiled
@@ -213,7 +213,7 @@ def _implicit_poisson(top: float, z: float, y: float, c: float) -> float:
 
 
 @specialised
-def implicit_scalar(kind):  # type: ignore[no-untyped-def]
+def implicit_scalar(kind):
     """``(params, z, y, c)``: the t with t = phi'(z - c t, y), c >= 0: closed form, or Newton inside a bracket."""
 
     @compiled
@@ -245,7 +245,7 @@ def implicit_scalar(kind):  # type: ignore[no-untyped-def]
 
 
 @specialised
-def phi_all(kind):  # type: ignore[no-untyped-def]
+def phi_all(kind):
     """``(params, z, y)``: phi of every pair."""
 
     @compiled
@@ -259,7 +259,7 @@ def phi_all(kind):  # type: ignore[no-untyped-def]
 
 
 @specialised
-def dphi_all(kind):  # type: ignore[no-untyped-def]
+def dphi_all(kind):
     """``(params, z, y)``: phi' of every pair."""
 
     @compiled
@@ -273,7 +273,7 @@ def dphi_all(kind):  # type: ignore[no-untyped-def]
 
 
 @specialised
-def d2phi_all(kind):  # type: ignore[no-untyped-def]
+def d2phi_all(kind):
     """``(params, z, y)``: phi'' of every pair."""
 
     @compiled
@@ -287,7 +287,7 @@ def d2phi_all(kind):  # type: ignore[no-untyped-def]
 
 
 @specialised
-def phi_mean(kind):  # type: ignore[no-untyped-def]
+def phi_mean(kind):
     """``(params, z, y)``: the mean of phi; blocks are summed apart, so that half a million terms lose no digits."""
 
     @compiled

@@ -35,25 +35,25 @@ _LOW, _HIGH = 1e-140, 1e150
 
 
 @compiled
-def margin(dim):  # type: ignore[no-untyped-def]
+def margin(dim):
     """A measured length is off from the true one by at most this, relatively; with room to spare."""
     return (dim + 16) * 2.0**-52
 
 
 @compiled
-def shortening(dim):  # type: ignore[no-untyped-def]
+def shortening(dim):
     """What is cut to the limit is shorter than it by this share, so that a second look finds no excess."""
     return max(2.0**-40, 2.0 * margin(dim))
 
 
 @compiled
-def largest_square(limit):  # type: ignore[no-untyped-def]
+def largest_square(limit):
     """The largest measured square that passes; none does where squares are not to be trusted."""
     return limit * limit if _LOW <= limit <= _HIGH else -1.0
 
 
 @compiled
-def fill(rows, r, scale, out, q):  # type: ignore[no-untyped-def]
+def fill(rows, r, scale, out, q):
     """Write row r times the scale into row q, and return the sum of the squares of what was written.
 
     Four sums at a time: one alone would wait for each addition to finish. The order is written out
@@ -84,7 +84,7 @@ def fill(rows, r, scale, out, q):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def dot_and_copy(rows, r, x, out):  # type: ignore[no-untyped-def]
+def dot_and_copy(rows, r, x, out):
     """<row r, x>, the row's squared length, and the row in memory of one's own, all of one reading.
 
     The order of summation of the product is that of `reticent.online.kernels.dot`.
@@ -150,7 +150,7 @@ def dot_and_copy(rows, r, x, out):  # type: ignore[no-untyped-def]
 
 
 @compiled(fastmath={"reassoc", "contract"})
-def dot_and_square_in_any_order(row, x, columns):  # type: ignore[no-untyped-def]
+def dot_and_square_in_any_order(row, x, columns):
     """<row, x> over the first columns and their sum of squares, for bounds that hold for any order of additions."""
     product = 0.0
     square = 0.0
@@ -162,7 +162,7 @@ def dot_and_square_in_any_order(row, x, columns):  # type: ignore[no-untyped-def
 
 
 @compiled
-def cut(rows, r, scale, limit, out, q):  # type: ignore[no-untyped-def]
+def cut(rows, r, scale, limit, out, q):
     """What `fill` cannot pass, cut to the limit: too long, not finite, or beyond a double on the way."""
     n = out.shape[1]
     largest = 0.0
@@ -202,7 +202,7 @@ def cut(rows, r, scale, limit, out, q):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _measure(out, q, limit):  # type: ignore[no-untyped-def]
+def _measure(out, q, limit):
     """Whether a row is within any limit at all, also one whose square no double can hold."""
     if _LOW <= limit <= _HIGH:
         return fill(out, q, 1.0, out, q) <= limit * limit
@@ -214,7 +214,7 @@ def _measure(out, q, limit):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def bounded_row(rows, r, scale, limit, out, q):  # type: ignore[no-untyped-def]
+def bounded_row(rows, r, scale, limit, out, q):
     """Write row ``r`` times the scale, cut to the limit, into row ``q``; what became of it is returned.
 
     Parameters
@@ -240,14 +240,14 @@ def bounded_row(rows, r, scale, limit, out, q):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def bounded(v, scale, limit, out):  # type: ignore[no-untyped-def]
+def bounded(v, scale, limit, out):
     """`bounded_row` for vectors."""
     first = np.int64(0)  # a plain 0 would be compiled for apart
     return bounded_row(v[np.newaxis, :], first, scale, limit, out[np.newaxis, :], first)
 
 
 @compiled
-def admit(v, scale, limit, total, work):  # type: ignore[no-untyped-def]
+def admit(v, scale, limit, total, work):
     """Add ``v * scale``, cut to the limit, to an exact total; what became of it is returned.
 
     Everything is in lattice steps. Truncation toward zero makes no entry longer, so the limit holds
@@ -263,7 +263,7 @@ def admit(v, scale, limit, total, work):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def passes(square, scale, most):  # type: ignore[no-untyped-def]
+def passes(square, scale, most):
     """Whether a row that `dot_and_copy` has measured, times the scale, is within a limit.
 
     ``most`` is the :func:`largest_square` of that limit, less a few times the :func:`margin`: what does
@@ -273,7 +273,7 @@ def passes(square, scale, most):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def admit_product(row, slope, per_step, limit, total, work):  # type: ignore[no-untyped-def]
+def admit_product(row, slope, per_step, limit, total, work):
     """`admit` of ``slope * row``, with the same result as for the product itself."""
     for i in range(total.size):
         row[i] *= slope
@@ -281,7 +281,7 @@ def admit_product(row, slope, per_step, limit, total, work):  # type: ignore[no-
 
 
 @compiled(fastmath={"reassoc"})
-def finite(values):  # type: ignore[no-untyped-def]
+def finite(values):
     """Whether all entries are finite: a convenience for errors that come before anything is done."""
     total = 0.0
     for i in range(values.size):
@@ -290,7 +290,7 @@ def finite(values):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def bounded_rows(rows, scale, limit, out):  # type: ignore[no-untyped-def]
+def bounded_rows(rows, scale, limit, out):
     """`bounded_row` for all of them; how many were clipped, and how many were refused and are zeros now."""
     clipped = 0
     refused = 0
@@ -306,7 +306,7 @@ def bounded_rows(rows, scale, limit, out):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def count_beyond(rows, limit):  # type: ignore[no-untyped-def]
+def count_beyond(rows, limit):
     """How many rows `bounded_rows` would change: a convenience for who would rather not copy them."""
     work, first = np.empty((1, rows.shape[1])), np.int64(0)
     beyond = 0
@@ -317,7 +317,7 @@ def count_beyond(rows, limit):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def bounded_sparse_rows(indptr, data, scale, limit, out):  # type: ignore[no-untyped-def]
+def bounded_sparse_rows(indptr, data, scale, limit, out):
     """`bounded_rows` for the entries of a CSR matrix without duplicates."""
     clipped = 0
     refused = 0

@@ -70,7 +70,7 @@ def _widen(value: Any) -> tuple[Any, Any]:
     """Ends of an interval, moved out a little: mpmath's functions are good to their last bits, but without a proof."""
     iv = _intervals.context
     room = iv.mpf(2) ** (24 - iv.prec)
-    return (value + (abs(value) + 1) * iv.mpf([-1, 1]) * room)._mpi_  # type: ignore[no-any-return]
+    return (value + (abs(value) + 1) * iv.mpf([-1, 1]) * room)._mpi_
 
 
 def _finite(end: Any) -> bool:

@@ -40,7 +40,7 @@ _UNIT = 2.0**-58 if _is_wide() else float("inf")
 _PI = 4 * np.arctan(_wide(1))
 
 
-def _normals(words: Words):  # type: ignore[no-untyped-def]
+def _normals(words: Words):
     """Pairs of normals from pairs of words (last axis), with a bound on each pair's error."""
     first = words[..., 0].astype(_wide)
     length = np.sqrt(2 * np.abs(np.log((first + _wide(0.5)) * _wide(2.0**-64))))
@@ -51,7 +51,7 @@ def _normals(words: Words):  # type: ignore[no-untyped-def]
     return np.stack([length * np.cos(angle), length * np.sin(angle)], axis=-1), error
 
 
-def _settle(value, error):  # type: ignore[no-untyped-def]
+def _settle(value, error):
     with np.errstate(invalid="ignore"):
         nearest = np.rint(value)
         return nearest.astype(np.int64), np.abs(value - nearest) + error < 0.5

@@ -46,7 +46,7 @@ def step(scale: float, steps: float = STEPS) -> float:
 # error_model="numpy": where a word leaves its uniform's logarithm unbounded (all zeros), or rounds its uniform to 1 so
 # that the radius vanishes (all ones), the error bound must come out infinite and send the draw on, not raise.
 @compiled(error_model="numpy")
-def _gaussian_kernel(words, scales, out, doubtful):  # type: ignore[no-untyped-def]
+def _gaussian_kernel(words, scales, out, doubtful):
     rows, dim = out.shape
     flat = out.reshape(-1)
     size = flat.size
@@ -105,7 +105,7 @@ def gaussian(source: Source, scales: NDArray[np.float64], out: IntArray) -> None
 
 
 @compiled(error_model="numpy")
-def _laplace_kernel(words, scales, out, doubtful):  # type: ignore[no-untyped-def]
+def _laplace_kernel(words, scales, out, doubtful):
     rows, dim = out.shape
     count = 0
     for row in range(rows):
@@ -139,7 +139,7 @@ def laplace(source: Source, scales: NDArray[np.float64], out: IntArray) -> None:
 
 
 @compiled(error_model="numpy")
-def _gamma_kernel(words, scales, out, doubtful):  # type: ignore[no-untyped-def]
+def _gamma_kernel(words, scales, out, doubtful):
     rows, dim = out.shape
     pairs = (dim + 1) // 2
     width = 2 * pairs + dim

@@ -51,7 +51,7 @@ class Selection:
 
 # error_model="numpy": a word of zeros or ones has an infinite error bound, which makes it a candidate
 @compiled(error_model="numpy")
-def _bounds(scores, top, scale, words, kind, upper):  # type: ignore[no-untyped-def]
+def _bounds(scores, top, scale, words, kind, upper):
     """Upper bounds on all noisy scores (less top, over scale), and the best of their lower bounds."""
     best = -np.inf
     for i in range(scores.size):

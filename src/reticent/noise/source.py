@@ -54,7 +54,7 @@ if hasattr(os, "register_at_fork"):
 
 
 @compiled
-def _fill_normals(generator, out):  # type: ignore[no-untyped-def]
+def _fill_normals(generator, out):
     for i in range(out.size):
         out[i] = generator.standard_normal()
 
@@ -83,7 +83,7 @@ _BOX = _substitutions()
 
 
 @compiled
-def _schedules(keys, box):  # type: ignore[no-untyped-def]
+def _schedules(keys, box):
     """The round keys of AES-128 (FIPS 197, section 5.2) for each row of 16 bytes."""
     rounds = np.empty((len(keys), 176), np.uint8)
     for row in range(len(keys)):

@@ -38,8 +38,8 @@ class Desk:
         assert all(found.flags.c_contiguous for found in arrays)
 
 
-def _as_pointer(context, address):  # type: ignore[no-untyped-def]
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+def _as_pointer(context, address):
+    def generate(context, builder, signature, arguments):
         return builder.inttoptr(arguments[0], context.get_value_type(types.voidptr))
 
     return types.voidptr(types.int64), generate
@@ -49,34 +49,34 @@ _pointer: Any = intrinsic(_as_pointer)
 
 
 @compiled
-def floats(desk, place):  # type: ignore[no-untyped-def]
+def floats(desk, place):
     """A vector."""
     at = _SLOTS * place
     return carray(_pointer(desk[at]), (desk[at + 1],), np.float64)
 
 
 @compiled
-def float_rows(desk, place):  # type: ignore[no-untyped-def]
+def float_rows(desk, place):
     """A matrix."""
     at = _SLOTS * place
     return carray(_pointer(desk[at]), (desk[at + 1], desk[at + 2]), np.float64)
 
 
 @compiled
-def integers(desk, place):  # type: ignore[no-untyped-def]
+def integers(desk, place):
     """A vector of whole numbers."""
     at = _SLOTS * place
     return carray(_pointer(desk[at]), (desk[at + 1],), np.int64)
 
 
 @compiled
-def integer_rows(desk, place):  # type: ignore[no-untyped-def]
+def integer_rows(desk, place):
     """A matrix of whole numbers."""
     at = _SLOTS * place
     return carray(_pointer(desk[at]), (desk[at + 1], desk[at + 2]), np.int64)
 
 
 @compiled
-def no_bytes(desk):  # type: ignore[no-untyped-def]
+def no_bytes(desk):
     """An empty vector of bytes."""
     return carray(_pointer(desk[0]), (0,), np.uint8)

@@ -50,19 +50,19 @@ _ROUNDS = 200
 
 
 @compiled
-def added_weight(added, t):  # type: ignore[no-untyped-def]
+def added_weight(added, t):
     """Strong convexity that the added regulariser gives the t-th loss."""
     return 2.0 * added / math.sqrt(t) if added > 0.0 else 0.0
 
 
 @compiled
-def _clip(value, bound):  # type: ignore[no-untyped-def]
+def _clip(value, bound):
     """A slope within its bound; what is no number has none."""
     return min(bound, max(-bound, value)) if value == value else 0.0
 
 
 @compiled
-def _take(rows, r, label, bounds, memory):  # type: ignore[no-untyped-def]
+def _take(rows, r, label, bounds, memory):
     """Measure a record: its features go into the memory, its label, brought within bounds, is returned.
 
     How stable the iterates are rests on the length of every record and not on that of a gradient
@@ -76,11 +76,11 @@ def _take(rows, r, label, bounds, memory):  # type: ignore[no-untyped-def]
 
 
 @specialised
-def _shift(set_kind):  # type: ignore[no-untyped-def]
+def _shift(set_kind):
     """The projection of p - (t / weight) a."""
 
     @compiled
-    def shift(p, t, a, weight, set_params, out, work):  # type: ignore[no-untyped-def]
+    def shift(p, t, a, weight, set_params, out, work):
         share = t / weight
         for i in range(p.size):
             out[i] = p[i] - share * a[i]
@@ -90,11 +90,11 @@ def _shift(set_kind):  # type: ignore[no-untyped-def]
 
 
 @specialised
-def _implicit_on_set(loss_kind, set_kind):  # type: ignore[no-untyped-def]
+def _implicit_on_set(loss_kind, set_kind):
     """The t with t = phi'(<a, project(p - (t/weight) a)>): the right side falls as t grows."""
 
     @compiled
-    def solve(loss_params, bound, a, label, p, weight, set_params, out, work):  # type: ignore[no-untyped-def]
+    def solve(loss_params, bound, a, label, p, weight, set_params, out, work):
         low = 0.0
         _shift(set_kind)(p, 0.0, a, weight, set_params, out, work)
         below = _clip(dphi(loss_kind)(loss_params, dot(a, out), label), bound)
@@ -125,11 +125,11 @@ def _implicit_on_set(loss_kind, set_kind):  # type: ignore[no-untyped-def]
 
 
 @specialised
-def advance(inner, loss_kind, set_kind):  # type: ignore[no-untyped-def]
+def advance(inner, loss_kind, set_kind):
     """One step of the clean iterate; a gap keeps the regularisers, or the sensitivity would not hold."""
 
     @compiled
-    def advance_one(loss_params, a, label, gap, knobs, memory, set_params, work):  # type: ignore[no-untyped-def]
+    def advance_one(loss_params, a, label, gap, knobs, memory, set_params, work):
         t = knobs[T] + 1.0
         x, center, prior = memory[ITERATE], memory[CENTER], memory[PRIOR]
         out = memory[WORK]
@@ -183,17 +183,17 @@ def advance(inner, loss_kind, set_kind):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def next_strength(inner, strength, ridge, added, t):  # type: ignore[no-untyped-def]
+def next_strength(inner, strength, ridge, added, t):
     """From A_{t-1} to A_t (implicit), or from A_t to A_{t+1} (gradient)."""
     return strength + ridge + added_weight(added, t if inner != GRADIENT else t + 1.0)
 
 
 @specialised
-def release(set_kind):  # type: ignore[no-untyped-def]
+def release(set_kind):
     """Play the iterate with noise: in whole lattice steps, or in floating point (step 0)."""
 
     @compiled
-    def release_one(memory, noise, step, set_params, work):  # type: ignore[no-untyped-def]
+    def release_one(memory, noise, step, set_params, work):
         x, decision = memory[ITERATE], memory[DECISION]
         if step > 0.0:
             per_step = 1.0 / step  # exact: the step is a power of two
@@ -208,11 +208,11 @@ def release(set_kind):  # type: ignore[no-untyped-def]
 
 
 @specialised
-def play(inner, loss_kind, set_kind):  # type: ignore[no-untyped-def]
+def play(inner, loss_kind, set_kind):
     """Play one record after another; decisions are written down every so many records."""
 
     @compiled
-    def play_records(  # type: ignore[no-untyped-def]
+    def play_records(
         A, labels, gaps, bounds, loss_params, knobs, set_params, noise, steps, memory, wait, every,
         decisions, losses,
     ):  # fmt: skip
@@ -242,7 +242,7 @@ def play(inner, loss_kind, set_kind):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def reaches(inner, start, strength, ridge, added, moved, drift, out):  # type: ignore[no-untyped-def]
+def reaches(inner, start, strength, ridge, added, moved, drift, out):
     """How far one record moves the iterates start+1, start+2, ..., rounding included; the next A."""
     for r in range(out.size):
         t = start + r + 1.0
@@ -256,7 +256,7 @@ def reaches(inner, start, strength, ridge, added, moved, drift, out):  # type: i
 
 
 @compiled
-def power_sums(inner, horizon, ridge, added, moved, drift, first, second):  # type: ignore[no-untyped-def]
+def power_sums(inner, horizon, ridge, added, moved, drift, first, second):
     """The sums over all steps of the reaches to two powers, in constant memory."""
     one = np.empty(1)
     strength = ridge + added_weight(added, 1.0)
@@ -273,7 +273,7 @@ def power_sums(inner, horizon, ridge, added, moved, drift, first, second):  # ty
 
 
 @compiled
-def weighted_sum(inner, horizon, ridge, added, moved, drift, beta, grain):  # type: ignore[no-untyped-def]
+def weighted_sum(inner, horizon, ridge, added, moved, drift, beta, grain):
     """The sum of (reach_t t/beta + grain)^2: mu^2 of noise beta/t."""
     one = np.empty(1)
     strength = ridge + added_weight(added, 1.0)
@@ -289,11 +289,11 @@ def weighted_sum(inner, horizon, ridge, added, moved, drift, beta, grain):  # ty
 
 
 @specialised
-def observe(inner, loss_kind, set_kind):  # type: ignore[no-untyped-def]
+def observe(inner, loss_kind, set_kind):
     """One record that is already as it should be; False, and nothing is changed, if it is not."""
 
     @compiled
-    def observe_one(  # type: ignore[no-untyped-def]
+    def observe_one(
         v, label, longest, bounds, loss_params, knobs, set_params, noise, steps, row, memory,
     ):  # fmt: skip
         if not dot(v, v) <= longest:

@@ -64,7 +64,7 @@ NO_GAPS = np.zeros(0, np.uint8)
 
 
 @compiled
-def dot(a, x):  # type: ignore[no-untyped-def]
+def dot(a, x):
     """Eight sums at a time: one alone would wait for each addition to finish.
 
     The order of summation is written out, so that it is the same wherever this is compiled into.
@@ -93,7 +93,7 @@ def dot(a, x):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def anchor_weight(knobs, t):  # type: ignore[no-untyped-def]
+def anchor_weight(knobs, t):
     """Weight of (1/2) ||x - center||^2 after t records."""
     growth, power = knobs[ANCHOR_GROWTH], knobs[ANCHOR_POWER]
     if growth == 0.0:
@@ -103,11 +103,11 @@ def anchor_weight(knobs, t):  # type: ignore[no-untyped-def]
 
 
 @specialised
-def see(loss_kind):  # type: ignore[no-untyped-def]
+def see(loss_kind):
     """``(loss_params, z, label)``: loss and slope at once; for the logistic loss one exponential serves both."""
 
     @compiled
-    def see_both(loss_params, z, label):  # type: ignore[no-untyped-def]
+    def see_both(loss_params, z, label):
         if loss_kind == LOGISTIC:
             m = label * z
             e = math.exp(-abs(m))
@@ -120,7 +120,7 @@ def see(loss_kind):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def line_search(slope, square, strength):  # type: ignore[no-untyped-def]
+def line_search(slope, square, strength):
     """The best share of a step in [0, 1] on a parabola, and what it gains."""
     if square <= 0.0:
         return 0.0, 0.0
@@ -129,7 +129,7 @@ def line_search(slope, square, strength):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def centre(work):  # type: ignore[no-untyped-def]
+def centre(work):
     """Costs within [0, 1] less 1/2, in place, and the sum of their squares."""
     square = 0.0
     for i in range(work.size):
@@ -139,7 +139,7 @@ def centre(work):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def exponentiate(noisy, temperature, x):  # type: ignore[no-untyped-def]
+def exponentiate(noisy, temperature, x):
     """Weights in proportion to exp(-noisy/temperature); at temperature 0 the smallest total has all."""
     best = 0
     for i in range(x.size):
@@ -160,11 +160,11 @@ def exponentiate(noisy, temperature, x):  # type: ignore[no-untyped-def]
 
 
 @specialised
-def local_step(set_kind, fixed):  # type: ignore[no-untyped-def]
+def local_step(set_kind, fixed):
     """``(memory, knobs, set_params)``: `rules.LocalLinearLeader`, or with the published constants."""
 
     @compiled
-    def take_step(memory, knobs, set_params):  # type: ignore[no-untyped-def]
+    def take_step(memory, knobs, set_params):
         t = knobs[T]
         m = knobs[CURVATURE]
         weight = anchor_weight(knobs, t)
@@ -210,11 +210,11 @@ def local_step(set_kind, fixed):  # type: ignore[no-untyped-def]
 
 
 @specialised
-def project(set_kind):  # type: ignore[no-untyped-def]
+def project(set_kind):
     """``(set_params, x, room)``: the projection; in a ball the norm by `dot`, which is quicker than one sum."""
 
     @compiled
-    def project_point(set_params, x, room):  # type: ignore[no-untyped-def]
+    def project_point(set_params, x, room):
         if set_kind == L2BALL:
             square, radius = dot(x, x), set_params[0]
             if square <= radius * radius * (1.0 - 1e-12):
@@ -231,12 +231,12 @@ def project(set_kind):  # type: ignore[no-untyped-def]
 
 
 @specialised
-def play(rule, set_kind, loss_kind):  # type: ignore[no-untyped-def]
+def play(rule, set_kind, loss_kind):
     """The loop: play one record after another; decisions are written down every so many records."""
     fixed = int(rule == LOCAL_LINEAR_FIXED)
 
     @compiled
-    def play_records(  # type: ignore[no-untyped-def]
+    def play_records(
         A, labels, gaps, loss_params, knobs, set_params, total, noise, memory, wait, every, decisions, losses,
     ):  # fmt: skip
         x, played, center = memory[DECISION], memory[PLAYED], memory[CENTER]
@@ -323,11 +323,11 @@ def play(rule, set_kind, loss_kind):  # type: ignore[no-untyped-def]
 
 
 @specialised
-def gradient(loss_kind):  # type: ignore[no-untyped-def]
+def gradient(loss_kind):
     """``(loss_params, a, label, x)``: the gradient of the part of the loss that depends on the record."""
 
     @compiled
-    def see_gradient(loss_params, a, label, x):  # type: ignore[no-untyped-def]
+    def see_gradient(loss_params, a, label, x):
         slope = dphi(loss_kind)(loss_params, dot(a, x), label)
         out = np.empty(a.size)
         for i in range(a.size):
@@ -338,11 +338,11 @@ def gradient(loss_kind):  # type: ignore[no-untyped-def]
 
 
 @specialised
-def _once(rule, set_kind, loss_kind):  # type: ignore[no-untyped-def]
+def _once(rule, set_kind, loss_kind):
     """Play one record, and return how many were clipped."""
 
     @compiled
-    def play_one(a, label, loss_params, knobs, total, noise, row, memory):  # type: ignore[no-untyped-def]
+    def play_one(a, label, loss_params, knobs, total, noise, row, memory):
         memory[WORK + 1, 0] = label
         play(rule, set_kind, loss_kind)(
             a[np.newaxis, :], memory[WORK + 1, :1], NO_GAPS, loss_params, knobs, knobs[KNOBS:],
@@ -356,11 +356,11 @@ def _once(rule, set_kind, loss_kind):  # type: ignore[no-untyped-def]
 
 
 @specialised
-def update(rule, set_kind):  # type: ignore[no-untyped-def]
+def update(rule, set_kind):
     """``(gradient, ...)``: one gradient; how many were clipped, or -1, and nothing is changed, if it is not finite."""
 
     @compiled
-    def update_one(gradient, knobs, total, noise, row, memory):  # type: ignore[no-untyped-def]
+    def update_one(gradient, knobs, total, noise, row, memory):
         if not door.finite(gradient):
             return -1
         return _once(rule, set_kind, LINEAR)(
@@ -371,11 +371,11 @@ def update(rule, set_kind):  # type: ignore[no-untyped-def]
 
 
 @specialised
-def observe(rule, set_kind, loss_kind):  # type: ignore[no-untyped-def]
+def observe(rule, set_kind, loss_kind):
     """``(a, label, ...)``: one record that is already as it should be; -1, and nothing is changed, if it is not."""
 
     @compiled
-    def observe_one(a, label, loss_params, knobs, total, noise, row, memory):  # type: ignore[no-untyped-def]
+    def observe_one(a, label, loss_params, knobs, total, noise, row, memory):
         if not dot(a, a) <= knobs[FEATURE_NORM] * knobs[FEATURE_NORM] * (1.0 - 1e-12):
             return -1
         return _once(rule, set_kind, loss_kind)(

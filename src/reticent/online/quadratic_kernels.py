@@ -42,7 +42,7 @@ _ROOT = math.sqrt(2.0)
 
 
 @compiled
-def absorb(row, y, bounds, knobs, total, room):  # type: ignore[no-untyped-def]
+def absorb(row, y, bounds, knobs, total, room):
     """Add one record to the exact total, in whole steps.
 
     The features are measured first, since what replacing one record by another moves rests on their
@@ -68,7 +68,7 @@ def absorb(row, y, bounds, knobs, total, room):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def unpack(noisy, weight, M, u):  # type: ignore[no-untyped-def]
+def unpack(noisy, weight, M, u):
     """The matrix and the vector that a noisy total stands for."""
     d = u.size
     at = 0
@@ -84,7 +84,7 @@ def unpack(noisy, weight, M, u):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _factor(M):  # type: ignore[no-untyped-def]
+def _factor(M):
     try:
         return True, np.linalg.cholesky(M)
     except Exception:
@@ -92,7 +92,7 @@ def _factor(M):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def solve(M, u, ridge, definite, x):  # type: ignore[no-untyped-def]
+def solve(M, u, ridge, definite, x):
     """x = (M + ridge I)^-1 u, with negative eigenvalues of M cut at 0 unless it is safely definite."""
     d = u.size
     if definite:
@@ -121,7 +121,7 @@ def solve(M, u, ridge, definite, x):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def decide(noisy, knobs, M, u, x):  # type: ignore[no-untyped-def]
+def decide(noisy, knobs, M, u, x):
     """The leader of a noisy total, not farther out than the leader of any clean one."""
     unpack(noisy, knobs[WEIGHT], M, u)
     ridge = knobs[T] * knobs[RIDGE] + knobs[DAMPING]
@@ -133,11 +133,11 @@ def decide(noisy, knobs, M, u, x):  # type: ignore[no-untyped-def]
 
 
 @specialised
-def play(loss_kind, set_kind):  # type: ignore[no-untyped-def]
+def play(loss_kind, set_kind):
     """Play one record after another; set_kind < 0 leaves the projection to the caller."""
 
     @compiled
-    def play_records(  # type: ignore[no-untyped-def]
+    def play_records(
         A, labels, gaps, bounds, loss_params, knobs, set_params, total, noise, base, noisy, x, M, u, work, room,
         wait, every, decisions, losses,
     ):  # fmt: skip

@@ -30,7 +30,7 @@ NO_GAPS = np.zeros(0, np.uint8)
 
 
 @compiled
-def longest(A):  # type: ignore[no-untyped-def]
+def longest(A):
     """The largest squared norm of a row; nan if an entry is not finite."""
     most = 0.0
     for r in range(A.shape[0]):

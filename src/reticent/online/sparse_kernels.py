@@ -46,7 +46,7 @@ PREDICTORS_AT = 10
 
 
 @compiled
-def log_of_sum(z):  # type: ignore[no-untyped-def]
+def log_of_sum(z):
     """The logarithm of the sum of the exponentials."""
     largest = z.max()
     mass = 0.0
@@ -56,7 +56,7 @@ def log_of_sum(z):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def share(knobs, t):  # type: ignore[no-untyped-def]
+def share(knobs, t):
     """One over the weight of all quadratic terms after t records."""
     growth = knobs[GROWTH]
     weight = knobs[ANCHOR] + (growth * t ** knobs[POWER] if growth != 0.0 else 0.0)
@@ -64,14 +64,14 @@ def share(knobs, t):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def weight_of(r, rows, knobs, part):  # type: ignore[no-untyped-def]
+def weight_of(r, rows, knobs, part):
     """The leader's coordinate in the cube, from its noisy total."""
     w = -(rows[r, demand.TOTAL] + knobs[SCALE] * rows[r, demand.NOISE]) * part
     return min(knobs[RADIUS], max(-knobs[RADIUS], w))
 
 
 @specialised
-def go(kind, learning, buffers):  # type: ignore[no-untyped-def]
+def go(kind, learning, buffers):
     """The loop over the rows of a CSR matrix from ``start`` on; where it stopped, for want of room or of normals.
 
     Linear predictors are written to ``z``; when learning, the loss of each record to ``losses``. A negative answer is
@@ -79,7 +79,7 @@ def go(kind, learning, buffers):  # type: ignore[no-untyped-def]
     """
 
     @compiled
-    def go_on(  # type: ignore[no-untyped-def]
+    def go_on(
         start, indptr, indices, data, labels, gaps, loss_params, knobs, filters, jumps, places, rows,
         counters, normals, work, found, z, losses,
     ):  # fmt: skip
@@ -185,7 +185,7 @@ def go(kind, learning, buffers):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def weights(t, knobs, rows, chosen, out):  # type: ignore[no-untyped-def]
+def weights(t, knobs, rows, chosen, out):
     """The weights of rows that have been brought up to step t."""
     for i in range(chosen.size):
         out[i] = weight_of(chosen[i], rows, knobs, share(knobs, t)) if t > 0.0 else 0.0

@@ -257,7 +257,7 @@ class SparseLeader:
         ends, labels, z, losses = self._single
         ends[1], labels[0] = len(indices), label
         self._go(kernel, (ends, indices, values), labels, NO_GAPS, z, losses)
-        return z[0]  # type: ignore[no-any-return]
+        return z[0]
 
     def _once(self, kernel: Any, names: bytes, values: FloatArray, label: float) -> float:
         """One record by a kernel that does all of it, for whoever holds the lock; nan where it has done nothing."""
@@ -315,7 +315,7 @@ class SparseLeader:
     def _labels(self, y: Any, A: Any) -> FloatArray:
         if self._kind == SOFTMAX:
             return np.asarray(y, np.float64)
-        return np.asarray(self.loss._prepare_labels(y, A)[0], np.float64)  # type: ignore[attr-defined]
+        return np.asarray(self.loss._prepare_labels(y, A)[0], np.float64)
 
     def _row(self, indices: ArrayLike, values: ArrayLike) -> tuple[NDArray[np.int64], FloatArray]:
         asked = np.asarray(indices)

@@ -117,9 +117,14 @@ def perturbed_iterates(
 ) -> Prescription:
     """[online] Algorithms 2 and 3, stated for (3 epsilon, 2 delta): a third and a half of what is asked for."""
     return formulas.perturbed_iterates(
-        budget.epsilon / 3.0, budget.delta / 2.0, horizon=max(horizon, 2), norm=norm,
-        strong_convexity=strong_convexity, radius=radius, inner=inner,
-    )  # fmt: skip
+        budget.epsilon / 3.0,
+        budget.delta / 2.0,
+        horizon=max(horizon, 2),
+        norm=norm,
+        strong_convexity=strong_convexity,
+        radius=radius,
+        inner=inner,
+    )
 
 
 @published("local-linear-step")
@@ -240,9 +245,13 @@ def averaged_iterate(
         "average='uniform' and delta > 0",
     )
     return formulas.averaged_iterate(
-        budget.epsilon, budget.delta, horizon=count + 1, norm=norm,
-        strong_convexity=strong_convexity, radius=radius,
-    )  # fmt: skip
+        budget.epsilon,
+        budget.delta,
+        horizon=count + 1,
+        norm=norm,
+        strong_convexity=strong_convexity,
+        radius=radius,
+    )
 
 
 @published("adassp")
@@ -268,9 +277,15 @@ def adassp(budget: Budget, *, feature_norm: float, label_bound: float) -> Prescr
 
 @published("vertical")
 def vertical(
-    budget: Budget, *, parties: int, rounds: int, rows: int, radius: float,
-    clip: float, singular_value: float,
-) -> tuple[float, float]:  # fmt: skip
+    budget: Budget,
+    *,
+    parties: int,
+    rounds: int,
+    rows: int,
+    radius: float,
+    clip: float,
+    singular_value: float,
+) -> tuple[float, float]:
     """Scale of the Laplace noise of an index, and of the Gaussian noise of a sketch of a unit column.
 
     With the 1/n where the paper's formula for the sketch puts it.
@@ -278,7 +293,11 @@ def vertical(
     facts: dict[str, Any] = {"parties": parties, "steps": rounds, "n": rows}
     index = formulas.vertical_index(budget.epsilon, budget.delta, radius=radius, norm=clip, **facts)
     feature = formulas.vertical_sketch(
-        budget.epsilon, budget.delta, singular_value=singular_value, column_norm=1.0,
-        message="averaged", **facts,
-    )  # fmt: skip
+        budget.epsilon,
+        budget.delta,
+        singular_value=singular_value,
+        column_norm=1.0,
+        message="averaged",
+        **facts,
+    )
     return rows * float(index.scale), rows * float(feature.scale)

@@ -25,6 +25,8 @@ def forest(summary: Any, *, title: str = "", ax: Any = None) -> Any:
     -------
     The matplotlib axes; ``ax.figure.savefig(path)`` writes them to a file.
     """
+    if not hasattr(summary, "interval"):
+        raise TypeError(f"summary must be what model.summary() returned, got {summary!r}")
     ax = axes() if ax is None else ax
     places = np.arange(len(summary.names))[::-1]
     whole = summary.interval
@@ -34,9 +36,13 @@ def forest(summary: Any, *, title: str = "", ax: Any = None) -> Any:
         places, whole[:, 0], whole[:, 1], linewidth=1.2, color=COLOURS[0], label="with privacy"
     )
     ax.hlines(
-        places, middle + share * (whole[:, 0] - middle), middle + share * (whole[:, 1] - middle),
-        linewidth=4.0, color=COLOURS[1], label="sampling alone",
-    )  # fmt: skip
+        places,
+        middle + share * (whole[:, 0] - middle),
+        middle + share * (whole[:, 1] - middle),
+        linewidth=4.0,
+        color=COLOURS[1],
+        label="sampling alone",
+    )
     ax.plot(middle, places, "o", markersize=4, color="black")
     ax.axvline(0.0, linewidth=0.8, linestyle=":", color="0.5")
     ax.set_yticks(places, summary.names)

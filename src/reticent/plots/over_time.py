@@ -64,10 +64,15 @@ def over_time(
     ax = axes() if ax is None else ax
     t = np.asarray(steps, dtype=float)
     bands.draw(
-        ax, t, runs, quantiles, alpha=0.18, what=("runs", "value", "steps"),
+        ax,
+        t,
+        runs,
+        quantiles,
+        alpha=0.18,
+        what=("runs", "value", "steps"),
         # dashes as well as colours: a print in grey must be readable too
         style=lambda n: {"linewidth": 1.6, "linestyle": _DASHES[n % len(_DASHES)]},
-    )  # fmt: skip
+    )
     if log:
         ax.set_xscale("log")
         ax.xaxis.set_major_formatter("{x:,.0f}")

@@ -143,8 +143,13 @@ def label(series: str, variant: str) -> str:
     return f"{series}, {variant}" if series else variant
 
 
-def _panel(ax: Any, panel: Panel, lines: Mapping[tuple[str, str], Line],
-           look: Mapping[tuple[str, str], Look], handles: dict[str, Any]) -> None:  # fmt: skip
+def _panel(
+    ax: Any,
+    panel: Panel,
+    lines: Mapping[tuple[str, str], Line],
+    look: Mapping[tuple[str, str], Look],
+    handles: dict[str, Any],
+) -> None:
     from matplotlib.ticker import LogLocator
 
     ax.grid(alpha=0.25, linewidth=0.6)

@@ -40,8 +40,12 @@ def spending(ledger: Any, *, title: str = "", ax: Any = None) -> Any:
     ax.step(range(len(values)), values, where="post", linewidth=1.6, color=COLOURS[0])
     ax.plot(range(len(values)), values, "o", markersize=4, color=COLOURS[0], label="spent")
     ax.axhline(
-        budget.epsilon, linestyle="--", linewidth=1.0, color=COLOURS[1], label=f"budget: {budget.epsilon:g}"
-    )  # fmt: skip
+        budget.epsilon,
+        linestyle="--",
+        linewidth=1.0,
+        color=COLOURS[1],
+        label=f"budget: {budget.epsilon:g}",
+    )
     ax.set_xticks(range(len(values)), ["", *(entry.what for entry in entries)], rotation=20)
     ax.set_ylim(0.0, 1.1 * max(budget.epsilon, *values))
     ax.set_ylabel(f"epsilon so far at delta = {budget.delta:g}")

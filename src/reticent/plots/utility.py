@@ -60,9 +60,14 @@ def privacy_utility(
     ax = axes() if ax is None else ax
     x = np.asarray(epsilons, dtype=float)
     bands.draw(
-        ax, x, scores, quantiles, alpha=0.15, what=("scores", "score", "epsilons"),
+        ax,
+        x,
+        scores,
+        quantiles,
+        alpha=0.15,
+        what=("scores", "score", "epsilons"),
         style=lambda n: {"linewidth": 1.5, "marker": _MARKS[n % len(_MARKS)], "markersize": 5},
-    )  # fmt: skip
+    )
     for place, (name, value) in enumerate((references or {}).items()):
         style = (":", "--")[place % 2]
         ax.axhline(value, color="#999999", linewidth=1.0, linestyle=style, label=name)

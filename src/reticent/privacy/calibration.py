@@ -84,8 +84,9 @@ def gumbel(budget: Budget, sensitivity: float, count: int = 1) -> float:
     return 2.0 * _by_epsilon(budget, sensitivity, count, BoundedRange)
 
 
-def _by_epsilon(budget: Budget, sensitivity: float, count: int,
-                kind: Callable[[float], Curve]) -> float:  # fmt: skip
+def _by_epsilon(
+    budget: Budget, sensitivity: float, count: int, kind: Callable[[float], Curve]
+) -> float:
     sensitivity = number(sensitivity, "sensitivity", low=0.0)
     count = integer(count, "count", low=1)
     if budget.delta == 0.0:
@@ -145,8 +146,13 @@ def objective_perturbation(
     return norm * calibrate(budget, build, start=1.0 / budget.mu)
 
 
-def calibrate(budget: Budget, build: Callable[[float], Guarantee], *, start: float = 1.0,
-              tolerance: float = 1e-9) -> float:  # fmt: skip
+def calibrate(
+    budget: Budget,
+    build: Callable[[float], Guarantee],
+    *,
+    start: float = 1.0,
+    tolerance: float = 1e-9,
+) -> float:
     """The smallest multiplier of the noise at which ``build(multiplier)`` meets the budget.
 
     Parameters

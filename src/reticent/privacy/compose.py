@@ -147,15 +147,15 @@ class Composed(Curve):
     kind: ClassVar[str] = "composed"
 
     @functools.cached_property
-    def pure(self) -> float | None:  # type: ignore[override]
+    def pure(self) -> float | None:
         return _added((curve.pure, count) for curve, count in self.parts)
 
     @functools.cached_property
-    def zcdp(self) -> float | None:  # type: ignore[override]
+    def zcdp(self) -> float | None:
         return _added((curve.zcdp, count) for curve, count in self.parts)
 
     @functools.cached_property
-    def gdp_bound(self) -> float:  # type: ignore[override]
+    def gdp_bound(self) -> float:
         return _root_of_squares((curve.gdp_bound, count) for curve, count in self.parts)
 
     def _rdp(self, alpha: float) -> float:

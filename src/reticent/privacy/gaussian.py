@@ -170,8 +170,10 @@ def _mu(epsilon: float, delta: float) -> float:
     target = math.log(delta) - _margin(math.log(delta))
     # Two values that are certainly private: one makes Phi(-a) < delta, one is exact at epsilon = 0.
     z = math.sqrt(2.0 * (1.0 - target))
-    low = max(2.0 * epsilon / (z + math.sqrt(z * z + 2.0 * epsilon)),
-              2.0 * math.sqrt(2.0) * float(erfinv(math.exp(target))))  # fmt: skip
+    low = max(
+        2.0 * epsilon / (z + math.sqrt(z * z + 2.0 * epsilon)),
+        2.0 * math.sqrt(2.0) * float(erfinv(math.exp(target))),
+    )
     low *= 1.0 - 1e-9
     high = 2.0 * low
     while _log_delta(epsilon, high) <= target:

@@ -97,10 +97,15 @@ class Release:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
-        return {"mechanism": self.mechanism, "curve": self.curve.to_dict(),
-                "sensitivity": self.sensitivity, "noise": self.noise, "count": self.count,
-                "details": list(self.details),
-                "ages": None if self.ages is None else self.ages.to_dict()}  # fmt: skip
+        return {
+            "mechanism": self.mechanism,
+            "curve": self.curve.to_dict(),
+            "sensitivity": self.sensitivity,
+            "noise": self.noise,
+            "count": self.count,
+            "details": list(self.details),
+            "ages": None if self.ages is None else self.ages.to_dict(),
+        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Release:
@@ -226,9 +231,13 @@ class Guarantee:
         for number_, part in enumerate(guarantees, 1):
             details.append(f"part {number_} of {len(guarantees)}:")
             details.extend("  " + line for line in part._release_lines())
-        release = Release(f"{len(guarantees)} parts on disjoint {first.unit}s",
-                          parallel(*(part.curve for part in guarantees)), None,
-                          "as in its parts", details=tuple(details))  # fmt: skip
+        release = Release(
+            f"{len(guarantees)} parts on disjoint {first.unit}s",
+            parallel(*(part.curve for part in guarantees)),
+            None,
+            "as in its parts",
+            details=tuple(details),
+        )
         return functools.reduce(_with_flags_of, guarantees, replace(first, releases=(release,)))
 
     @functools.cached_property

@@ -25,6 +25,7 @@ from types import TracebackType
 from typing import Any
 
 from reticent import html_tables
+from reticent.checks import to_the_user
 from reticent.privacy import gaussian, scope
 from reticent.privacy.budget import Budget, plain
 from reticent.privacy.composition import Composition, Filter
@@ -108,8 +109,14 @@ class Ledger:
     room for Gaussian releases of mu = 0.105 in all, epsilon = 0.418 at delta = 1e-6
     """
 
-    def __init__(self, budget: Budget, path: str | os.PathLike[str] | None = None, *,
-                 adaptive: bool = False, unit: str = "record") -> None:  # fmt: skip
+    def __init__(
+        self,
+        budget: Budget,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        adaptive: bool = False,
+        unit: str = "record",
+    ) -> None:
         if not isinstance(budget, Budget):
             raise TypeError(f"budget must be a Budget, got {budget!r}")
         self.budget = budget
@@ -279,8 +286,12 @@ class Ledger:
         scope.enter(self._handle())
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:  # fmt: skip
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         scope.leave(self._handle())
 
     def __reduce__(self) -> Any:
@@ -390,7 +401,7 @@ def _warn_once(guarantee: Guarantee) -> None:
             "adds them up and refuses what would exceed the budget; to choose parameters, use "
             "`reticent.PrivateSearchCV`, which costs far less. Said once per process",
             RepeatedFitWarning,
-            stacklevel=3,
+            stacklevel=to_the_user(),
         )
 
 

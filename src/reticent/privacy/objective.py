@@ -191,6 +191,9 @@ class ObjectivePerturbation(Curve):
             return by_divergence
         if self.neighbours == "replace":
             return min(by_divergence, smallest_epsilon(self._direct, delta))
-        direct = max(gaussian.epsilon(0.5 * delta, self.mu), 0.5 * self.mu**2,
-                     self.log_determinant + gaussian.epsilon(delta, self.mu))  # fmt: skip
+        direct = max(
+            gaussian.epsilon(0.5 * delta, self.mu),
+            0.5 * self.mu**2,
+            self.log_determinant + gaussian.epsilon(delta, self.mu),
+        )
         return min(by_divergence, direct)

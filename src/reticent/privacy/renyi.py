@@ -40,8 +40,12 @@ def best_order(cost: Callable[[float], float]) -> tuple[float, float]:
         return 2.0, values[k]
     bounds = (_GRID[max(k - 1, 0)], _GRID[min(k + 1, len(_GRID) - 1)])
     # A finite stand-in, because infinity minus infinity would derail the parabola.
-    found = minimize_scalar(lambda point: min(at(point), 1e300), bounds=bounds, method="bounded",
-                            options={"xatol": 1e-9})  # fmt: skip
+    found = minimize_scalar(
+        lambda point: min(at(point), 1e300),
+        bounds=bounds,
+        method="bounded",
+        options={"xatol": 1e-9},
+    )
     if found.fun < values[k]:
         return 1.0 + math.exp(float(found.x)), float(found.fun)
     return 1.0 + math.exp(_GRID[k]), values[k]

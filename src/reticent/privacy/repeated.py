@@ -142,8 +142,12 @@ class BestOf(Curve):
         return min(bounds)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "base": self.base.to_dict(), "mean": self.mean,
-                "shape": self.shape}  # fmt: skip
+        return {
+            "kind": self.kind,
+            "base": self.base.to_dict(),
+            "mean": self.mean,
+            "shape": self.shape,
+        }
 
     @classmethod
     def _from_dict(cls, data: dict[str, Any]) -> Curve:

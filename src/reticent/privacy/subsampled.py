@@ -63,8 +63,9 @@ class SubsampledGaussian(Curve):
     kind: ClassVar[str] = "subsampled-gaussian"
 
     def __post_init__(self) -> None:
-        q = number(self.sampling_probability, "sampling_probability", low=0.0, high=1.0,
-                   open_low=True)  # fmt: skip
+        q = number(
+            self.sampling_probability, "sampling_probability", low=0.0, high=1.0, open_low=True
+        )
         z = number(self.noise_multiplier, "noise_multiplier", low=0.0, open_low=True)
         object.__setattr__(self, "sampling_probability", q)
         object.__setattr__(self, "noise_multiplier", z)

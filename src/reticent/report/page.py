@@ -127,8 +127,13 @@ class Page:
             What ``model.summary()`` returned.
         """
         names = ["", "estimate", "standard error", "sampling", "privacy", "from", "to"]
-        columns = (summary.estimate, summary.standard_error, summary.sampling_error,
-                   summary.privacy_error, *summary.interval.T)  # fmt: skip
+        columns = (
+            summary.estimate,
+            summary.standard_error,
+            summary.sampling_error,
+            summary.privacy_error,
+            *summary.interval.T,
+        )
         rows = [
             [name, *(f"{column[k]:.4g}" for column in columns)]
             for k, name in enumerate(summary.names)

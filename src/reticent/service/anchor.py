@@ -21,6 +21,8 @@ import zlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
+
 from reticent.service.store import StoreError
 
 try:
@@ -194,7 +196,7 @@ class Anchor:
         os.close(self._file)
 
     def _write(self) -> None:
-        text = json.dumps(vars(self.facts)).encode()
+        text = msgspec.json.encode(vars(self.facts))
         line = b"%08x %s\n" % (zlib.crc32(text), text)
         if len(line) > _SIZE:
             raise StoreError(f"the path {self.facts.path} is too long for an anchor")

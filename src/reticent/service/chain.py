@@ -160,39 +160,50 @@ def verify(rows: Reading, earlier: dict[str, dict[str, Any]] | None = None) -> V
         f"there is a chain {chain} of no stream" for chain in rows.chains() if chain not in known
     ]
     for chain, name in _names(streams):
-        covered = _Releases(rows, chain, out) if chain in reached else None
-        charged = _Charges(rows, out) if chain == ACTS else None
-        before, count = _START, 0
-        then = earlier.pop(name, None)
-        met = then is None
-        for row in _entries(rows, chain):
-            if row.number != count:
-                out.wrong.append(f"{name}: entry {count} is missing")
-                break
-            if row.hash != _computed(before, chain, row):
-                out.wrong.append(f"{name}: entry {row.number} was changed, or one before it")
-                break
-            before, count = row.hash, count + 1
-            if then is not None and count == then["rows"]:
-                met = row.hash.hex() == then["hash"]
-            body = msgspec.json.decode(row.body)
-            for part in (covered, charged):
-                if part is not None:
-                    part.take(name, body)
-        out.entries += count
-        if count:
-            out.heads[name] = {"rows": count, "hash": before.hex()}
-        if not met:
-            out.wrong.append(
-                f"{name}: the head of the earlier run, entry {then['rows'] - 1}, is not on the chain; after an adopted "  # type: ignore[index]
-                "restore that is so, and the chain of acts says when"
-            )
-        if covered is not None:
-            covered.end(name, reached[chain])
-        if charged is not None:
-            charged.end()
+        parts: list[_Releases | _Charges] = []
+        if chain in reached:
+            parts.append(_Releases(rows, chain, name, reached[chain], out))
+        if chain == ACTS:
+            parts.append(_Charges(rows, out))
+        _walk(rows, chain, name, earlier.pop(name, None), parts, out)
+        for part in parts:
+            part.end()
     out.wrong += [f"{name}: the whole chain is missing" for name in earlier]
     return out
+
+
+def _walk(
+    rows: Reading,
+    chain: int,
+    name: str,
+    then: dict[str, Any] | None,
+    parts: list[_Releases | _Charges],
+    out: Verdict,
+) -> None:
+    """Follow one chain from its start, and show each entry to whoever compares it with something."""
+    before, count = _START, 0
+    met = then is None
+    for row in _entries(rows, chain):
+        if row.number != count:
+            out.wrong.append(f"{name}: entry {count} is missing")
+            break
+        if row.hash != _computed(before, chain, row):
+            out.wrong.append(f"{name}: entry {row.number} was changed, or one before it")
+            break
+        before, count = row.hash, count + 1
+        if then is not None and count == then["rows"]:
+            met = row.hash.hex() == then["hash"]
+        body = msgspec.json.decode(row.body)
+        for part in parts:
+            part.take(body)
+    out.entries += count
+    if count:
+        out.heads[name] = {"rows": count, "hash": before.hex()}
+    if then is not None and not met:
+        out.wrong.append(
+            f"{name}: the head of the earlier run, entry {then['rows'] - 1}, is not on the chain; after an "
+            "adopted restore that is so, and the chain of acts says when"
+        )
 
 
 def _computed(before: bytes, chain: int, row: LogRow) -> bytes | None:
@@ -212,16 +223,15 @@ def _entries(rows: Reading, chain: int) -> Iterator[LogRow]:
 class _Releases:
     """The decisions of a stream, beside its chain."""
 
-    def __init__(self, rows: Reading, chain: int, out: Verdict) -> None:
+    def __init__(self, rows: Reading, chain: int, name: str, reached: int, out: Verdict) -> None:
         self._rows, self._chain, self._out = rows, chain, out
+        self._name, self._reached = name, reached
         self._next: int | None = None
 
-    def take(self, name: str, body: dict[str, Any]) -> None:
+    def take(self, body: dict[str, Any]) -> None:
         first, last = body["first"], body["last"]
         if self._next is not None and first != self._next:
-            self._out.wrong.append(
-                f"{name}: decisions {self._next} to {first - 1} are not in the log"
-            )
+            self._miss(first - 1)
         self._next = last + 1
         found = [self._rows.output(self._chain, number) for number in range(first, last + 1)]
         there = [output for output in found if output is not None]
@@ -231,15 +241,17 @@ class _Releases:
             right = False
         if not right:
             span = f"decision {first}" if first == last else f"decisions {first} to {last}"
-            self._out.wrong.append(f"{name}: {span}: not the bytes that were published")
+            self._out.wrong.append(f"{self._name}: {span}: not the bytes that were published")
         self._out.decisions += len(there)
 
-    def end(self, name: str, reached: int) -> None:
+    def end(self) -> None:
         # a folder of an earlier version has decisions from before there was a log
-        if self._next is not None and self._next <= reached:
-            self._out.wrong.append(
-                f"{name}: decisions {self._next} to {reached} are not in the log"
-            )
+        if self._next is not None and self._next <= self._reached:
+            self._miss(self._reached)
+
+    def _miss(self, last: int) -> None:
+        words = f"{self._name}: decisions {self._next} to {last} are not in the log"
+        self._out.wrong.append(words)
 
 
 class _Charges:
@@ -259,7 +271,7 @@ class _Charges:
                 self._left[digest] = self._left.get(digest, 0) + 1
         out.charges = sum(self._left.values())
 
-    def take(self, name: str, body: dict[str, Any]) -> None:
+    def take(self, body: dict[str, Any]) -> None:
         if body["act"] == "charge":
             self._logged += 1
             if self._left.get(body["digest"], 0):

@@ -1,15 +1,17 @@
-"""Streams that learn a linear model: the online estimators, driven without the copies that a table would need."""
+"""Streams that learn a linear model: what the online estimators run, without scikit-learn around it."""
 
 from __future__ import annotations
 
 import dataclasses
-import inspect
 from typing import Any
 
 import numpy as np
 
-from reticent import estimators
-from reticent.estimators.stream import Stream
+from reticent.estimators.finding import found_first
+from reticent.estimators.parameters import ONLINE, checked
+from reticent.estimators.stream import Stream, StreamPlan, plan_of
+from reticent.estimators.units import in_labels, to_unit
+from reticent.losses.records import clip_labels
 from reticent.privacy import Guarantee
 from reticent.service.problems import Problem
 from reticent.service.records import Batch
@@ -19,9 +21,7 @@ from reticent.state.persons import Persons
 from reticent.tables import Encoder, Model, TableError
 
 # options that a specification says in its own words
-_SAID_ELSEWHERE = (
-    "epsilon", "delta", "neighbours", "window", "fade", "classes", "label_bounds", "random_state",
-)  # fmt: skip
+_SAID_ELSEWHERE = ("epsilon", "delta", "neighbours", "window", "fade")
 
 
 class Learner:
@@ -37,22 +37,24 @@ class Learner:
 
     def __init__(self, specification: Specification, state: dict[str, Any] | None = None) -> None:
         self.encoder = encoder_of(specification)
-        self._estimator = _estimator(specification, self.encoder)
-        plan = self._estimator._plan_for(len(self.encoder.names))
         if state is None:
-            self._before, self._stream = 0, Stream(plan)
+            self._before, self._stream = 0, Stream(_plan(specification, self.encoder))
         else:
             self._before, self._stream = int(state["before"]), Stream.from_state(state["stream"])
         if self.encoder.classes is not None:
-            # the estimator sorts its classes, the schema does not
-            self._rank = np.searchsorted(self._estimator.classes_, np.array(self.encoder.classes))
+            # a model sorts its classes, the schema does not
+            classes = np.array(self.encoder.classes)
+            self._rank = np.searchsorted(np.unique(classes), classes)
 
     @classmethod
     def renewed(
         cls, specification: Specification, state: dict[str, Any], decision: dict[str, Any]
     ) -> Learner:
         """A stream with noise of its own that begins from what another has released."""
-        new = cls(specification)
+        options = dict(specification.options)
+        if options.get("learner") == "sparse-leader":
+            del options["learner"]  # earlier versions took it, and ran the dense one
+        new = cls(dataclasses.replace(specification, options=options))
         old = state["stream"]
         new._before = int(state["before"]) + int(old["seen"])
         plan = new._stream.plan
@@ -114,17 +116,23 @@ class Learner:
 
     def _labels(self, codes: Any) -> tuple[Any, int]:
         if self.encoder.classes is None:
-            found: tuple[Any, int] = self._estimator._to_unit(codes)
-            return found
+            inside, beyond = clip_labels(codes, *self._bounds)
+            return to_unit(inside, *self._bounds), beyond
         number = self._rank[codes.astype(np.int64)].astype(np.float64)
         return (2.0 * number - 1.0 if len(self._rank) == 2 else number), 0
 
     def decision(self) -> dict[str, Any]:
-        self._estimator._publish(self._stream)
-        return {
-            "coefficients": np.atleast_2d(self._estimator.coef_).tolist(),
-            "intercepts": np.atleast_1d(self._estimator.intercept_).tolist(),
-        }
+        coefficients, intercepts = self._stream.line
+        if self.encoder.classes is None:
+            line, intercept = in_labels(coefficients[0], intercepts[0], *self._bounds)
+            return {"coefficients": [line.tolist()], "intercepts": [intercept]}
+        return {"coefficients": coefficients.tolist(), "intercepts": intercepts.tolist()}
+
+    @property
+    def _bounds(self) -> tuple[float, float]:
+        bounds = self.encoder.target.bounds
+        assert bounds is not None
+        return bounds
 
     def diagnostics(self) -> dict[str, Any]:
         features, labels, records = self._stream.clipped
@@ -157,31 +165,10 @@ def encoder_of(specification: Specification) -> Encoder:
     return encoder
 
 
-def _estimator(specification: Specification, encoder: Encoder) -> Any:
+def _plan(specification: Specification, encoder: Encoder) -> StreamPlan:
+    """What a new stream is built from: the defaults of the online estimators, and what the specification says."""
     budget = specification.budget
-    given: dict[str, Any] = {
-        "epsilon": budget.epsilon,
-        "delta": budget.delta,
-        "neighbours": budget.neighbours,
-        "window": budget.window,
-        "feature_norm": encoder.largest_norm,
-    }
-    if budget.fade is not None:
-        given["fade"] = budget.fade
-    if specification.kind == "logistic":
-        kind: Any = estimators.OnlineLogisticRegression
-        given["classes"] = list(encoder.classes or ())
-    else:
-        kind = estimators.OnlineLinearRegression
-        given["label_bounds"] = encoder.target.bounds
-    known = list(inspect.signature(kind).parameters)
-    if "fade" in given and "fade" not in known:
-        raise Problem(
-            422,
-            "bad-specification",
-            f"kind {specification.kind!r} has no promise that fades in this version; give the budget a window",
-        )
-    specification.check_options([name for name in known if name not in _SAID_ELSEWHERE])
+    specification.check_options([name for name in ONLINE if name not in _SAID_ELSEWHERE])
     if encoder.person is not None and not {"max_records", "min_gap"} & set(specification.options):
         raise Problem(
             422,
@@ -189,7 +176,28 @@ def _estimator(specification: Specification, encoder: Encoder) -> Any:
             f"the schema says that column {encoder.person!r} holds persons: say max_records or min_gap, what of a "
             "person's records counts, or declare the column as 'ignore' to protect single records",
         )
-    return kind(**given | dict(specification.options), random_state=specification.seed)
+    values = checked(
+        {
+            **ONLINE,
+            "epsilon": budget.epsilon,
+            "delta": budget.delta,
+            "neighbours": budget.neighbours,
+            "window": budget.window,
+            "fade": budget.fade,
+            "feature_norm": encoder.largest_norm,
+            "seed": specification.seed,
+            **specification.options,
+        },
+        private=True,
+    )
+    columns, horizon = len(encoder.names), values["horizon"]
+    if values["learner"] == "sparse-leader":
+        raise ValueError(
+            "learner='sparse-leader' is for sparse records, and the records of a service are dense; leave it out"
+        )
+    first = found_first(values, columns, horizon)
+    classes = None if encoder.classes is None else len(encoder.classes)
+    return plan_of(values, columns, classes, first, horizon=horizon, seed=values["seed"])
 
 
 def model_of(

@@ -82,7 +82,7 @@ def _table_in(state: dict[str, Any]) -> dict[str, Any]:
     """Where a state says what it knows of persons."""
     for name, value in state.items():
         if name == "persons" and value is not None:
-            return value  # type: ignore[no-any-return]
+            return value
         if isinstance(value, dict):
             try:
                 return _table_in(value)

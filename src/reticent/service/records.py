@@ -8,6 +8,7 @@ A message about a bad record says which line and which column, and never quotes 
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,27 +109,23 @@ class Reader:
         persons = self._persons(found)
         if not keyed:
             return Batch(X, codes, persons, [], [])
-        pack, digest = self.keys.pack, self.keys.digest
-        table = np.ascontiguousarray(np.column_stack([X, codes]))
-        keys = []
-        for place, line in enumerate(found):
-            key = line.id
-            if key is None or not 0 < len(key := str(key)) <= MOST:
+        ids = ["" if line.id is None else str(line.id) for line in found]
+        for place, key in enumerate(ids):
+            if not 0 < len(key) <= MOST:
                 raise Problem(
                     422, "no-key",
                     f"line {place + 1}: a record needs an id of 1 to {MOST} characters, by which a repeat "
                     "is known again",
                 )  # fmt: skip
-            keys.append(pack(key))
+        table = np.column_stack([X, codes])
         if persons is None:
-            view, size = table.data.cast("B"), table.strides[0]
-            digests = [digest(view[at : at + size]) for at in range(0, len(view), size)]
+            digests = self.keys.digests(table)
         else:
             digests = [
-                digest(row, person.encode("utf-8", "surrogatepass"))
+                self.keys.digest(np.ascontiguousarray(row), person.encode("utf-8", "surrogatepass"))
                 for row, person in zip(table, persons, strict=True)
             ]
-        return Batch(X, codes, persons, keys, digests)
+        return Batch(X, codes, persons, self.keys.pack_all(ids), digests)
 
     def arrow(self, body: bytes, key: str | None, producer: tuple[str, int] | None) -> Batch:
         """An Arrow stream, with one key for all of it or the number of a producer's batch."""
@@ -175,7 +172,7 @@ class Reader:
 
     def _encode(self, rows: list[tuple[Any, ...]]) -> FloatArray:
         if self._numeric:
-            return self._scaled(np.array(rows, np.float64).reshape(len(rows), len(self._names)))
+            return self._scaled(_numbers(rows, len(self._names)))
         columns = dict(zip(self._names, zip(*rows, strict=True), strict=True)) if rows else {}
         return self.encoder.encode(columns, len(rows), labels=False).X
 
@@ -213,6 +210,16 @@ class Reader:
                 422, "bad-records", "a record says whom it is about by text that is not empty"
             )
         return ids
+
+
+def _numbers(rows: list[tuple[Any, ...]], width: int) -> FloatArray:
+    """Cells of numbers as an array; a missing one is NaN."""
+    shape = len(rows), width
+    try:
+        cells = np.fromiter(itertools.chain.from_iterable(rows), np.float64, len(rows) * width)
+    except TypeError:  # of a cell that is missing
+        cells = np.array(rows, np.float64)
+    return cells.reshape(shape)
 
 
 def _features_type(encoder: Encoder) -> Any:

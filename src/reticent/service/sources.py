@@ -101,7 +101,7 @@ class TableSource:
 
         self._url = url
         self._table = sql.Identifier(*table.split("."))
-        self._key, self._record = sql.Identifier(key), sql.SQL(record)  # type: ignore[arg-type]
+        self._key, self._record = sql.Identifier(key), sql.SQL(record)
 
     def fetch(self, position: str, most: int) -> tuple[list[bytes], str]:
         import psycopg

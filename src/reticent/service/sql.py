@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, Protocol
 
 from reticent.service.store import (
@@ -152,14 +153,18 @@ def _set(
     connection: Connection, table: str, key: tuple[str, ...], values: Mapping[str, Any]
 ) -> None:
     """Insert a row, or replace the one with its key."""
-    names = [f'"{name}"' for name in values]
-    changes = ", ".join(f'"{name}" = excluded."{name}"' for name in values if name not in key)
-    marks = ", ".join("?" * len(names))
-    query = (
-        f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks})"
+    connection.write(_setting(table, key, tuple(values)), tuple(values.values()))
+
+
+@cache
+def _setting(table: str, key: tuple[str, ...], columns: tuple[str, ...]) -> str:
+    names = ", ".join(f'"{name}"' for name in columns)
+    changes = ", ".join(f'"{name}" = excluded."{name}"' for name in columns if name not in key)
+    marks = ", ".join("?" * len(columns))
+    return (
+        f"INSERT INTO {table} ({names}) VALUES ({marks})"
         f" ON CONFLICT ({', '.join(key)}) DO UPDATE SET {changes}"
     )
-    connection.write(query, tuple(values.values()))
 
 
 class Rows:

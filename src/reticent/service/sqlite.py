@@ -21,6 +21,12 @@ from reticent.service.store import StoreError, StoreFailed
 _TYPES = {
     "serial": "INTEGER PRIMARY KEY", "integer": "INTEGER", "real": "REAL", "bytes": "BLOB", "compact": " WITHOUT ROWID",
 }  # fmt: skip
+# All keys in one statement: one for each would let go of the interpreter's lock, and wait for it, a thousand times.
+_REMEMBER = """
+INSERT INTO keys
+WITH RECURSIVE place(at) AS (SELECT 0 UNION ALL SELECT at + 1 FROM place WHERE at + 1 < ?1)
+SELECT ?2, substr(?6, 1 + ?4 * at, ?4), substr(?7, 1 + ?5 * at, ?5), ?3 FROM place
+"""
 _LOG_PAGES = (
     4000  # of the write-ahead log before it is folded in: states overwrite themselves there
 )
@@ -57,20 +63,18 @@ class SqliteRows(Rows):
         self, stream: int, keys: Sequence[bytes], digests: Sequence[bytes], number: int
     ) -> bool:
         # in their order, for neighbours go to one page
-        values = [(stream, *pair, number) for pair in sorted(zip(keys, digests, strict=True))]
-        several = len(values) > 1  # one statement undoes itself
-        if several:
-            self._db.write("SAVEPOINT remembering")
+        pairs = sorted(zip(keys, digests, strict=True))
         try:
-            self._db.write_many("INSERT INTO keys VALUES (?, ?, ?, ?)", values)
+            if len(pairs) == 1:
+                self._db.write("INSERT INTO keys VALUES (?, ?, ?, ?)", (stream, *pairs[0], number))
+            else:
+                size, width = len(keys[0]), len(digests[0])
+                packed = [b"".join(some) for some in zip(*pairs, strict=True)]
+                assert [len(some) for some in packed] == [len(pairs) * size, len(pairs) * width]
+                self._db.write(_REMEMBER, (len(pairs), stream, number, size, width, *packed))
             self._changed = True
-        except sqlite3.IntegrityError:
-            if several:
-                self._db.write("ROLLBACK TO remembering")
+        except sqlite3.IntegrityError:  # a statement undoes itself
             return False
-        finally:
-            if several and self._db.plain.in_transaction:
-                self._db.write("RELEASE remembering")
         return True
 
     def whole(self, table: str) -> tuple[list[str], Iterator[Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -67,7 +68,8 @@ class Send:
         if batch.producer is not None:
             return self._numbered(turn, live, *batch.producer)
         low, high = packed.span(forgotten_until(turn, live))  # between these a key is too old
-        if not any(low <= key < high for key in batch.keys):
+        ordered = sorted(batch.keys)
+        if bisect_left(ordered, low) == bisect_left(ordered, high):  # none is too old
             # Mostly nothing of a request was there before; then one insertion says so.
             every = live.specification.publish == "every"
             number = head.number + (len(batch) if every else 1)

@@ -324,9 +324,15 @@ def _on_a_path(
 
 @compiled
 def _shortest_path(
-    order: np.ndarray, tails: np.ndarray, heads: np.ndarray, nodes: int, source: int, target: int,
-    g: FloatArray, path: FloatArray,
-) -> None:  # fmt: skip
+    order: np.ndarray,
+    tails: np.ndarray,
+    heads: np.ndarray,
+    nodes: int,
+    source: int,
+    target: int,
+    g: FloatArray,
+    path: FloatArray,
+) -> None:
     cost = np.full(nodes, np.inf)
     came_by = np.full(nodes, -1)
     cost[source] = 0.0
@@ -343,9 +349,14 @@ def _shortest_path(
 
 @compiled
 def _peel_paths(
-    starts: np.ndarray, outgoing: np.ndarray, heads: np.ndarray, nodes: int, source: int,
-    target: int, x: FloatArray,
-) -> tuple[FloatArray, np.ndarray, np.ndarray]:  # fmt: skip
+    starts: np.ndarray,
+    outgoing: np.ndarray,
+    heads: np.ndarray,
+    nodes: int,
+    source: int,
+    target: int,
+    x: FloatArray,
+) -> tuple[FloatArray, np.ndarray, np.ndarray]:
     """Follow the widest edges from source to target, take the narrowest width off, repeat."""
     rest = np.maximum(x, 0.0)
     edges = np.empty(max(64, x.size), np.int64)

@@ -91,7 +91,7 @@ def project_l1_ball(radius: float, x: FloatArray, work: FloatArray) -> None:
 
 
 @specialised
-def project_inplace(kind):  # type: ignore[no-untyped-def]
+def project_inplace(kind):
     """``(params, x, work)``: replace x by its projection; ``work`` has at least ``2 * dim`` places."""
 
     @compiled
@@ -120,7 +120,7 @@ def project_inplace(kind):  # type: ignore[no-untyped-def]
 
 
 @specialised
-def _project_block(last):  # type: ignore[no-untyped-def]
+def _project_block(last):
     """Project onto a set of a kind up to ``last`` that is known only when it is read."""
     before = last - 1
 
@@ -138,7 +138,7 @@ def _project_block(last):  # type: ignore[no-untyped-def]
 
 
 @specialised
-def linear_minimizer_inplace(kind):  # type: ignore[no-untyped-def]
+def linear_minimizer_inplace(kind):
     """``(params, g, out)``: write into ``out`` a point of the set that minimises ``<g, point>``."""
 
     @compiled
@@ -187,7 +187,7 @@ def linear_minimizer_inplace(kind):  # type: ignore[no-untyped-def]
 
 
 @specialised
-def _minimize_block(last):  # type: ignore[no-untyped-def]
+def _minimize_block(last):
     """Minimise over a set of a kind up to ``last`` that is known only when it is read."""
     before = last - 1
 
@@ -366,7 +366,7 @@ def local_simplex(
 
 
 @specialised
-def local_linear_minimizer_inplace(kind):  # type: ignore[no-untyped-def]
+def local_linear_minimizer_inplace(kind):
     """``(params, x, radius, g, out)``: write the local linear minimiser at x into ``out``.
 
     The kind must be one of `LOCAL_KINDS`.

@@ -164,7 +164,7 @@ class Objective:
 
     def predictors_and_gradient(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         z, total = self.terms.predictors_and_sum(x)
-        g = total + (self.ridge * x if np.ndim(self.ridge) == 0 else self.ridge @ x)  # type: ignore[operator]
+        g = total + (self.ridge * x if np.ndim(self.ridge) == 0 else self.ridge @ x)
         return z, g if self.linear is None else g + self.linear
 
     def slope(self, x: FloatArray, z: FloatArray, d: FloatArray, dz: FloatArray) -> float:
@@ -175,7 +175,7 @@ class Objective:
     def _bilinear(self, x: FloatArray, d: FloatArray) -> float:
         if np.ndim(self.ridge) == 0:
             return self.ridge * float(x @ d)  # type: ignore[return-value]
-        return float(x @ (self.ridge @ d))  # type: ignore[operator]
+        return float(x @ (self.ridge @ d))
 
     def hessian(self, z: FloatArray, kind: Any = np.float64) -> FloatArray:
         """Second derivatives; their part from the records may be summed in single precision."""
@@ -233,7 +233,7 @@ def weighted_gram(A: Any, weights: FloatArray, kind: Any = np.float64) -> FloatA
 
 
 @compiled
-def _scale(A, weights, start, out):  # type: ignore[no-untyped-def]
+def _scale(A, weights, start, out):
     for i in range(out.shape[0]):
         root = math.sqrt(weights[start + i])
         for j in range(out.shape[1]):

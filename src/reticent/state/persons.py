@@ -38,12 +38,12 @@ _INITIAL = np.array(
 
 
 @compiled
-def _turn(x, bits):  # type: ignore[no-untyped-def]
+def _turn(x, bits):
     return (x >> np.uint64(bits)) | (x << np.uint64(64 - bits))
 
 
 @compiled
-def _mix(a, b, c, d, x, y):  # type: ignore[no-untyped-def]
+def _mix(a, b, c, d, x, y):
     a = a + b + x
     d = _turn(d ^ a, 32)
     c = c + d
@@ -56,7 +56,7 @@ def _mix(a, b, c, d, x, y):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _round(v, s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12, s13, s14, s15):  # type: ignore[no-untyped-def]
+def _round(v, s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12, s13, s14, s15):
     # words in registers, not in an array: three times as fast
     v0, v1, v2, v3, v4, v5, v6, v7, v8, v9, v10, v11, v12, v13, v14, v15 = v
     v0, v4, v8, v12 = _mix(v0, v4, v8, v12, s0, s1)
@@ -71,7 +71,7 @@ def _round(v, s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12, s13, s14, s
 
 
 @compiled
-def _compress(h, m, length, last):  # type: ignore[no-untyped-def]
+def _compress(h, m, length, last):
     i = _INITIAL
     v = (
         h[0], h[1], h[2], h[3], h[4], h[5], h[6], h[7], i[0], i[1], i[2], i[3],
@@ -96,7 +96,7 @@ def _compress(h, m, length, last):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _digests(messages, lengths, key, out):  # type: ignore[no-untyped-def]
+def _digests(messages, lengths, key, out):
     """128 bits of keyed BLAKE2b for each row of bytes, up to its own length (at least 1)."""
     m = np.zeros(16, np.uint64)
     keyed, h = _INITIAL.copy(), np.empty(8, np.uint64)
@@ -121,7 +121,7 @@ def _digests(messages, lengths, key, out):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _place(first, second, keys, entries):  # type: ignore[no-untyped-def]
+def _place(first, second, keys, entries):
     """Where a person is, or would be."""
     mask = entries.size - 1
     at = np.int64(first & np.uint64(mask))
@@ -131,13 +131,13 @@ def _place(first, second, keys, entries):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _unknown(digests, keys, entries, out):  # type: ignore[no-untyped-def]
+def _unknown(digests, keys, entries, out):
     for r in range(digests.shape[0]):
         out[r] = entries[_place(digests[r, 0], digests[r, 1], keys, entries)] == 0
 
 
 @compiled
-def _admit(digests, there, step, pace, keys, entries, room, most, gap, afresh, out):  # type: ignore[no-untyped-def]
+def _admit(digests, there, step, pace, keys, entries, room, most, gap, afresh, out):
     """Which records count, from a step on; stops before the record for whom there is no room.
 
     ``pace`` is 1 where each record is a step, and 0 where all of them are in one. ``there`` is empty, or
@@ -173,7 +173,7 @@ def _admit(digests, there, step, pace, keys, entries, room, most, gap, afresh, o
 
 
 @compiled
-def _count(entries, since):  # type: ignore[no-untyped-def]
+def _count(entries, since):
     """How many persons had a record that counted after a step."""
     count = 0
     for r in range(entries.size):
@@ -182,13 +182,13 @@ def _count(entries, since):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _look_up(digests, keys, entries, out):  # type: ignore[no-untyped-def]
+def _look_up(digests, keys, entries, out):
     for r in range(digests.shape[0]):
         out[r] = entries[_place(digests[r, 0], digests[r, 1], keys, entries)]
 
 
 @compiled
-def _insert(digests, values, since, keys, entries):  # type: ignore[no-untyped-def]
+def _insert(digests, values, since, keys, entries):
     """Move these persons into a table, but for those without a record after a step."""
     for r in range(values.size):
         if values[r] != 0 and np.int64(values[r] >> np.uint64(_COUNT)) > since:
@@ -515,41 +515,49 @@ def _plain(person: Any, name: str) -> NDArray[Any]:
     values = person if isinstance(person, np.ndarray) else getattr(person, "to_numpy", None)
     if callable(values):
         values = values()
-    if isinstance(values, np.ndarray) and values.dtype.kind in "iuUS":
-        return values
     if isinstance(values, np.ndarray) and values.dtype != object:
-        where = np.flatnonzero(values != values)
-        if where.size:
-            raise _missing(name, int(where[0]), values.ravel()[where[0]])
-        raise TypeError(
-            f"{name} must hold whole numbers, text or bytes, got an array of {values.dtype}; two "
-            "numbers that differ by rounding would be two persons: convert the ids"
-        )
+        return _typed(values, name)
     items = list(person if values is None else values.tolist() if values.ndim == 1 else values)
+    if _one_kind(items, name) != {int}:
+        return np.array(items) if items else np.empty(0, np.int64)
+    low, high = min(items), max(items)
+    if low < -(2**63) or high >= 2**64 or (low < 0 and high >= 2**63):
+        raise ValueError(
+            f"{name} holds whole numbers from {low} to {high}, which no 64-bit type holds; give "
+            "them as text"
+        )
+    return np.array(items, np.uint64 if high >= 2**63 else np.int64)
+
+
+def _typed(values: NDArray[Any], name: str) -> NDArray[Any]:
+    """An array of whole numbers, text or bytes, as it is."""
+    if values.dtype.kind in "iuUS":
+        return values
+    where = np.flatnonzero(values != values)
+    if where.size:
+        raise _missing(name, int(where[0]), values.ravel()[where[0]])
+    raise TypeError(
+        f"{name} must hold whole numbers, text or bytes, got an array of {values.dtype}; two "
+        "numbers that differ by rounding would be two persons: convert the ids"
+    )
+
+
+def _one_kind(items: list[Any], name: str) -> set[Any]:
+    """The one kind of id that a list holds, in a set (an empty one where it holds none)."""
     kinds = {type(item) for item in items}
     known = {next((k for k in _KINDS if issubclass(kind, k)), None) for kind in kinds}
     known |= {int for kind in kinds if issubclass(kind, np.integer)}
     known -= {None} if all(issubclass(k, int | str | bytes | np.integer) for k in kinds) else set()
-    if bool in kinds or None in known or len(known) > 1:
-        for at, item in enumerate(items):
-            if item is None or item is getattr(_pandas(), "NA", _NOTHING) or _is_nan(item):
-                raise _missing(name, at, item)
-        names = sorted(kind.__name__ for kind in kinds)
-        raise TypeError(
-            f"{name} must hold ids of one type, all whole numbers, all text or all bytes, got "
-            f"{' and '.join(names)}"
-        )
-    if not items:
-        return np.empty(0, np.int64)
-    if known == {int}:
-        low, high = min(items), max(items)
-        if low < -(2**63) or high >= 2**64 or (low < 0 and high >= 2**63):
-            raise ValueError(
-                f"{name} holds whole numbers from {low} to {high}, which no 64-bit type holds; give "
-                "them as text"
-            )
-        return np.array(items, np.uint64 if high >= 2**63 else np.int64)
-    return np.array(items)
+    if bool not in kinds and None not in known and len(known) <= 1:
+        return known
+    for at, item in enumerate(items):
+        if item is None or item is getattr(_pandas(), "NA", _NOTHING) or _is_nan(item):
+            raise _missing(name, at, item)
+    names = sorted(kind.__name__ for kind in kinds)
+    raise TypeError(
+        f"{name} must hold ids of one type, all whole numbers, all text or all bytes, got "
+        f"{' and '.join(names)}"
+    )
 
 
 def _unmasked(person: Any) -> Any:

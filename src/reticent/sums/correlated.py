@@ -53,7 +53,7 @@ _LANES = 16  # coordinates whose memory lies together: with fewer the compiler m
 
 # "contract": a product and the sum after it may be rounded once instead of twice.
 @compiled(fastmath={"contract"})
-def _filter(fresh, memory, gap, weight, slow_gap, slow_weight, whole):  # type: ignore[no-untyped-def]
+def _filter(fresh, memory, gap, weight, slow_gap, slow_weight, whole):
     """Replace innovations by the noise of the totals, some coordinates at a time.
 
     A row of ``memory`` holds, for its coordinates, each slow buffer as the sum of two doubles (so

@@ -22,7 +22,7 @@ from reticent.sums.running import RunningTotal
 
 
 @compiled
-def _accumulate(fresh, last):  # type: ignore[no-untyped-def]
+def _accumulate(fresh, last):
     for t in range(fresh.shape[0]):
         for i in range(fresh.shape[1]):
             last[i] += fresh[t, i]

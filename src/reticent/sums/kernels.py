@@ -13,7 +13,7 @@ from reticent.noise.door import REFUSED, WHOLE, admit, cut, fill, largest_square
 
 
 @compiled
-def add(v, total, block, row, limit, per_step, step, base, out):  # type: ignore[no-untyped-def]
+def add(v, total, block, row, limit, per_step, step, base, out):
     """One contribution; what became of it is returned, and nothing is changed if it was refused."""
     code = admit(v, per_step, limit * per_step, total, out)
     if code != REFUSED:
@@ -23,7 +23,7 @@ def add(v, total, block, row, limit, per_step, step, base, out):  # type: ignore
 
 
 @compiled
-def run(rows, limit, per_step, total, noise, step, base, out):  # type: ignore[no-untyped-def]
+def run(rows, limit, per_step, total, noise, step, base, out):
     """Many contributions; how many were clipped, or refused and so added nothing."""
     clipped = 0
     most = largest_square(limit * per_step)

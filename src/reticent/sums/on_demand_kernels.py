@@ -45,14 +45,14 @@ _ONE = np.uint64(1)
 
 
 @compiled
-def place(coordinate, places):  # type: ignore[no-untyped-def]
+def place(coordinate, places):
     """Where a coordinate is looked for first."""
     mixed = (np.uint64(coordinate) + _ONE) * _SPREAD
     return (mixed >> np.uint64(32)) & np.uint64(places.size - 1)
 
 
 @compiled
-def seek(coordinate, places, rows):  # type: ignore[no-untyped-def]
+def seek(coordinate, places, rows):
     """The row of a coordinate, or -1. Small, so that it is compiled into its callers: a call costs more than it."""
     at, wanted = place(coordinate, places), float(coordinate)
     while places[at] != 0:
@@ -64,7 +64,7 @@ def seek(coordinate, places, rows):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def make(coordinate, places, rows, counters):  # type: ignore[no-untyped-def]
+def make(coordinate, places, rows, counters):
     """A new row for a coordinate that has none; there must be room for it."""
     at = place(coordinate, places)
     while places[at] != 0:
@@ -81,14 +81,14 @@ def make(coordinate, places, rows, counters):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def find(coordinate, places, rows, counters):  # type: ignore[no-untyped-def]
+def find(coordinate, places, rows, counters):
     """The row of a coordinate, which is made where there is none; there must be room for it."""
     row = seek(coordinate, places, rows)
     return row if row >= 0 else make(coordinate, places, rows, counters)
 
 
 @compiled
-def enter(places, rows, count):  # type: ignore[no-untyped-def]
+def enter(places, rows, count):
     """Write the rows' numbers into an empty table of places."""
     for row in range(count):
         at = place(np.int64(rows[row, COORDINATE]), places)
@@ -98,7 +98,7 @@ def enter(places, rows, count):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def most_normals(buffers, step):  # type: ignore[no-untyped-def]
+def most_normals(buffers, step):
     """How many normals the noise of a coordinate may take at a step: one, and as many as buffers for each digit."""
     digits, left = 0, step
     while left:
@@ -108,7 +108,7 @@ def most_normals(buffers, step):  # type: ignore[no-untyped-def]
 
 
 @specialised
-def skip(k):  # type: ignore[no-untyped-def]
+def skip(k):
     """``(row, rows, g, ...)``: bring k buffers over g steps that nobody read; how many normals are used up then.
 
     What the buffers lose in so many steps, and the factor of the covariance of what they gain, come from a table
@@ -116,7 +116,7 @@ def skip(k):  # type: ignore[no-untyped-def]
     """
 
     @compiled
-    def skip_steps(r, rows, g, jumps, normals, used):  # type: ignore[no-untyped-def]
+    def skip_steps(r, rows, g, jumps, normals, used):
         first = 0
         while g:
             digit = g & (2**_BITS - 1)
@@ -139,11 +139,11 @@ def skip(k):  # type: ignore[no-untyped-def]
 
 
 @specialised
-def noise_at(k):  # type: ignore[no-untyped-def]
+def noise_at(k):
     """``(row, rows, step, ...)``: bring a coordinate to a step and draw its noise; how many normals are used."""
 
     @compiled
-    def draw(r, rows, step, filters, jumps, normals, used):  # type: ignore[no-untyped-def]
+    def draw(r, rows, step, filters, jumps, normals, used):
         if rows[r, NEXT] == step + 1.0:
             return used
         g = int(step - rows[r, NEXT])
@@ -163,13 +163,11 @@ def noise_at(k):  # type: ignore[no-untyped-def]
 
 
 @specialised
-def read(k):  # type: ignore[no-untyped-def]
+def read(k):
     """``(asked, ...)``: noisy totals of some coordinates after the steps that were taken; none is named twice."""
 
     @compiled
-    def read_totals(  # type: ignore[no-untyped-def]
-        asked, scale, filters, jumps, places, rows, counters, normals, out
-    ):
+    def read_totals(asked, scale, filters, jumps, places, rows, counters, normals, out):
         step = float(counters[STEPS])
         used = counters[USED]
         for i in range(asked.size):

@@ -38,7 +38,7 @@ from reticent.sums.running import RunningTotal
 
 
 @compiled
-def _level(t):  # type: ignore[no-untyped-def]
+def _level(t):
     level = 0
     while t & 1 == 0:
         t >>= 1
@@ -47,7 +47,7 @@ def _level(t):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _by_level(t, rows, table):  # type: ignore[no-untyped-def]
+def _by_level(t, rows, table):
     out = np.empty(rows)
     for r in range(rows):
         out[r] = table[_level(t + r + 1)]
@@ -55,7 +55,7 @@ def _by_level(t, rows, table):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _plain(fresh, stack, t):  # type: ignore[no-untyped-def]
+def _plain(fresh, stack, t):
     # stack[j]: noise of the last total whose number has j trailing zeros; its last row stays 0
     for r in range(fresh.shape[0]):
         t += 1
@@ -68,7 +68,7 @@ def _plain(fresh, stack, t):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _honaker_gaussian(fresh, stack, t, keep):  # type: ignore[no-untyped-def]
+def _honaker_gaussian(fresh, stack, t, keep):
     # keep[k, j]: weight of the left block of size 2^j in the estimate of the block of size 2^k that
     # ends at t
     known = np.empty(fresh.shape[1])
@@ -93,7 +93,7 @@ def _honaker_gaussian(fresh, stack, t, keep):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _honaker_nodes(fresh, stack, t, weight, out):  # type: ignore[no-untyped-def]
+def _honaker_nodes(fresh, stack, t, weight, out):
     # every node that ends at t brings noise of its own, smallest first
     at = 0
     for r in range(out.shape[0]):
@@ -114,7 +114,7 @@ def _honaker_nodes(fresh, stack, t, weight, out):  # type: ignore[no-untyped-def
 
 
 @compiled
-def _like(value, array):  # type: ignore[no-untyped-def]
+def _like(value, array):
     """To the array's own kind of number: the nearest whole step on the lattice, unchanged in floating point."""
     if array.dtype.type(0.5) == array.dtype.type(0):
         return array.dtype.type(np.rint(value))

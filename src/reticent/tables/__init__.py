@@ -12,7 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from reticent.tables.drafting import draft
-from reticent.tables.encoder import Encoded, Encoder
+from reticent.tables.encoder import Contrasts, Encoded, Encoder
 from reticent.tables.model import Model
 from reticent.tables.schema import Column, Schema, TableError
 from reticent.tables.sources import (
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Column",
+    "Contrasts",
     "Encoded",
     "Encoder",
     "Model",

@@ -22,6 +22,7 @@ from reticent.checks import FloatArray
 from reticent.tables.schema import PERSON, Column, Schema, TableError, canonical
 
 Columns = Mapping[str, Sequence[Any]]
+_ROWS = 2**14  # cells of a column that are looked at at a time
 
 
 @dataclass
@@ -59,6 +60,41 @@ class Encoded:
         keep = np.ones(len(self.X), dtype=bool)
         keep[list(self.bad)] = False
         return np.flatnonzero(keep)
+
+
+@dataclass(frozen=True, eq=False)
+class Contrasts:
+    """Coefficients of a table's own columns, from those of its encoded features and an intercept.
+
+    :attr:`Encoder.contrasts` makes one.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Of the numbers: columns, ``column=value`` for each value of a category but the first, and the intercept.
+    matrix : array of shape (names, features + 1)
+        What the coefficients of encoded features, the intercept last, are multiplied by.
+    collinear : array of shape (categories, features + 1)
+        Coefficients that cancel in every record: ones for all values of a category, and an intercept of -1.
+    about : str
+        Which values are the first ones, in words.
+
+    Examples
+    --------
+    >>> from reticent import tables
+    >>> colour = {"type": "category", "values": ["red", "green", "blue"]}
+    >>> schema = {"target": "y", "columns": {"colour": colour, "y": {"type": "boolean"}}}
+    >>> contrasts = tables.Encoder(tables.Schema.from_dict(schema)).contrasts
+    >>> contrasts.names, contrasts.about
+    (('colour=green', 'colour=blue', 'intercept'), '; categories compared with colour=red')
+    >>> contrasts.matrix @ [0.5, 0.7, 0.4, 3.0]  # red, green, blue, intercept
+    array([ 0.2, -0.1,  3.5])
+    """
+
+    names: tuple[str, ...]
+    matrix: FloatArray
+    collinear: FloatArray
+    about: str
 
 
 class Encoder:
@@ -126,6 +162,40 @@ class Encoder:
     def classes(self) -> tuple[str, ...] | None:
         """The labels of a classification, None for a regression."""
         return self.target.values or None
+
+    @property
+    def contrasts(self) -> Contrasts:
+        """What carries coefficients of encoded features to the table's own columns: ``summary(encoder=...)``.
+
+        A number's coefficient is per unit of it. A category is told by the differences of its values from the
+        first one that the schema lists, which the intercept stands for.
+        """
+        size = len(self.names) + 1
+        rows, collinear, firsts = [], [], []
+        intercept = np.zeros(size)
+        intercept[-1] = 1.0
+        place = 0
+        for column in self.columns:
+            features = np.eye(size)[place : place + len(_names(column))]
+            place += len(features)
+            if column.bounds is not None:
+                low, high = column.bounds
+                rows.append((column.name, 2.0 / (high - low) * features[0]))
+                intercept -= (high + low) / (high - low) * features[0]
+                continue
+            first, *others = column.values
+            firsts.append(f"{column.name}={first}")
+            if len(features) == 1:  # -1 and 1
+                rows.append((f"{column.name}={others[0]}", 2.0 * features[0]))
+                intercept -= features[0]
+                continue
+            for value, feature in zip(others, features[1:], strict=True):
+                rows.append((f"{column.name}={value}", feature - features[0]))
+            intercept += features[0]
+            collinear.append(features.sum(axis=0) - np.eye(size)[-1])
+        names, matrix = zip(*rows, ("intercept", intercept), strict=True)
+        about = f"; categories compared with {', '.join(firsts)}" if firsts else ""
+        return Contrasts(names, np.array(matrix), np.array(collinear).reshape(-1, size), about)
 
     def wanted(self, labels: bool = True) -> list[str]:
         """Names of the columns to read.
@@ -283,16 +353,21 @@ def _places(column: Column, cells: Sequence[Any]) -> NDArray[np.int64]:
     known = {value: place for place, value in enumerate(column.values)}
     if column.type == "boolean":
         known |= {"0": 0, "1": 1, "no": 0, "yes": 1, "False": 0, "True": 1}
-    seen: dict[Any, int] = {}
+
+    def place(cell: Any) -> int:
+        found = known.get(cell, -1) if isinstance(cell, str) else -1
+        if found < 0 and cell is not None:
+            found = known.get(canonical(cell), -1)
+        return found
+
     out = np.empty(len(cells), np.int64)
-    for row, cell in enumerate(cells):
-        key = (cell.__class__, cell)  # True and 1 are equal, but not the same category
-        place = seen.get(key)
-        if place is None:
-            place = known.get(cell, -1) if isinstance(cell, str) else -1
-            if place < 0 and cell is not None:
-                place = known.get(canonical(cell), -1)
-            if len(seen) < 4096:
-                seen[key] = place
-        out[row] = place
+    for start in range(0, len(cells), _ROWS):
+        some = cells[start : start + _ROWS]
+        typed = list(
+            zip(map(type, some), some, strict=True)
+        )  # True and 1 are equal, but not the same category
+        places = {pair: place(pair[1]) for pair in set(typed)}
+        out[start : start + _ROWS] = np.fromiter(
+            map(places.__getitem__, typed), np.int64, len(typed)
+        )
     return out

@@ -133,33 +133,7 @@ class Model:
         classes = None
         if encoder.classes is not None:
             classes = tuple(str(label) for label in estimator.classes_)
-        how: dict[str, Any] = {
-            "estimator": type(estimator).__name__,
-            "online": hasattr(estimator, "partial_fit"),
-        }
-        how |= {name: given.get(name) for name in _SETTINGS}
-        for name in ("solver", "solver_reason"):
-            if hasattr(estimator, f"{name}_"):
-                how[name] = str(getattr(estimator, f"{name}_"))
-        if hasattr(estimator, "influence_"):
-            how["influence"] = float(estimator.influence_)
-        if how["online"] and classes is not None and len(classes) > 2:
-            how["link"] = "softmax"  # else one class against the rest
-        found: Any = estimator._units
-        units = None
-        if found.scale is not None and not found.weighed:
-            arrays = {name: getattr(found, name) for name in ("low", "high", "center", "scale")}
-            units = {name: array for name, array in arrays.items() if array is not None}
-            units["norm"] = float(found.norm)
-        norm = given["feature_norm"]
-        if isinstance(norm, str):  # it was found
-            norm = found.norm
-            if getattr(estimator, "_by_entries", False):
-                units = _by_entries(found, estimator.n_features_in_)
-            if units is not None:  # of the longest row within the columns' intervals
-                norm = math.hypot(*np.maximum(np.abs(units["low"]), np.abs(units["high"])))
-        if units is not None:
-            units = {k: value if k == "norm" else value.tolist() for k, value in units.items()}
+        units, norm = _units_of(estimator, given["feature_norm"])
         coefficients = np.atleast_2d(np.asarray(estimator.coef_, dtype=np.float64))
         if coefficients.shape[1] != len(encoder.names):
             raise TableError(
@@ -173,14 +147,14 @@ class Model:
             features=tuple(encoder.names),
             coefficients=coefficients,
             intercepts=np.atleast_1d(np.asarray(estimator.intercept_, dtype=np.float64)),
-            feature_norm=float(norm),
+            feature_norm=norm,
             classes=classes,
             label_bounds=None
             if classes
             else (float(estimator._bounds[0]), float(estimator._bounds[1])),
             terms=estimator.guarantee_.to_dict(),
             records=records,
-            how=how,
+            how=_how(estimator, given, classes),
             units=units,
         )
 
@@ -379,6 +353,42 @@ class Model:
         if model.encoder.names != list(model.features):
             raise TableError(f"{where} does not fit its own schema")
         return model
+
+
+def _how(
+    estimator: Any, given: Mapping[str, Any], classes: tuple[str, ...] | None
+) -> dict[str, Any]:
+    """How an estimator has learnt: its settings, and what it chose by itself."""
+    online = hasattr(estimator, "partial_fit")
+    how = {"estimator": type(estimator).__name__, "online": online}
+    how |= {name: given.get(name) for name in _SETTINGS}
+    for name in ("solver", "solver_reason"):
+        if hasattr(estimator, f"{name}_"):
+            how[name] = str(getattr(estimator, f"{name}_"))
+    if hasattr(estimator, "influence_"):
+        how["influence"] = float(estimator.influence_)
+    if online and classes is not None and len(classes) > 2:
+        how["link"] = "softmax"  # else one class against the rest
+    return how
+
+
+def _units_of(estimator: Any, norm: float | str) -> tuple[dict[str, Any] | None, float]:
+    """The units that were found for the columns, if any, and the norm that rows are cut to."""
+    found: Any = estimator._units
+    units = None
+    if found.scale is not None and not found.weighed:
+        arrays = {name: getattr(found, name) for name in ("low", "high", "center", "scale")}
+        units = {name: array for name, array in arrays.items() if array is not None}
+        units["norm"] = float(found.norm)
+    if isinstance(norm, str):  # it was found
+        norm = found.norm
+        if getattr(estimator, "_by_entries", False):
+            units = _by_entries(found, estimator.n_features_in_)
+        if units is not None:  # of the longest row within the columns' intervals
+            norm = math.hypot(*np.maximum(np.abs(units["low"]), np.abs(units["high"])))
+    if units is not None:
+        units = {k: value if k == "norm" else value.tolist() for k, value in units.items()}
+    return units, float(norm)
 
 
 def _by_entries(found: Any, columns: int) -> dict[str, Any]:

@@ -562,6 +562,6 @@ def cells(column: Any) -> Sequence[Any]:
     from pyarrow import types
 
     if types.is_integer(column.type) or types.is_floating(column.type):
-        return column.to_numpy()  # type: ignore[no-any-return]
+        return column.to_numpy()
     # As in JSON lines: what is no single cell is none, whatever the other records hold.
     return [None if isinstance(cell, list | dict) else cell for cell in column.to_pylist()]

@@ -77,8 +77,13 @@ class Summary:
         ]
         rows = [head]
         for k, name in enumerate(self.names):
-            numbers = (self.estimate[k], self.standard_error[k], self.sampling_error[k],
-                       self.privacy_error[k], *self.interval[k])  # fmt: skip
+            numbers = (
+                self.estimate[k],
+                self.standard_error[k],
+                self.sampling_error[k],
+                self.privacy_error[k],
+                *self.interval[k],
+            )
             rows.append([name, *(f"{value:.4g}" for value in numbers)])
         return rows
 
@@ -98,17 +103,20 @@ class Summary:
         return f"<Summary of {len(self.names)} numbers>"
 
     def _repr_html_(self) -> str:
-        return html_tables.block(str(self))
+        return html_tables.grid(self._rows()) + html_tables.lines(self.about, str(self.guarantee))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
         return {
-            "names": list(self.names), "estimate": self.estimate.tolist(),
+            "names": list(self.names),
+            "estimate": self.estimate.tolist(),
             "sampling_error": self.sampling_error.tolist(),
-            "privacy_error": self.privacy_error.tolist(), "level": self.level,
-            "interval": self.interval.tolist(), "about": self.about,
+            "privacy_error": self.privacy_error.tolist(),
+            "level": self.level,
+            "interval": self.interval.tolist(),
+            "about": self.about,
             "guarantee": self.guarantee.to_dict(),
-        }  # fmt: skip
+        }
 
     def plot(self, **options: Any) -> Any:
         """A forest plot; see `reticent.plots.forest`."""

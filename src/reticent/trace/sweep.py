@@ -67,8 +67,13 @@ def sweep(
     >>> sweep(pow, [(2, 3), (3, 2)], label="powers")
     [8, 9]
     """
-    cores = jobs if jobs is not None else len(os.sched_getaffinity(0)) if hasattr(
-        os, "sched_getaffinity") else os.cpu_count() or 1  # fmt: skip
+    cores = (
+        jobs
+        if jobs is not None
+        else len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count() or 1
+    )
     with Progress(label, size=len(tasks), shown=shown) as progress:
         if on is not None:
             return _on_cluster(work, tasks, on, lambda: progress.advance(1))

@@ -181,8 +181,9 @@ class _Run:
             moved = self.x + size * d
             return self._value(self.z + size * across, float(moved @ moved))
 
-        found = minimize_scalar(along, bounds=(0.0, 1.0), method="bounded",
-                                options={"xatol": 1e-10})  # fmt: skip
+        found = minimize_scalar(
+            along, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-10}
+        )
         return float(min((0.0, 1.0, float(found.x)), key=along))
 
     def _across(self, moves: dict[int, FloatArray]) -> FloatArray:
@@ -258,8 +259,9 @@ def proposition_curvature(hessian: Any, set: Product, sampling: Any) -> float:
     blocks = len(table)
     parties = getattr(sampling, "K", 1)
     tau = min(checks.integer(sampling.tau, "sampling.tau", low=1), blocks // parties)
-    if blocks % parties or (getattr(sampling, "sizes", None) not in
-                            (None, (blocks // parties,) * parties)):  # fmt: skip
+    if blocks % parties or (
+        getattr(sampling, "sizes", None) not in (None, (blocks // parties,) * parties)
+    ):
         raise ValueError("Proposition 4 needs parties with equally many blocks")
     party = np.repeat(np.arange(parties), blocks // parties)
     same = party[:, None] == party[None, :]

@@ -246,9 +246,14 @@ class Design:
         """The scales that a calibration prescribes."""
         wish, sketch = self.wish, base.sketch()
         index, feature = prescribed.find(wish.calibration, "vertical")(
-            wish.budget, parties=self.parties, rounds=self.rounds, rows=self.rows,
-            radius=wish.radius, clip=self.clip, singular_value=leading_singular_value(sketch),
-        )  # fmt: skip
+            wish.budget,
+            parties=self.parties,
+            rounds=self.rounds,
+            rows=self.rows,
+            radius=wish.radius,
+            clip=self.clip,
+            singular_value=leading_singular_value(sketch),
+        )
         scale = feature * math.sqrt(sketch.spread)
         return Noise(index, scale, index, scale, "laplace")
 

@@ -172,21 +172,38 @@ def promise(plan: Plan, terms: Terms) -> Guarantee:
         ratio = 2.0 * moved / plan.selection_scale
         curve = curves.BoundedRange(ratio) if plan.selection == "gumbel" else curves.Pure(ratio)
         releases.append(
-            Release("choice of a signed column", curve, moved,
-                    f"{plan.selection.capitalize()}, scale {plan.selection_scale:.6g}", plan.rounds)
-        )  # fmt: skip
+            Release(
+                "choice of a signed column",
+                curve,
+                moved,
+                f"{plan.selection.capitalize()}, scale {plan.selection_scale:.6g}",
+                plan.rounds,
+            )
+        )
         if plan.value_scale > 0.0:
             releases.append(
-                _gaussian("noisy score of the chosen column", terms, moved, plan.value_scale, 1,
-                          plan.rounds)
-            )  # fmt: skip
+                _gaussian(
+                    "noisy score of the chosen column",
+                    terms,
+                    moved,
+                    plan.value_scale,
+                    1,
+                    plan.rounds,
+                )
+            )
     size = plan.sketch().size
     if plan.columns:
         wide = sketch_moved(plan, terms, terms.feature_bound)
         releases.append(
-            _gaussian("noisy sketch of a column, sent once", terms, wide, plan.sketch_scale, size,
-                      plan.columns)
-        )  # fmt: skip
+            _gaussian(
+                "noisy sketch of a column, sent once",
+                terms,
+                wide,
+                plan.sketch_scale,
+                size,
+                plan.columns,
+            )
+        )
     if plan.labels == "send":
         wide = sketch_moved(plan, terms, terms.label_bound)
         releases.append(

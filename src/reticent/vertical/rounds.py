@@ -95,9 +95,13 @@ class Round:
             sent = self._draw_sketch(column)
             memory = memory.with_(shared={**memory.shared, column: sent})
         answer = Choice(
-            run=message.run, sequence=message.sequence, column=column, sign=int(sign),
-            value=value, sketch=sent,
-        )  # fmt: skip
+            run=message.run,
+            sequence=message.sequence,
+            column=column,
+            sign=int(sign),
+            value=value,
+            sketch=sent,
+        )
         return memory, answer
 
     def _fetch(self, message: Fetch) -> tuple[Memory, Message]:

@@ -71,8 +71,9 @@ class Conversation:
         self.up.append([0] * len(self.names))
         self.down.append([0] * len(self.names))
 
-    def ask(self, requests: Mapping[str, tuple[type[Message], dict[str, Any]]],
-            expected: type[Message]) -> dict[str, Any]:  # fmt: skip
+    def ask(
+        self, requests: Mapping[str, tuple[type[Message], dict[str, Any]]], expected: type[Message]
+    ) -> dict[str, Any]:
         """Ask several parties at once; those whose answers are known already are not asked."""
         sent, numbers = {}, {}
         for name, (kind, fields) in requests.items():
@@ -161,13 +162,17 @@ class Session:
         whole = self._check(guarantees)
         self._fetch_labels()
         settings = {
-            "rounds": rounds, "variant": self.variant, "radius": self.radius,
-            "loss": self.settings["loss"], "parties": len(self.names),
+            "rounds": rounds,
+            "variant": self.variant,
+            "radius": self.radius,
+            "loss": self.settings["loss"],
+            "parties": len(self.names),
             "sketch size": next(iter(self.plans.values())).sketch_size,
             "calibration": self.settings["calibration"],
-        }  # fmt: skip
-        recorder = Recorder(NAME, steps=rounds, settings=settings, callback=self.callback,
-                            progress=self.progress)  # fmt: skip
+        }
+        recorder = Recorder(
+            NAME, steps=rounds, settings=settings, callback=self.callback, progress=self.progress
+        )
         p_min = self.sampling.p_min(len(self.names))
         with recorder:
             for t, drawn in enumerate(schedule):

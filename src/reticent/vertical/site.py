@@ -73,36 +73,46 @@ class Memory:
         digests, answers = str(state["digests"]), state["answers"].tobytes()
         ends = np.cumsum(state["lengths"]).tolist()
         return cls(
-            run=str(state["run"]), phase=str(state["phase"]), plan=dict(state["plan"]),
+            run=str(state["run"]),
+            phase=str(state["phase"]),
+            plan=dict(state["plan"]),
             digests=tuple(digests[k : k + 64] for k in range(0, len(digests), 64)),
             answers=tuple(answers[a:b] for a, b in zip([0, *ends], ends, strict=False)),
-            rounds=int(state["rounds"]), chosen=frozenset(map(int, state["chosen"])),
+            rounds=int(state["rounds"]),
+            chosen=frozenset(map(int, state["chosen"])),
             shared={int(column): sketch for column, sketch in state["shared"]},
-            labels=state["labels"], sent_labels=state["sent labels"], past=tuple(state["past"]),
-        )  # fmt: skip
+            labels=state["labels"],
+            sent_labels=state["sent labels"],
+            past=tuple(state["past"]),
+        )
 
     def change_to(self, new: Memory, source: dict[str, Any]) -> dict[str, Any]:
         """What a journal must say for this to become ``new``, which has one answer more."""
         added = new.shared.keys() - self.shared.keys()
         return {
-            "run": new.run, "phase": new.phase, "rounds": new.rounds, "source": source,
-            "digest": new.digests[-1], "answer": np.frombuffer(new.answers[-1], np.uint8),
+            "run": new.run,
+            "phase": new.phase,
+            "rounds": new.rounds,
+            "source": source,
+            "digest": new.digests[-1],
+            "answer": np.frombuffer(new.answers[-1], np.uint8),
             "chosen": sorted(new.chosen - self.chosen),
             "shared": [[column, new.shared[column]] for column in sorted(added)],
             "labels": None if new.labels is self.labels else new.labels,
             "sent labels": None if new.sent_labels is self.sent_labels else new.sent_labels,
-        }  # fmt: skip
+        }
 
     def changed_by(self, change: dict[str, Any]) -> Memory:
         """The inverse of :meth:`change_to`."""
         shared = {int(column): sketch for column, sketch in change["shared"]}
         changes: dict[str, Any] = {
-            "phase": str(change["phase"]), "rounds": int(change["rounds"]),
+            "phase": str(change["phase"]),
+            "rounds": int(change["rounds"]),
             "digests": (*self.digests, str(change["digest"])),
             "answers": (*self.answers, change["answer"].tobytes()),
             "chosen": self.chosen | frozenset(map(int, change["chosen"])),
             "shared": {**self.shared, **shared},
-        }  # fmt: skip
+        }
         if change["labels"] is not None:
             changes["labels"] = change["labels"]
         if change["sent labels"] is not None:

@@ -30,7 +30,7 @@ SPREAD = 4
 
 
 @compiled
-def _add(places, signs, column, size, total, lost):  # type: ignore[no-untyped-def]
+def _add(places, signs, column, size, total, lost):
     """``S column`` by Neumaier's summation: what an addition loses is kept apart."""
     for i in range(column.size):
         value = column[i]
@@ -49,7 +49,7 @@ def _add(places, signs, column, size, total, lost):  # type: ignore[no-untyped-d
 
 
 @compiled
-def _spread_out(places, signs, sketch, out):  # type: ignore[no-untyped-def]
+def _spread_out(places, signs, sketch, out):
     """``S' sketch``, one number a record."""
     for i in range(out.size):
         total = 0.0

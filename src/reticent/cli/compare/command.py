@@ -50,8 +50,9 @@ def load(data: str, schema: str, target: str) -> tuple[Table, int]:
     return Table(X, y, encoder.largest_norm, encoder.classes, bounds), len(records.bad)
 
 
-def contest(data: str, schema: str, target: str, name: str, epsilon: float | None, delta: float,
-            seed: int) -> list[Row] | str:  # fmt: skip
+def contest(
+    data: str, schema: str, target: str, name: str, epsilon: float | None, delta: float, seed: int
+) -> list[Row] | str:
     """One entrant once, in whatever process this is; or why it cannot take part."""
     whole, _ = load(data, schema, target)
     order = np.random.default_rng(seed).permutation(len(whole.X))
@@ -167,10 +168,12 @@ def compare(
     notes += [f"{bad} records left out: their target cannot be used"] if bad else []
     notes += [f"did not take part: {words}" for words in absent]
     document = {
-        "settings": settings, "made": result.made, "notes": notes,
+        "settings": settings,
+        "made": result.made,
+        "notes": notes,
         "files": {key: str(path) for key, path in paths.items()},
         "summary": machine(store.summarise(rows)),
-    }  # fmt: skip
+    }
     words = [
         scores(result, label),
         "\n".join(f"- {note}" for note in notes),

@@ -94,9 +94,12 @@ def _solve(train: Table, test: Table, solver: Any, loss: Any, where: Any, budget
 def _estimate(train: Table, test: Table, name: str, budget: reticent.Budget, seed: int) -> Outcome:
     kind: Any = getattr(estimators, name)
     known: dict[str, Any] = {
-        "epsilon": budget.epsilon, "delta": budget.delta, "neighbours": budget.neighbours,
-        "feature_norm": train.norm, "random_state": seed,
-    }  # fmt: skip
+        "epsilon": budget.epsilon,
+        "delta": budget.delta,
+        "neighbours": budget.neighbours,
+        "feature_norm": train.norm,
+        "random_state": seed,
+    }
     if train.classes is None:
         known["label_bounds"] = train.bounds
     else:

@@ -149,9 +149,15 @@ def measure(settings: Settings, task: Task) -> list[Row]:
         if variant == CLEAN:
             asked = {"private": False}
         learner = bandit.ProjectionFreeBandit(
-            convex, lipschitz=1.0, values=values, horizon=plays, seed=seed,
-            noise_precision="float", **asked, **more,
-        )  # fmt: skip
+            convex,
+            lipschitz=1.0,
+            values=values,
+            horizon=plays,
+            seed=seed,
+            noise_precision="float",
+            **asked,
+            **more,
+        )
         play = learner.run(rows, loss=loss, keep=2)
         if best is None:
             comparator: Any = play.comparator

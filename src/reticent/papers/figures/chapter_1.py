@@ -130,13 +130,20 @@ def hardest(records: int, dim: int, length: float, seed: int) -> FloatArray:
 Solved = tuple[FloatArray, Any]
 
 
-def _exponential(loss: Any, X: FloatArray, y: Any, variant: str, epsilon: float,
-                 settings: Settings, seed: int) -> Solved:  # fmt: skip
+def _exponential(
+    loss: Any, X: FloatArray, y: Any, variant: str, epsilon: float, settings: Settings, seed: int
+) -> Solved:
     calibration = "published" if variant == PUBLISHED else "exact"
     fit = erm.exponential_mechanism(
-        loss, sets.L2Ball(X.shape[1], 1.0), X, y, budget=Budget(epsilon), version="plain",
-        calibration=calibration, seed=seed,
-    )  # fmt: skip
+        loss,
+        sets.L2Ball(X.shape[1], 1.0),
+        X,
+        y,
+        budget=Budget(epsilon),
+        version="plain",
+        calibration=calibration,
+        seed=seed,
+    )
     return fit.point, fit.guarantee
 
 
@@ -166,8 +173,9 @@ def _objective(loss: Any, X: FloatArray, y: Any, variant: str, epsilon: float,
     return fit.point, fit.guarantee
 
 
-def _gradient(loss: Any, X: FloatArray, y: Any, variant: str, epsilon: float,
-              settings: Settings, seed: int) -> Solved:  # fmt: skip
+def _gradient(
+    loss: Any, X: FloatArray, y: Any, variant: str, epsilon: float, settings: Settings, seed: int
+) -> Solved:
     n, p = X.shape
     ball, delta = sets.L2Ball(p, 1.0), settings["delta"]
     more: dict[str, Any] = {}
@@ -186,8 +194,9 @@ def _gradient(loss: Any, X: FloatArray, y: Any, variant: str, epsilon: float,
     return fit.point, fit.guarantee
 
 
-def _ftrl(loss: Any, X: FloatArray, y: Any, variant: str, epsilon: float,
-          settings: Settings, seed: int) -> Solved:  # fmt: skip
+def _ftrl(
+    loss: Any, X: FloatArray, y: Any, variant: str, epsilon: float, settings: Settings, seed: int
+) -> Solved:
     ball, budget = sets.L2Ball(X.shape[1], 1.0), Budget(epsilon, settings["delta"])
     if variant == CORRECTED:
         learner = online.FollowTheRegularizedLeader(
@@ -200,8 +209,9 @@ def _ftrl(loss: Any, X: FloatArray, y: Any, variant: str, epsilon: float,
     return fit.point, fit.guarantee
 
 
-def _frank_wolfe(loss: Any, X: FloatArray, y: Any, variant: str, epsilon: float,
-                 settings: Settings, seed: int) -> Solved:  # fmt: skip
+def _frank_wolfe(
+    loss: Any, X: FloatArray, y: Any, variant: str, epsilon: float, settings: Settings, seed: int
+) -> Solved:
     more: dict[str, Any] = {}
     if variant != OURS:
         # Theorem 6.22 with curvature 4 and l1-Lipschitz constant 2, those of the LASSO of 6.4.3
@@ -236,9 +246,11 @@ def _natural(settings: Settings, what: str, epsilon: float, seed: int) -> list[R
     n, delta = settings["records"], 0.0 if what in PURE else settings["delta"]
     loss, where, X, y = _problem(settings, what, seed)
     solvers: dict[str, Callable[..., Solved]] = {
-        "exponential": _exponential, "gradient": _gradient, "ftrl": _ftrl,
+        "exponential": _exponential,
+        "gradient": _gradient,
+        "ftrl": _ftrl,
         "frank-wolfe": _frank_wolfe,
-    }  # fmt: skip
+    }
     best = _least(loss, where, X, y)
     rows = []
     for variant in VARIANTS:
@@ -273,11 +285,16 @@ def _hard(settings: Settings, epsilon: float, seed: int) -> list[Row]:
         solved: dict[str, Solved]
         facts = (loss, A, None, OURS, epsilon, settings, seed)
         if kind == "pure":
-            solved = {"exponential mechanism": _exponential(*facts),
-                      "objective perturbation": _objective(*facts, 0.0)}  # fmt: skip
+            solved = {
+                "exponential mechanism": _exponential(*facts),
+                "objective perturbation": _objective(*facts, 0.0),
+            }
         else:
-            solved = {"gradient descent": _gradient(*facts), "FTRL": _ftrl(*facts),
-                      "objective perturbation": _objective(*facts, delta)}  # fmt: skip
+            solved = {
+                "gradient descent": _gradient(*facts),
+                "FTRL": _ftrl(*facts),
+                "objective perturbation": _objective(*facts, delta),
+            }
         for series, (point, guarantee) in solved.items():
             excess = float(total @ point + np.linalg.norm(total))
             true = guarantee.epsilon(0.0 if kind == "pure" else delta)

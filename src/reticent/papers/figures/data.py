@@ -101,9 +101,12 @@ def flights() -> Records:
     parts = [
         np.ones(len(frame)),
         frame["distance"].to_numpy(float) / 5000.0,
-        np.sin(hour * math.pi / 12), np.cos(hour * math.pi / 12), hour / 24,
-        np.sin(month * math.pi / 6), np.cos(month * math.pi / 6),
-    ]  # fmt: skip
+        np.sin(hour * math.pi / 12),
+        np.cos(hour * math.pi / 12),
+        hour / 24,
+        np.sin(month * math.pi / 6),
+        np.cos(month * math.pi / 6),
+    ]
     for column, names in (("origin", ["EWR", "JFK", "LGA"]), ("carrier", CARRIERS)):
         parts += [(frame[column] == name).to_numpy(float) for name in names]
     X = np.column_stack(parts) / math.sqrt(7.0)

@@ -44,7 +44,12 @@ class NoNoise(Mechanism):
         return {}
 
     def mix(
-        self, steps: int | None, memory: dict[str, NDArray[Any]], fresh: NDArray[Any], t: int, rows: int
-    ) -> NDArray[Any]:  # fmt: skip
+        self,
+        steps: int | None,
+        memory: dict[str, NDArray[Any]],
+        fresh: NDArray[Any],
+        t: int,
+        rows: int,
+    ) -> NDArray[Any]:
         fresh[...] = 0.0
         return fresh

@@ -55,8 +55,11 @@ def settings(full: bool) -> Settings:
 
 
 def tasks(settings: Settings) -> list[Task]:
-    return [{"seed": seed, "epsilon": epsilon}
-            for seed in range(settings["seeds"]) for epsilon in [None, *settings["epsilons"]]]  # fmt: skip
+    return [
+        {"seed": seed, "epsilon": epsilon}
+        for seed in range(settings["seeds"])
+        for epsilon in [None, *settings["epsilons"]]
+    ]
 
 
 @functools.lru_cache(maxsize=2)
@@ -69,8 +72,9 @@ def stream(dim: int, horizon: int, seed: int) -> tuple[FloatArray, FloatArray]:
     return X, np.clip(X @ best + 0.01 * rng.standard_normal(horizon), -1, 1)
 
 
-def regrets(panel: str, settings: Settings, task: Task, X: FloatArray, y: FloatArray,
-            refresh: int = 1) -> list[Row]:  # fmt: skip
+def regrets(
+    panel: str, settings: Settings, task: Task, X: FloatArray, y: FloatArray, refresh: int = 1
+) -> list[Row]:
     """Average regret of every learner at one epsilon, or of the clean one."""
     loss = losses.Squared(ridge=settings["ridge"])
     best = losses.best_fixed(None, loss, X, y, gap=1e-10).total
@@ -80,9 +84,15 @@ def regrets(panel: str, settings: Settings, task: Task, X: FloatArray, y: FloatA
     for variant, more in chosen.items():
         budget = Budget(1.0 if epsilon is None else epsilon, settings["delta"])
         learner = online.QuadraticLeader(
-            X.shape[1], loss, budget=budget, horizon=len(X), seed=seed, refresh=refresh,
-            noise_precision="float", **more,
-        )  # fmt: skip
+            X.shape[1],
+            loss,
+            budget=budget,
+            horizon=len(X),
+            seed=seed,
+            refresh=refresh,
+            noise_precision="float",
+            **more,
+        )
         play = learner.run(X, y, keep=1, keep_records=False)
         true = None if epsilon is None else learner.guarantee.epsilon(settings["delta"])
         value = (play.total_loss - best) / len(X)

@@ -69,8 +69,12 @@ def measure(settings: Settings, task: Task) -> list[Row]:
     cut = int(settings["train"] * len(X))
     train, test = order[:cut][: settings["most"]], order[cut:]
     clean = epsilon == NEGLIGIBLE
-    common = {"budget": Budget(epsilon, settings["delta"]), "horizon": len(train),
-              "seed": seed, "noise_precision": "float"}  # fmt: skip
+    common = {
+        "budget": Budget(epsilon, settings["delta"]),
+        "horizon": len(train),
+        "seed": seed,
+        "noise_precision": "float",
+    }
     learners = _learners(settings, X.shape[1], common)
     if clean:
         learners = {key: learners[key] for key in (("PIGD", OURS), ("FTRL", OURS))}

@@ -59,9 +59,12 @@ def write(result: Result, folder: Path, name: str) -> tuple[Path, Path]:
     folder.mkdir(parents=True, exist_ok=True)
     rows = [[_plain(getattr(row, field)) for field in FIELDS] for row in result.rows]
     head = {
-        "format": FORMAT, "figure": result.figure, "settings": result.settings, "made": result.made,
+        "format": FORMAT,
+        "figure": result.figure,
+        "settings": result.settings,
+        "made": result.made,
         "fields": FIELDS,
-    }  # fmt: skip
+    }
     data, table = folder / f"{name}.json", folder / f"{name}.csv"
     lines = ",\n".join(json.dumps(row, allow_nan=False) for row in rows)
     _replace(data, f'{json.dumps(head, allow_nan=False)[:-1]}, "rows": [\n{lines}\n]}}\n')
@@ -89,10 +92,16 @@ def read(path: Path) -> Result:
             raise ValueError(f"format {document['format']}, this version reads {FORMAT}")
         named = [dict(zip(document["fields"], row, strict=True)) for row in document["rows"]]
         rows = [
-            Row(**row | {"x": _number(row["x"]), "value": float(row["value"]),
-                         "true_epsilon": _number(row["true_epsilon"])})
+            Row(
+                **row
+                | {
+                    "x": _number(row["x"]),
+                    "value": float(row["value"]),
+                    "true_epsilon": _number(row["true_epsilon"]),
+                }
+            )
             for row in named
-        ]  # fmt: skip
+        ]
         return Result(document["figure"], document["settings"], rows, document["made"])
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(

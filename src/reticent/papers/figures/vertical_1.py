@@ -121,8 +121,9 @@ def _rate(settings: Settings, name: str, seed: int) -> list[Row]:
     wanted = sorted({int(t) for t in np.geomspace(1, steps, 25)})
     sampling = _sampling(name, settings)
     runs: dict[str, tuple[Any, str]] = {
-        CORRECTED: (sampling, "universal"), SEARCH: (sampling, "line-search"),
-    }  # fmt: skip
+        CORRECTED: (sampling, "universal"),
+        SEARCH: (sampling, "line-search"),
+    }
     if name == "distributed":
         printed = PrintedDistributed(settings["parties"], settings["tau"])
         runs = {PUBLISHED: (printed, "universal")} | runs
@@ -149,13 +150,19 @@ def _rate(settings: Settings, name: str, seed: int) -> list[Row]:
     return rows
 
 
-def _run(settings: Settings, A: FloatArray, y: FloatArray, epsilon: float, variant: str,
-         seed: int) -> Any:  # fmt: skip
+def _run(
+    settings: Settings, A: FloatArray, y: FloatArray, epsilon: float, variant: str, seed: int
+) -> Any:
     """The protocol between parties in this process."""
     parties = settings["parties"]
     # What a party allows is not what is studied here: the published noise may cost far more.
-    about: dict[str, Any] = {"ids": range(len(A)), "labels": y, "key": bytes(16),
-                             "ledger": Budget(1e6, 0.5), "noise_precision": "float"}  # fmt: skip
+    about: dict[str, Any] = {
+        "ids": range(len(A)),
+        "labels": y,
+        "key": bytes(16),
+        "ledger": Budget(1e6, 0.5),
+        "noise_precision": "float",
+    }
     cuts = np.array_split(np.arange(A.shape[1]), parties)
     members = {
         f"party {k}": vertical.Party(f"party {k}", A[:, cut], seed=1000 * seed + k, **about)
@@ -168,9 +175,15 @@ def _run(settings: Settings, A: FloatArray, y: FloatArray, epsilon: float, varia
     rounds = max(2, round((len(A) * epsilon) ** (2 / 3)))  # Theorem 3's T, its constants taken as 1
     calibration = "published" if variant == PUBLISHED else "exact"
     return coordinator.run(
-        budget=budget, variant="product", rounds=rounds, columns=len(cuts[0]), own="sketched",
-        distortion=settings["distortion"], calibration=calibration, seed=seed,
-    )  # fmt: skip
+        budget=budget,
+        variant="product",
+        rounds=rounds,
+        columns=len(cuts[0]),
+        own="sketched",
+        distortion=settings["distortion"],
+        calibration=calibration,
+        seed=seed,
+    )
 
 
 def printed_uplink(records: int, settings: Settings) -> float:

@@ -158,7 +158,7 @@ def panels(settings: Settings) -> list[Panel]:
     found = [
         Panel(f"{row}/T", f"{title}\nbound: {BOUNDS[row]}", "horizon T", "regret", x_base=2.0)
         for row, title in ROWS.items()
-    ]  # fmt: skip
+    ]
     longest = int(math.log2(horizons[-1]))
     found += [
         Panel(f"{row}/W", f"{title}\nT = 2^{longest}", "window W", "regret", x_base=2.0)

@@ -92,9 +92,13 @@ def perturbed_iterates(
     else:
         c = math.log(a) * b / (2.0 * math.log(horizon))
     power = horizon ** (0.5 + c)
-    beta = 2.0 * printed / convexity * power * math.sqrt(
-        2.0 / epsilon * (math.log(horizon / delta) + math.sqrt(epsilon) / power)
-    )  # fmt: skip
+    beta = (
+        2.0
+        * printed
+        / convexity
+        * power
+        * math.sqrt(2.0 / epsilon * (math.log(horizon / delta) + math.sqrt(epsilon) / power))
+    )
     mu = norm / convexity / beta * float(np.linalg.norm(_iterate_moves(inner, horizon)))
     return Prescription(
         scale=beta / np.arange(1, horizon, dtype=np.float64),
@@ -141,9 +145,12 @@ def horizon_free(
     t = np.arange(1, horizon)
     _, exponents = np.frexp(t.astype(np.float64))  # exact floor(log2 t) + 1
     block = np.ldexp(1.0, exponents - 1)
-    beta = 2.0 * printed / convexity * np.sqrt(
-        2.0 * block / epsilon * (np.log(block / delta) + np.sqrt(epsilon / block))
-    )  # fmt: skip
+    beta = (
+        2.0
+        * printed
+        / convexity
+        * np.sqrt(2.0 * block / epsilon * (np.log(block / delta) + np.sqrt(epsilon / block)))
+    )
     moves = _iterate_moves(inner, horizon)
     mu = norm / convexity * float(np.linalg.norm(moves / beta))
     log2 = math.log2(horizon)
@@ -295,9 +302,13 @@ def averaged_iterate(
     horizon = integer(horizon, "horizon", low=2)
     norm, convexity, printed = _constants(norm, strong_convexity, radius)
     beta = (
-        2.0 * math.sqrt(2.0) * printed * math.log(horizon) / (horizon * epsilon)
+        2.0
+        * math.sqrt(2.0)
+        * printed
+        * math.log(horizon)
+        / (horizon * epsilon)
         * math.sqrt(math.log(1.0 / delta) + epsilon)
-    )  # fmt: skip
+    )
     harmonic = math.fsum(1.0 / s for s in range(2, horizon + 1))
     mu = norm * harmonic / (convexity * horizon) / beta
     return Prescription(

@@ -131,9 +131,11 @@ def vertical_sketch(
     bound = number(bound, "bound", low=0.0, open_low=True)
     root = math.sqrt(parties * steps)
     sigma = (
-        singular_value * root * math.sqrt(2.0 * (math.log(1.0 / delta) + epsilon / 2.0))
+        singular_value
+        * root
+        * math.sqrt(2.0 * (math.log(1.0 / delta) + epsilon / 2.0))
         / (n * epsilon / 2.0)
-    )  # fmt: skip
+    )
     move = bound * column_norm
     if choice(message, "message", MESSAGES) == "averaged":
         move /= n

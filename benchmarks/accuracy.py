@@ -36,16 +36,16 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import baselines
+import drawing
 import numpy as np
 import real_tables
-from excess import RESULTS, SHOWN, excesses
+from excess import PICTURE, RESULTS, SHOWN, excesses
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 
 import reticent
 
 DELTA = 1e-6
-PICTURE = Path(__file__).parent.parent / "docs" / "pictures" / "accuracy.svg"
 PEERS = Path(__file__).parent / "peers"
 
 Found = dict[str, dict[str, float]]
@@ -270,33 +270,28 @@ def collect(folder: Path) -> None:
 
 
 def picture() -> None:
-    import matplotlib as mpl
-
-    mpl.use("svg")
-    import matplotlib.pyplot as plt
-
-    mpl.rcParams["svg.hashsalt"] = "accuracy"
     known = json.loads(RESULTS.read_text())
-    figure, axes = plt.subplots(
-        1, len(known), figsize=(5.2 * len(known), 3.8), layout="constrained"
-    )
-    for axis, (task, tables) in zip(np.atleast_1d(axes), sorted(known.items()), strict=True):
-        for entrant in SHOWN:
-            made = excesses(tables, entrant)
-            if made:
-                means, errors = zip(*made.values(), strict=True)
-                axis.errorbar(
-                    list(made), means, yerr=errors, label=entrant, marker="o", ms=4, capsize=2
-                )
-        axis.set(
-            xscale="log", xlabel="epsilon", title=f"{task}, {len(tables)} tables",
-            ylabel="excess loss relative to not private",
-        )  # fmt: skip
-        axis.axhline(0.0, color="black", lw=0.8)
-        axis.grid(alpha=0.3)
-        axis.legend(fontsize=8, frameon=False)
-    figure.savefig(PICTURE, metadata={"Date": None})
-    print(f"wrote {PICTURE}")
+
+    def make(plt: Any, ink: str) -> Any:
+        figure, axes = plt.subplots(
+            1, len(known), figsize=(4.6 * len(known), 3.8), layout="constrained"
+        )
+        for axis, (task, tables) in zip(np.atleast_1d(axes), sorted(known.items()), strict=True):
+            for entrant in SHOWN:
+                made = excesses(tables, entrant)
+                if made:
+                    means, errors = zip(*made.values(), strict=True)
+                    axis.errorbar(
+                        list(made), means, yerr=errors, label=entrant, marker="o", ms=4, capsize=2
+                    )
+            axis.set(xscale="log", xlabel="epsilon", title=f"{task}, {len(tables)} tables")
+            axis.set_ylabel("excess loss relative to not private")
+            axis.axhline(0.0, color=ink, lw=0.8)
+            axis.grid(alpha=0.3)
+            axis.legend(fontsize=8, frameon=False)
+        return figure
+
+    drawing.draw(PICTURE, make)
 
 
 def main() -> None:

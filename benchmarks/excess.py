@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import drawing
 import numpy as np
 
 RESULTS = Path(__file__).parent / "results" / "accuracy.json"
+PICTURE = "accuracy"
 WORDS = """Excess of log loss, or of 1 - R2, on held-out records, relative to the same model without privacy and cut
 at 1 on each split; mean over tables ± its standard error over splits and noise. Ours at defaults with delta = 1e-6 and
 with delta = 0; AdaSSP with exact noise, delta = 1e-6; diffprivlib, delta = 0, the better of with and without an
@@ -83,7 +85,7 @@ def section() -> str:
     known = json.loads(RESULTS.read_text())
     lines = [
         "## Error against epsilon, averaged over tables\n",
-        "![Excess loss relative to not private against epsilon](pictures/accuracy.svg)\n",
+        drawing.markdown(PICTURE, "Excess loss relative to not private against epsilon") + "\n",
         WORDS,
     ]
     for task, tables in sorted(known.items()):

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import drawing
 from table import Table
 from timing import Ratio
 
-PICTURES = Path(__file__).resolve().parents[1] / "docs" / "pictures"
 NAME = "at-a-glance"
 _TIE = 0.005
 """Ratios that are nearer to 1 than this are ties, however exact they are."""
@@ -64,8 +64,7 @@ LINES = (
     Line("frank_wolfe", "naive / ours", "time of a Frank-Wolfe step", "all corners drawn"),
 )  # fmt: skip
 
-WORDS = """![Ratios to peers, all lines](pictures/at-a-glance-light.svg#only-light)
-![Ratios to peers, all lines](pictures/at-a-glance-dark.svg#only-dark)
+WORDS = f"""{drawing.markdown(NAME, "Ratios to peers, all lines")}
 
 Noise, error or time of others divided by ours, for the same promise; above 1 ours is better. *Ahead* counts rows of the
 [table](benchmark-tables.md) in which a ratio is beyond 1 by more than its own spread, and by half a percent at least.
@@ -115,39 +114,23 @@ def _anchor(title: str) -> str:
     return "-".join(kept.split())
 
 
-def draw(tables: Sequence[Table], folder: Path = PICTURES) -> None:
+def draw(tables: Sequence[Table], folder: Path = drawing.PICTURES) -> None:
     """Write the picture, for light and for dark pages."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    from matplotlib import pyplot as plt
-
     shown = [(line, [v for v, _ in ratios(line, tables)]) for line in LINES]
     shown = [(line, values) for line, values in shown if values]
-    for theme, ink in (("light", "#222222"), ("dark", "#dddddd")):
-        colours: Any = {"text.color": ink, "axes.edgecolor": ink, "xtick.color": ink}
-        with plt.rc_context(
-            {
-                **colours,
-                "ytick.color": ink,
-                "svg.hashsalt": NAME,
-                "svg.fonttype": "none",
-                "font.size": 9,
-            }
-        ):
-            figure, ax = plt.subplots(figsize=(7.5, 0.34 * len(shown) + 0.9), layout="constrained")
-            for place, (_, values) in enumerate(shown):
-                ax.plot([min(values), max(values)], [place, place], color="#4477aa", linewidth=1.5)
-                ax.plot(
-                    values, [place] * len(values), "o", color="#4477aa", markersize=4, alpha=0.7
-                )
-            ax.axvline(1.0, color=ink, linewidth=0.8)
-            ax.set_xscale("log")
-            ax.set_yticks(range(len(shown)), [f"{line.what} · {line.peer}" for line, _ in shown])
-            ax.invert_yaxis()
-            ax.set_xlabel("theirs / ours", color=ink)
-            ax.spines[["top", "right", "left"]].set_visible(False)
-            ax.tick_params(axis="y", length=0)
-            path = folder / f"{NAME}-{theme}.svg"
-            figure.savefig(path, transparent=True, metadata={"Date": None})
-            plt.close(figure)
+
+    def make(plt: Any, ink: str) -> Any:
+        figure, ax = plt.subplots(figsize=(7.5, 0.34 * len(shown) + 0.9), layout="constrained")
+        for place, (_, values) in enumerate(shown):
+            ax.plot([min(values), max(values)], [place, place], color="#4477aa", linewidth=1.5)
+            ax.plot(values, [place] * len(values), "o", color="#4477aa", markersize=4, alpha=0.7)
+        ax.axvline(1.0, color=ink, linewidth=0.8)
+        ax.set_xscale("log")
+        ax.set_yticks(range(len(shown)), [f"{line.what} · {line.peer}" for line, _ in shown])
+        ax.invert_yaxis()
+        ax.set_xlabel("theirs / ours")
+        ax.spines[["top", "right", "left"]].set_visible(False)
+        ax.tick_params(axis="y", length=0)
+        return figure
+
+    drawing.draw(NAME, make, folder)

@@ -367,6 +367,7 @@ def main() -> int:
         PAGE.write_text(page(kept.stored("service")))
         return 0
     streams = said.streams if said.streams is not None else (1000 if said.full else 0)
+    version = kept.version()
     found = measure(15.0 if said.full else 4.0, said.rounds, streams)
     for name in ("bare_commits", "arrow", "lines", "single_1", "single_8", "bare_1", "bare_8"):
         one = found[name]
@@ -388,7 +389,7 @@ def main() -> int:
     if said.keep_run:
         turns = found.pop("turns")
         found["ratios_of_turns"] = [one["ratios"] for one in turns]
-        kept.keep("service", {"version": kept.version(), "load": os.getloadavg()[1], **found})
+        kept.keep("service", {"version": version, "load": os.getloadavg()[1], **found})
     return 0
 
 

@@ -1,6 +1,7 @@
 """How much disk, memory and time a service takes: the figures of docs/running.md.
 
-    python benchmarks/service_sizing.py
+    python benchmarks/service_sizing.py            # print them
+    python benchmarks/service_sizing.py --table    # write them into the page
 
 Starts a service on a temporary folder, sends records to a few streams, and looks at its database and its process.
 Linux only: memory is read from /proc.
@@ -18,6 +19,8 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+import kept
 
 from reticent import Client
 from reticent.service.backup import backup
@@ -63,13 +66,18 @@ def main() -> None:
     parser.add_argument("--streams", type=int, default=24)
     parser.add_argument("--requests", type=int, default=100, help="to each stream")
     parser.add_argument("--records", type=int, default=10, help="in each request")
+    parser.add_argument("--table", action="store_true", help="write them into docs/running.md")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        run(Path(folder), given.streams, given.requests, given.records)
+        made = run(Path(folder), given.streams, given.requests, given.records)
+    print(made)
+    if given.table:
+        page = kept.DOCS / "running.md"
+        page.write_text(kept.written(page.read_text(), "sizing", made))
 
 
-def run(folder: Path, streams: int, requests: int, records: int) -> None:
-    """Measure, and print a table."""
+def run(folder: Path, streams: int, requests: int, records: int) -> str:
+    """Measure, and make a table."""
     data = folder / "data"
     process = subprocess.Popen(
         [sys.executable, "-m", "reticent", "serve", "--data", str(data), "--port", "0"],
@@ -103,19 +111,21 @@ def run(folder: Path, streams: int, requests: int, records: int) -> None:
     finally:
         process.terminate()
         process.wait(60)
-    print(
-        f"{streams} streams of {FEATURES} features, {requests} requests of {records} records each\n"
-    )
-    print("| what | figure |\n|---|---|")
-    print(f"| memory when ready, without streams | {empty:.0f} MiB |")
-    print(f"| memory for each stream in use | {(full - empty) / streams:.2f} MiB |")
+    lines = [
+        f"{streams} streams of {FEATURES} features, {requests} requests of {records} records to each, version "
+        f"{kept.version()}:\n",
+        "| what | figure |\n|---|---|",
+        f"| memory when ready, without streams | {empty:.0f} MiB |",
+        f"| memory for each stream in use | {(full - empty) / streams:.2f} MiB |",
+    ]
     for table, (rows, size) in sizes(folder / "backup" / "service.sqlite").items():
         words = {"outputs": "decision", "keys": "key of a record", "log": "entry of the log"}[table]
-        print(f"| disk for each {words} | {size / rows:.0f} bytes |")
-    print(f"| backup of {made['bytes'] / 2**20:.1f} MiB while it is served | {seconds:.2f} s |")
-    print(
-        f"| `verify` of {verdict.entries} entries and {verdict.decisions} decisions | {verified:.2f} s |"
-    )
+        lines.append(f"| disk for each {words} | {size / rows:.0f} bytes |")
+    lines += [
+        f"| backup of {made['bytes'] / 2**20:.1f} MiB while it is served | {seconds:.2f} s |",
+        f"| `verify` of {verdict.entries} entries and {verdict.decisions} decisions | {verified:.2f} s |",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

@@ -68,6 +68,9 @@ def on_page_content(content: str, **_: Any) -> str:
 
     def formula(match: re.Match[str]) -> str:
         display = "block" if match[2] == "[" else "inline"
-        return str(convert(html.unescape(match[3]), display=display))
+        made = convert(html.unescape(match[3]), display=display)
+        if "\\" in made:
+            raise ValueError(f"a command is left in the formula {match[3]}: write it otherwise")
+        return f'<{match[1]} class="formula">{made}</{match[1]}>'
 
     return _FORMULA.sub(formula, _ROLE.sub(r"<code>\1</code>", content))

@@ -8,6 +8,7 @@ import json
 import re
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -70,6 +71,15 @@ def test_links_work_on_the_package_index() -> None:
 )
 def test_words_that_people_search_for_are_there(word: str) -> None:
     assert word in (DOCS / "glossary.md").read_text("utf-8")
+
+
+def test_every_picture_is_one() -> None:
+    for path in sorted(DOCS.rglob("*.svg")):
+        assert ElementTree.parse(path).getroot().tag.endswith("svg"), path
+    for path in sorted(DOCS.rglob("*.png")):
+        assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n", path
+    assert list(DOCS.rglob("*.svg"))
+    assert list(DOCS.rglob("*.png"))
 
 
 def test_pages_name_pictures_for_light_and_dark() -> None:

@@ -14,7 +14,9 @@ import pytest
 import reticent
 from reticent import bandit, sets, sums
 from reticent.privacy import Participation
+from reticent.service import runners
 from reticent.service.problems import Problem
+from reticent.service.specification import Specification
 
 from .running import NUMBER, SCHEMA, Service, records, specification
 
@@ -415,3 +417,15 @@ def test_a_schema_with_persons_needs_a_rule(service: Service) -> None:
     assert client.create(asked | {"max_records": 2})["guarantee"]["unit"] == "person"
     with pytest.raises(Problem, match="single records"):
         client.create(asked | {"name": "ruled-sums", "kind": "total"})
+
+
+def test_a_leader_of_sparse_records_is_not_offered() -> None:
+    asked = specification("sparse", seed=3, learner="sparse-leader")
+    with pytest.raises(Problem, match="records of a service are dense"):
+        runners.start(Specification.from_dict(asked))
+    # earlier versions ran the dense leader under that name, and such a stream can be adopted
+    plain = runners.start(Specification.from_dict(specification("sparse", seed=3)))
+    state, decision = plain.state(), plain.decision()
+    new = runners.renew(Specification.from_dict(asked), state, decision)
+    assert new.decision() == decision
+    assert new.guarantee.epsilon(1e-6) == pytest.approx(plain.guarantee.epsilon(1e-6))

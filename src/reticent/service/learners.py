@@ -51,7 +51,10 @@ class Learner:
         cls, specification: Specification, state: dict[str, Any], decision: dict[str, Any]
     ) -> Learner:
         """A stream with noise of its own that begins from what another has released."""
-        new = cls(specification)
+        options = dict(specification.options)
+        if options.get("learner") == "sparse-leader":
+            del options["learner"]  # earlier versions took it, and ran the dense one
+        new = cls(dataclasses.replace(specification, options=options))
         old = state["stream"]
         new._before = int(state["before"]) + int(old["seen"])
         plan = new._stream.plan

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import logging
 import secrets
 import signal
@@ -104,7 +105,8 @@ def _run(options: Options, folder: Home, engine: Engine, say: Callable[[str], No
     @contextlib.asynccontextmanager
     async def lifespan(app: Any) -> AsyncIterator[None]:
         service.attach(asyncio.get_running_loop())
-        threading.Thread(target=_get_ready, args=(service,), daemon=True).start()
+        fits = bool(options.tables)
+        threading.Thread(target=_get_ready, args=(service, fits), daemon=True).start()
         tasks = [asyncio.create_task(_forget(service))]
         if engine.leases is not None:
             tasks.append(asyncio.create_task(_renew(service, engine.leases)))
@@ -139,14 +141,17 @@ def _run(options: Options, folder: Home, engine: Engine, say: Callable[[str], No
     return 0 if server.started else 1
 
 
-def _get_ready(service: Service) -> None:
+def _get_ready(service: Service, fits: bool) -> None:
     try:
         warm()
+        if fits:  # streams do without scikit-learn, fits of tables do not
+            importlib.import_module("reticent.estimators.private_classifiers")
     except Exception as error:
         log.error("the kernels could not be compiled: %s", type(error).__name__, exc_info=error)
         return
-    service.ready = True
-    logs.event("ready")
+    if not service.stopping.is_set():
+        service.ready = True
+        logs.event("ready")
 
 
 async def _renew(service: Service, leases: Leases) -> None:

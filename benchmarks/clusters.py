@@ -2,11 +2,11 @@
 
     python benchmarks/clusters.py overhead --records 5e7     # the same table by threads of one process, and by workers
     python benchmarks/clusters.py blocks --records 1e6 1e7   # blocks that workers generate anew in every pass
-    python benchmarks/clusters.py picture docs/pictures/clusters.svg
+    python benchmarks/clusters.py picture                    # docs/pictures, of all that was measured so far
 
-A local cluster of processes of one thread (``--workers``, two by default), beside as many threads of one process. Times
-are processor time, of client and workers together, so that
-others on the same cores do not count; the wall clock is beside it. ``--peer`` fits dask-ml's LogisticRegression
+A local cluster of processes of one thread (``--workers``, two by default), beside as many threads of one process.
+Processor time is that of client and workers together, so that others on the same cores do not count; the wall clock is
+beside it. The picture has the fits of benchmarks/devices.py too. ``--peer`` fits dask-ml's LogisticRegression
 (lbfgs, not private) on the same blocks, in an environment that has it. Generated records: a stretch of one stored
 table, turned by the number of the block, so that generating them costs little. What was measured is kept in
 benchmarks/results/clusters.json.
@@ -27,6 +27,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import dask.array as da
+import drawing
 import numpy as np
 from distributed import Client, LocalCluster
 
@@ -142,7 +143,6 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("what", choices=["overhead", "blocks", "picture"])
-    parser.add_argument("path", nargs="?", type=Path, help="of the picture")
     parser.add_argument("--records", type=float, nargs="*", default=[5e6])
     parser.add_argument("--workers", type=int, default=2, help="processes of the cluster")
     parser.add_argument(
@@ -152,7 +152,8 @@ def main() -> None:
     given = parser.parse_args()
     measured = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     if given.what == "picture":
-        picture(measured["blocks"], given.path)
+        device = json.loads(RESULTS.with_name("devices.json").read_text())
+        picture(measured["blocks"], device)
         return
     warnings.simplefilter("ignore")
     os.environ["RETICENT_THREADS"] = str(given.workers)
@@ -176,28 +177,26 @@ def main() -> None:
             RESULTS.write_text(json.dumps(measured, indent=1) + "\n")
 
 
-def picture(blocks: dict[str, dict[str, dict[str, float]]], path: Path) -> None:
-    """Processor time against the number of records, and the line that goes on from the last of them."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    from matplotlib import pyplot
-
-    figure, axis = pyplot.subplots(figsize=(5.5, 3.6))
+def picture(blocks: dict[str, dict[str, dict[str, float]]], device: dict[str, Any]) -> None:
+    """Time by the clock against the number of records, on the cluster and on a device."""
+    lines = {f"reticent, one {device['device']}": device["sizes"]}
     for who, sizes in blocks.items():
-        points = sorted((int(n), one["processor"]) for n, one in sizes.items())
-        (line,) = axis.loglog(*zip(*points, strict=True), "o-", label=who)
-        n, seconds = points[-1]
-        if who == "reticent" and n < 10**9:
-            axis.loglog(
-                [n, 10**9], [seconds, seconds * 10**9 / n], ":", color=line.get_color(),
-                label="in proportion (not measured)",
-            )  # fmt: skip
-    axis.set(xlabel=f"generated records of {NARROW} columns", ylabel="processor time [s]")
-    axis.grid(alpha=0.3)
-    axis.legend(frameon=False)
-    figure.tight_layout()
-    figure.savefig(path)
+        (workers,) = {one["workers"] for one in sizes.values()}
+        note = ", not private" if who == "dask-ml" else ""
+        lines[f"{who} on Dask, {workers} processes{note}"] = sizes
+
+    def make(pyplot: Any, ink: str) -> Any:
+        figure, axis = pyplot.subplots(figsize=(5.5, 3.6))
+        for words, sizes in lines.items():
+            points = sorted((int(n), one["clock"]) for n, one in sizes.items())
+            axis.loglog(*zip(*points, strict=True), "o-", label=words)
+        axis.set(xlabel=f"generated records of {NARROW} columns", ylabel="time of a fit [s]")
+        axis.grid(alpha=0.3)
+        axis.legend(frameon=False)
+        figure.tight_layout()
+        return figure
+
+    drawing.draw("clusters", make)
 
 
 if __name__ == "__main__":

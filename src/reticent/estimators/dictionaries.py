@@ -257,7 +257,7 @@ def _numbers(values: Any, found: list[Any], names: Sequence[Any]) -> FloatArray:
     for name, value in zip(names, found, strict=True):
         if isinstance(value, str) or not isinstance(value, _NUMBERS):
             raise _refusal(name, value)
-    return np.array([float(value) for value in found])
+    return np.array([_feature(name, value)[1] for name, value in zip(names, found, strict=True)])
 
 
 def _refusal(name: Any, value: Any) -> TypeError:

@@ -2,7 +2,9 @@
 
     python benchmarks/devices.py [--out figures.json]
 
-Needs an NVIDIA device, CuPy and PyTorch. Reading is timed as half of a copy on the device; times are medians.
+Needs an NVIDIA device, CuPy and PyTorch. Reading is timed as half of a copy on the device; times are medians. Whole
+fits of 10 columns go up to 10^9 records, which are generated on the device (``sizes``); benchmarks/clusters.py draws
+them beside those of a cluster.
 """
 
 from __future__ import annotations
@@ -30,8 +32,12 @@ _AT_ONCE = 2_000_000
 
 
 def milliseconds(work, repeats: int = 9) -> float:
+    """The median, after a third of a second of the same work: clocks are low after a pause."""
+    begun = time.perf_counter()
     work()
-    cupy.cuda.Device().synchronize()
+    while time.perf_counter() < begun + 0.33:
+        work()
+        cupy.cuda.Device().synchronize()
     taken = []
     for _ in range(repeats):
         start = time.perf_counter()
@@ -53,22 +59,44 @@ def records(count: int, columns: int):
     return X, y
 
 
-def table(count: int, columns: int) -> dict[str, float]:
-    X, y = records(count, columns)
-    seen = cupy.asarray(X)
-    room = cupy.empty_like(seen[: count // 4])
-    reading = 2.0 * milliseconds(lambda: cupy.copyto(room, seen[: count // 4]))
-    held = OnDevice(X, y, None, Form(1.0, 1.0, 0.4), IsClass(1))
-    loss = passes.Scalar(*CappedLogistic(0.5).kernel, 0.5)
-    x = np.random.default_rng(0).standard_normal(columns + 1)
-    gradient = milliseconds(lambda: summed(held.map(passes.SlopeSum(loss, x))))
-    fits = []
-    for _ in range(5):
+def reading_once(X) -> float:
+    seen = cupy.asarray(X)[: len(X) // 4]
+    room = cupy.empty_like(seen)
+    return 2.0 * milliseconds(lambda: cupy.copyto(room, seen))
+
+
+def whole_fits(X, y, repeats: int) -> list[float]:
+    taken = []
+    for _ in range(repeats):
         model = reticent.PrivateLogisticRegression(classes=[0, 1], feature_norm=1.0)
         torch.cuda.synchronize()
         start = time.perf_counter()
         model.fit(X, y)
-        fits.append(time.perf_counter() - start)
+        taken.append(time.perf_counter() - start)
+    return taken
+
+
+def sizes(counts: tuple[int, ...], columns: int) -> dict[str, dict[str, float]]:
+    """Whole fits, the first of which compiles what there is to compile."""
+    found = {}
+    for count in counts:
+        X, y = records(count, columns)
+        whole_fits(X[:100_000], y[:100_000], 1)
+        found[str(count)] = {"clock": statistics.median(whole_fits(X, y, 3)), "bytes": X.nbytes}
+        print(f"{count:,} x {columns}: {found[str(count)]['clock']:.3g} s", flush=True)
+        del X, y
+        torch.cuda.empty_cache()
+    return found
+
+
+def table(count: int, columns: int) -> dict[str, float]:
+    X, y = records(count, columns)
+    reading = reading_once(X)
+    held = OnDevice(X, y, None, Form(1.0, 1.0, 0.4), IsClass(1))
+    loss = passes.Scalar(*CappedLogistic(0.5).kernel, 0.5)
+    x = np.random.default_rng(0).standard_normal(columns + 1)
+    gradient = milliseconds(lambda: summed(held.map(passes.SlopeSum(loss, x))), 51)
+    fits = whole_fits(X, y, 5)
     small = min(count, 200_000)
     options = {"classes": [0, 1], "feature_norm": 1.0, "random_state": 0, "regularizer": 1e4}
     there = reticent.PrivateLogisticRegression(**options).fit(X[:small], y[:small])
@@ -99,7 +127,8 @@ def total(dim: int, block: int) -> dict[str, float]:
     traffic = 4.0 * dim * (2 * buffers + 4 + 1 + 1)
     one = torch.empty(dim, device="cuda")
     drawing = milliseconds(lambda: [one.normal_() for _ in range(block)]) / block
-    adding = milliseconds(lambda: running.add(rows[0]), 25)
+    first = rows[0]
+    adding = milliseconds(lambda: running.add(first), 1001)
     several = milliseconds(lambda: running.run(rows)) / block
     _, _, ours = totals._module(running.mechanism.parameters, 4, True)
     keys = cupy.zeros((block, 8), dtype=cupy.uint32)
@@ -125,14 +154,14 @@ def main() -> None:
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
     found = [table(50_000_000, 50), table(20_000_000, 500), total(10_000_000, 64)]
+    fits = sizes((10**6, 10**7, 10**8, 10**9), 10)
     for figures in found:
         for name, value in figures.items():
             print(f"{name:36s}{value:,.4g}")
         print()
     if chosen.out is not None:
-        chosen.out.write_text(
-            json.dumps({"device": torch.cuda.get_device_name(), "figures": found}, indent=1)
-        )
+        told = {"device": torch.cuda.get_device_name(), "figures": found, "sizes": fits}
+        chosen.out.write_text(json.dumps(told, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,9 @@ its file only.
     python benchmarks/scale.py --records 1e4 1e5 1e6 5e6
     python benchmarks/scale.py --records 1e8 --folder /somewhere/with/20GB    # the folder is kept, for another run
     python benchmarks/scale.py --records 1e8 --zeros                          # 20 GB that take no disk: a file of holes
-    python benchmarks/scale.py --picture docs/pictures/scale.svg              # of all that was measured so far
+    python benchmarks/scale.py --columns 10 --records 1e4 1e5 1e6 1e7 1e8     # few columns: 4 GB, which fit in memory
+    python benchmarks/scale.py --columns 10 --picture docs/pictures/scale.svg # of all that was measured so far
+    python benchmarks/scale.py --columns 10 --table                           # the same, as docs/scale.md has it
 
 What was measured is kept in benchmarks/results/scale.json.
 """
@@ -28,31 +30,32 @@ from typing import Any
 
 import numpy as np
 
-COLUMNS = 50
 RESULTS = Path(__file__).parent / "results" / "scale.json"
 FROM_A_FILE = "reticent, from a file"
 WAYS = ("reticent", FROM_A_FILE, "scikit-learn")
 _CHUNK = 100_000
 
+Measured = dict[str, dict[str, dict[str, float]]]
 
-def write(folder: Path, count: int) -> None:
+
+def write(folder: Path, count: int, columns: int) -> None:
     """Standard normal features in single precision and labels of a logistic model, as NumPy files."""
     rng = np.random.default_rng(0)
-    w = 2.0 * rng.standard_normal(COLUMNS)
-    X = np.lib.format.open_memmap(folder / "x.npy", "w+", np.float32, (count, COLUMNS))
+    w = 2.0 * rng.standard_normal(columns)
+    X = np.lib.format.open_memmap(folder / "x.npy", "w+", np.float32, (count, columns))
     y = np.lib.format.open_memmap(folder / "y.npy", "w+", np.int8, (count,))
     for start in range(0, count, _CHUNK):
         stop = min(count, start + _CHUNK)
-        some = rng.standard_normal((stop - start, COLUMNS), dtype=np.float32) / np.sqrt(COLUMNS)
+        some = rng.standard_normal((stop - start, columns), dtype=np.float32) / np.sqrt(columns)
         X[start:stop] = some
         y[start:stop] = rng.random(stop - start) < 1.0 / (1.0 + np.exp(-(some @ w)))
     X.flush()
     y.flush()
 
 
-def write_zeros(folder: Path, count: int) -> None:
+def write_zeros(folder: Path, count: int, columns: int) -> None:
     """The same table with zeros for everything, as files of holes: memory is that of any table of the size."""
-    for name, dtype, shape in (("x", np.float32, (count, COLUMNS)), ("y", np.int8, (count,))):
+    for name, dtype, shape in (("x", np.float32, (count, columns)), ("y", np.int8, (count,))):
         np.lib.format.open_memmap(folder / f"{name}.npy", "w+", dtype, shape)
 
 
@@ -63,16 +66,20 @@ def peak() -> int:
 
 
 def measure(way: str, folder: Path) -> dict[str, float]:
-    """One fit, after a small one that compiles what there is to compile."""
+    """One fit, after small ones that compile what there is to compile, also where nothing is scaled."""
     warnings.simplefilter("ignore")
     from sklearn.linear_model import LogisticRegression
 
     from reticent import PrivateLogisticRegression, tables
 
-    def model() -> Any:
+    def model(**more: Any) -> Any:
         if way == "scikit-learn":
             return LogisticRegression()
-        return PrivateLogisticRegression(classes=[0, 1], feature_norm=2.0, random_state=0)
+        return PrivateLogisticRegression(classes=[0, 1], feature_norm=2.0, random_state=0, **more)
+
+    def warm(X: Any, y: Any) -> None:
+        model().fit(X, y)
+        model(scaling="none").fit(X, y)
 
     X, y = np.load(folder / "x.npy", mmap_mode="r"), np.load(folder / "y.npy")
     size = X.nbytes
@@ -81,11 +88,11 @@ def measure(way: str, folder: Path) -> dict[str, float]:
         small.mkdir(exist_ok=True)
         np.save(small / "x.npy", X[:1000])
         np.save(small / "y.npy", y[:1000])
-        model().fit(*tables.open(small / "x.npy", target=small / "y.npy"))
+        warm(*tables.open(small / "x.npy", target=small / "y.npy"))
         X, y = tables.open(folder / "x.npy", target=folder / "y.npy")
     else:
         X = np.array(X)
-        model().fit(X[:1000], y[:1000])
+        warm(X[:1000], y[:1000])
     made = model()
     Path("/proc/self/clear_refs").write_text("5")
     before, processor, clock = peak(), time.process_time(), time.perf_counter()
@@ -104,13 +111,13 @@ def free() -> int:
     return 1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1])
 
 
-def run(count: int, folder: Path, zeros: bool) -> dict[str, dict[str, float]]:
+def run(count: int, columns: int, folder: Path, zeros: bool) -> dict[str, dict[str, float]]:
     """All ways of fitting one table, which is written first unless it is there."""
     single = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     if not (folder / "done").exists():
-        (write_zeros if zeros else write)(folder, count)
+        (write_zeros if zeros else write)(folder, count, columns)
         (folder / "done").touch()
-    fits = not zeros and 2 * 4 * count * COLUMNS < free()
+    fits = not zeros and 2 * 4 * count * columns < free()
     found = {}
     for way in WAYS:
         if way != FROM_A_FILE and not fits:
@@ -126,7 +133,18 @@ def run(count: int, folder: Path, zeros: bool) -> dict[str, dict[str, float]]:
     return found
 
 
-def picture(measured: dict[str, dict[str, dict[str, float]]], path: Path) -> None:
+def table(measured: Measured) -> None:
+    """The lines of docs/scale.md."""
+    for count, one in sorted(measured.items(), key=lambda pair: int(pair[0])):
+        for way in one:
+            found = one[way]
+            print(
+                f"| {int(count):,} | {way} | {found['processor']:.2f} | {found['memory']:,.0f} | "
+                f"{found['share']:.2f} |"
+            )
+
+
+def picture(measured: Measured, columns: int, path: Path) -> None:
     """Processor time and memory against the number of records."""
     import matplotlib
 
@@ -143,7 +161,7 @@ def picture(measured: dict[str, dict[str, dict[str, float]]], path: Path) -> Non
         for way in WAYS:
             points = sorted((int(n), one[way][name]) for n, one in measured.items() if way in one)
             axis.loglog(*zip(*[(n, max(v, 1e-2)) for n, v in points], strict=True), "o-", label=way)
-        axis.set(xlabel=f"records of {COLUMNS} columns, single precision", ylabel=words)
+        axis.set(xlabel=f"records of {columns} columns, single precision", ylabel=words)
         axis.grid(alpha=0.3)
     axes[0].legend(frameon=False)
     figure.tight_layout()
@@ -159,26 +177,33 @@ def main() -> None:
         "--records", type=float, nargs="*", default=[], help="how many, several times"
     )
     parser.add_argument("--folder", type=Path, help="where the table is, or is to be kept")
+    parser.add_argument("--columns", type=int, default=50, help="of the table")
     parser.add_argument("--zeros", action="store_true", help="a table of zeros, from its file only")
     parser.add_argument("--picture", type=Path, help="where to draw what was measured")
+    parser.add_argument("--table", action="store_true", help="print what was measured")
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
         print(json.dumps(measure(given.one[0], Path(given.one[1]))))
         return
-    measured = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    print(
-        f"{'records':>10}  {'':<22} {'processor s':>11} {'clock s':>8} {'MiB':>8} {'of input':>8}"
-    )
+    every = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    measured: Measured = every.setdefault(str(given.columns), {})
+    if given.records:
+        print(
+            f"{'records':>10}  {'':<22} {'processor s':>11} {'clock s':>8} {'MiB':>8} {'of input':>8}"
+        )
     for count in map(int, given.records):
         with tempfile.TemporaryDirectory() as name:
             folder = given.folder or Path(name)
             folder.mkdir(exist_ok=True)
-            found = run(count, folder, given.zeros)
+            found = run(count, given.columns, folder, given.zeros)
             measured[f"{count} zeros" if given.zeros else str(count)] = found
-        RESULTS.write_text(json.dumps(measured, indent=1) + "\n")
+        RESULTS.write_text(json.dumps(every, indent=1) + "\n")
+    real = {n: one for n, one in measured.items() if n.isdigit()}
     if given.picture:
-        picture({n: one for n, one in measured.items() if n.isdigit()}, given.picture)
+        picture(real, given.columns, given.picture)
+    if given.table:
+        table(real)
 
 
 if __name__ == "__main__":

@@ -3,13 +3,14 @@
     python benchmarks/sparse_streams.py [RECORDS]  # time and memory: hashed records of 50, declared ones of 10
     python benchmarks/sparse_streams.py regret     # the sparse leader's cube beside the approximate leader's ball
 
-Times are processor time of this process: the median over batches of records after a start. Records are
-dictionaries of 50 features whose names are spread log-uniformly (a few are in every record, most are rare). River's
+Times are processor time of this process: the median over batches of records after a start, in turns with River. Records
+are dictionaries of 50 features whose names are spread log-uniformly (a few are in every record, most are rare). River's
 model is not private. Losses are read off the data: not private.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import time
@@ -63,48 +64,57 @@ def batches(count: int) -> Iterator[slice]:
         yield slice(start, start + BATCH)
 
 
-def microseconds(work: Callable[[slice], None], count: int) -> float:
-    """Median over batches, the first of which compiles what there is to compile."""
-    times = []
-    for rows in batches(count):
-        begun = time.process_time()
-        work(rows)
-        times.append((time.process_time() - begun) / BATCH * 1e6)
+def microseconds(work: Callable[[slice], None], rows: slice) -> float:
+    begun = time.process_time()
+    work(rows)
+    return (time.process_time() - begun) / BATCH * 1e6
+
+
+def median(times: list[float]) -> float:
+    """Of batches after the first two, in which what there is to compile is compiled."""
     return float(np.median(times[2:]))
 
 
-def one_by_one(model: Any, X: list[Any], y: list[Any]) -> dict[str, float]:
-    def learn(rows: slice) -> None:
+def one_by_one(models: dict[str, Any], X: list[Any], y: list[Any]) -> dict[str, list[float]]:
+    """Times of every model, in turns batch by batch, so that what else the machine does slows all of them."""
+
+    def learn(model: Any, rows: slice) -> None:
         for x, label in zip(X[rows], y[rows], strict=True):
             model.learn_one(x, label)
 
-    def predict(rows: slice) -> None:
+    def predict(model: Any, rows: slice) -> None:
         for x in X[rows]:
             model.predict_one(x)
 
-    def both(rows: slice) -> None:
+    def both(model: Any, rows: slice) -> None:
         for x, label in zip(X[rows], y[rows], strict=True):
             model.predict_one(x)
             model.learn_one(x, label)
 
-    return {
-        "learn_one": microseconds(learn, len(X)),
-        "predict_one": microseconds(predict, len(X)),
-        "again": microseconds(predict, len(X)),
-        "predict_one and learn_one": microseconds(both, len(X)),
-    }
+    found: dict[str, list[float]] = {name: [] for name in models}
+    for what in (learn, predict, predict, both):
+        times: dict[str, list[float]] = {name: [] for name in models}
+        for rows in batches(len(X)):
+            for name, model in models.items():
+                times[name].append(microseconds(functools.partial(what, model), rows))
+        for name in models:
+            found[name].append(median(times[name]))
+    return found
 
 
-def line(columns: str, who: str, found: dict[str, float]) -> None:
-    print(
-        f"| {columns} | {who} | " + " | ".join(f"{value:.1f}" for value in found.values()) + " |",
-        flush=True,
-    )
+def lines(columns: str, ours: Any, X: list[Any], y: list[Any]) -> None:
+    """The times beside River's, and how many times River's they are."""
+    from river import linear_model, optim
+
+    theirs = linear_model.LogisticRegression(optim.SGD(0.1))
+    found = one_by_one({"reticent": ours, "River": theirs}, X, y)
+    for name, times in found.items():
+        print(f"| {columns} | {name} | " + " | ".join(f"{t:.1f}" for t in times) + " |")
+    ratios = [a / b for a, b in zip(*found.values(), strict=True)]
+    print(f"| {columns} | ratio | " + " | ".join(f"{r:.2f}" for r in ratios) + " |", flush=True)
 
 
 def speed(count: int = 10_000) -> None:
-    from river import linear_model, optim
-
     print(
         "| columns | | learn_one, us | predict_one, us | the same again, us | predict_one and learn_one, us |"
     )
@@ -114,15 +124,11 @@ def speed(count: int = 10_000) -> None:
     names = [f"f{j}" for j in range(10)]
     X = [dict(zip(names, row, strict=True)) for row in rows.tolist()]
     y = (rows[:, 0] > 0).tolist()
-    line("10", "reticent", one_by_one(Twin(features=names, seed=0), X, y))
-    line("10", "River", one_by_one(linear_model.LogisticRegression(optim.SGD(0.1)), X, y))
+    lines("10, declared", Twin(features=names, seed=0), X, y)
     for power in (18, 20, 22):
         A, labels = matrix(count, 2**power)
         X, y = dictionaries(A), (labels > 0).tolist()
-        line(f"2^{power}", "reticent", one_by_one(Twin(dimension=2**power, seed=0), X, y))
-        line(
-            f"2^{power}", "River", one_by_one(linear_model.LogisticRegression(optim.SGD(0.1)), X, y)
-        )
+        lines(f"2^{power}", Twin(dimension=2**power, seed=0), X, y)
     print()
     print(
         "| columns | partial_fit, us a record | predict, us a record | touched columns | bytes each |"
@@ -138,17 +144,19 @@ def speed(count: int = 10_000) -> None:
         held = tracemalloc.get_traced_memory()[0]
         tracemalloc.stop()
         touched = model._stream._learner.total.touched
-        fit = microseconds(
-            lambda rows, labels=labels, parts=parts, model=model: model.partial_fit(
-                parts[rows.start // BATCH], labels[rows]
-            ),
-            count,
-        )
-        predict = microseconds(
-            lambda rows, parts=parts, model=model: model.predict(parts[rows.start // BATCH]), count
-        )
+
+        def learn(rows: slice, model: Any = model, parts: Any = parts, y: Any = labels) -> None:
+            model.partial_fit(parts[rows.start // BATCH], y[rows])
+
+        def predict(rows: slice, model: Any = model, parts: Any = parts) -> None:
+            model.predict(parts[rows.start // BATCH])
+
+        times = [
+            median([microseconds(work, rows) for rows in batches(count)])
+            for work in (learn, predict)
+        ]
         print(
-            f"| 2^{power} | {fit:.1f} | {predict:.1f} | {touched:,} | {held / touched:.0f} |",
+            f"| 2^{power} | {times[0]:.1f} | {times[1]:.1f} | {touched:,} | {held / touched:.0f} |",
             flush=True,
         )
 

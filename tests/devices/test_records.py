@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import json
 import math
+import subprocess
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -15,7 +18,7 @@ from reticent.losses import CappedLogistic, Huber, Logistic, Poisson, SmoothHing
 from reticent.solve.blocks import AsGiven, Form, InMemory, IsClass, Within, summed
 
 pytest.importorskip("array_api_compat", reason="devices need array-api-compat")
-from reticent.devices import OnDevice, is_device_array, on_device, plain
+from reticent.devices import OnDevice, is_device_array, on_device, plain, records
 
 _LIBRARIES = ["array_api_strict", "torch"]
 
@@ -194,12 +197,106 @@ def test_labels_of_the_host_travel(xp):
     )
 
 
-def test_too_little_device_memory_spends_nothing():
-    cupy = pytest.importorskip("cupy", reason="no CuPy, so no device")
+def test_a_device_that_is_lost_during_a_pass_costs_one_charge_and_the_fit_goes_on(
+    xp, tmp_path, monkeypatch
+):
+    X, _, _ = _records(20_000, 4)
+    y = (X[:, 0] > 0).astype(np.int8)
+    options = {"classes": [0, 1], "feature_norm": 1.0, "random_state": 0}
+    whole = reticent.PrivateLogisticRegression(**options).fit(xp.asarray(X), xp.asarray(y))
+    honest, calls = records._RUNS[passes.SlopeSum], []
+
+    def lost(table, work):
+        calls.append(work)
+        if len(calls) == 5:
+            raise RuntimeError("the device is lost")
+        return honest(table, work)
+
+    def fit(rows):
+        model = reticent.PrivateLogisticRegression(**options)
+        with reticent.resumable(tmp_path / "run"):
+            return model.fit(xp.asarray(rows), xp.asarray(y))
+
+    # the budget is for one fit and a half: a second charge would be refused
+    with reticent.Ledger(reticent.Budget(1.5, 1e-5)) as ledger:
+        with monkeypatch.context() as patch:
+            patch.setitem(records._RUNS, passes.SlopeSum, lost)
+            with pytest.raises(RuntimeError, match="device is lost"):
+                fit(X)
+        assert len(ledger.entries) == 1
+        with pytest.raises(ValueError, match="differs in: records"):
+            fit(X[::-1].copy())
+        assert fit(X).coef_ == pytest.approx(whole.coef_, rel=1e-6)
+        assert len(ledger.entries) == 1
+
+
+def test_mixed_devices_are_refused_and_nothing_is_spent():
+    strict = pytest.importorskip("array_api_strict")
+    X, classes, _ = _records(1000, 3)
+    here, there = (strict.Device(name) for name in ("CPU_DEVICE", "device1"))
+    pairs = [(strict.asarray(X, device=here), strict.asarray(classes, device=there))]
     try:
-        cupy.cuda.runtime.getDeviceCount()
-    except Exception:
-        pytest.skip("no NVIDIA device")
+        import torch
+
+        pairs.append((torch.asarray(X), strict.asarray(classes)))
+        if torch.cuda.is_available():
+            pairs.append((torch.asarray(X, device="cuda"), torch.asarray(classes)))
+    except ImportError:
+        pass
+    with reticent.Ledger(reticent.Budget(1.0, 1e-6)) as ledger:
+        for rows, labels in pairs:
+            with pytest.raises(ValueError, match=r"X lies on .* and y on .*; move one of them"):
+                reticent.PrivateLogisticRegression(classes=[0, 1, 2]).fit(rows, labels)
+        assert not ledger.entries
+
+
+LOST = """
+import json, sys
+import cupy, numpy as np
+import reticent
+from reticent.devices import cuda
+
+folder, fatal = sys.argv[1], int(sys.argv[2])
+honest, calls = cuda.slope_sums, []
+
+def slope_sums(*arguments):
+    calls.append(1)
+    if len(calls) == fatal:  # a write to nowhere: from here on every call to the device fails
+        code = 'extern "C" __global__ void nowhere(int* p) { *p = 1; }'
+        cupy.RawKernel(code, "nowhere")((1,), (1,), (np.int64(8),))
+    return honest(*arguments)
+
+cuda.slope_sums = slope_sums
+X, y = (cupy.asarray(np.load(folder + name)) for name in ("/x.npy", "/y.npy"))
+with reticent.Ledger(reticent.Budget(1.5, 1e-5), folder + "/ledger") as ledger, reticent.resumable(folder + "/run"):
+    model = reticent.PrivateLogisticRegression(classes=[0, 1], feature_norm=1.0, random_state=0).fit(X, y)
+print(json.dumps([model.coef_.tolist(), len(ledger.entries)]))
+"""
+
+
+def test_an_nvidia_device_that_is_lost_costs_one_charge_and_the_fit_goes_on(cupy, tmp_path):
+    X, _, _ = _records(20_000, 4)
+    y = (X[:, 0] > 0).astype(np.int8)
+    np.save(tmp_path / "x.npy", X)
+    np.save(tmp_path / "y.npy", y)
+    options = {"classes": [0, 1], "feature_norm": 1.0, "random_state": 0}
+    whole = reticent.PrivateLogisticRegression(**options).fit(cupy.asarray(X), cupy.asarray(y))
+
+    def attempt(fatal):
+        command = [sys.executable, "-W", "ignore", "-c", LOST, str(tmp_path), str(fatal)]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    first, second = attempt(5), attempt(0)
+    assert first.returncode != 0
+    assert "llegal" in first.stderr
+    assert not first.stdout
+    assert second.returncode == 0, second.stderr
+    coefficients, entries = json.loads(second.stdout)
+    assert entries == 1
+    assert np.array(coefficients) == pytest.approx(whole.coef_, rel=1e-6)
+
+
+def test_too_little_device_memory_spends_nothing(cupy):
     X = cupy.random.default_rng(0).standard_normal((2**16, 40), dtype=cupy.float32)
     y = (X[:, 0] > 0).astype(cupy.int8)
     pool = cupy.get_default_memory_pool()

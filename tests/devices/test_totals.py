@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -20,16 +22,6 @@ from reticent.devices.totals import (
     rounded_weights,
     unit_of,
 )
-
-
-@pytest.fixture
-def cupy():
-    cupy = pytest.importorskip("cupy", reason="no CuPy, so no device")
-    try:
-        cupy.cuda.runtime.getDeviceCount()
-    except Exception:
-        pytest.skip("no NVIDIA device")
-    return cupy
 
 
 def _mechanism(dim=8, horizon=64, **options):
@@ -201,7 +193,7 @@ def test_what_is_scaled_stays_within_the_norm_after_rounding(cupy, size):
     total = DeviceTotal(_mechanism(2100, norm=0.7), seed=0)
     v = np.random.default_rng(0).standard_normal(2100)
     total.add(cupy.asarray((0.7 * size * v / np.linalg.norm(v)).astype(np.float32)))
-    added = total._total.get().astype(np.float64) * float(total._unit)
+    added = total._total.get().astype(np.float64) * float(total._plan["unit"])
     assert 0.699997 < np.linalg.norm(added) <= 0.7
 
 
@@ -232,3 +224,28 @@ def test_too_little_memory_changes_nothing(cupy):
         pool.set_limit(size=0)
     assert total.steps == 0
     assert np.array_equal(total.run(rows).get(), twin.run(rows).get())
+
+
+LOST = """
+import cupy, numpy as np
+import reticent
+from reticent import sums
+from reticent.devices import DeviceTotal
+
+mechanism = sums.CorrelatedMechanism(8, 64, budget=reticent.Budget(1.0, 1e-6), noise_precision="float")
+total, vector = DeviceTotal(mechanism, seed=0), cupy.ones(8, dtype="f4")
+total.add(vector)
+code = 'extern "C" __global__ void nowhere(int* p) { *p = 1; }'
+cupy.RawKernel(code, "nowhere")((1,), (1,), (np.int64(8),))
+for attempt in range(2):
+    try:
+        print("released", total.add(vector))
+    except Exception as error:
+        print("refused", type(error).__name__)
+"""
+
+
+def test_nothing_is_released_once_the_device_is_lost(cupy):
+    command = [sys.executable, "-W", "ignore", "-c", LOST]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout.split()[::2] == ["refused", "refused"], done.stderr

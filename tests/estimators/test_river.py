@@ -1,12 +1,14 @@
 """The River twins: River's own checks, and that they are the same learners as the scikit-learn faces."""
 
 import copy
+import gc
 import math
 import pickle
 
 import numpy as np
 import pandas as pd
 import pytest
+from numba import njit
 from river import (
     checks,
     compose,
@@ -309,3 +311,19 @@ def test_the_attack_that_a_scaler_allows():
             right[kind] += (learner.weights["x"] < 0.1) == present
     assert right["learnt"] == 40
     assert 5 < right["fixed"] < 35
+
+
+def test_memory_is_the_models_and_not_the_compilers():
+    """Where any compiled function is gone, whoever follows references into the compiler finds a dead one."""
+    model = OnlineLogisticRegression(features=["a"], seed=0)
+    model.learn_one({"a": 1.0}, True)
+    njit(lambda x: x + 1)(1)
+    gc.collect()
+    # a block of noise, 2^15 steps of two numbers, and little else
+    assert 2**19 < model._raw_memory_usage < 2**19 + 2**15
+    wide = OnlineLogisticRegression(dimension=2**18, seed=0)
+    wide.learn_one({"a": 1.0}, True)
+    before = wide._raw_memory_usage
+    for number in range(3000):
+        wide.learn_one({f"name {number}": 1.0}, True)
+    assert wide._raw_memory_usage - before > 3000 * 88

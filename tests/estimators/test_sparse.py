@@ -14,7 +14,7 @@ from sklearn.utils import murmurhash3_32
 
 import reticent
 from reticent.estimators import OnlineLinearRegression, OnlineLogisticRegression
-from reticent.estimators.dictionaries import Hashed, SparselyHashed, murmur
+from reticent.estimators.dictionaries import Hashed, SparselyHashed, murmur, placed
 from reticent.estimators.sparse_stream import WIDE, SparseStream
 from reticent.privacy import ForkError
 
@@ -155,15 +155,55 @@ def test_names_are_hashed_as_scikit_learn_does():
         assert murmur(text, 0, len(text)) == murmurhash3_32(name, 0, True)
 
 
-def test_sparse_and_dense_readers_agree():
-    record = {"a": 1, "b": 2.5, "c": "red", 7: True, "with \0 in it": 3.0, "": np.float32(2.0)}
-    places, values = SparselyHashed(1000).one(record)
-    dense = np.zeros(1000)
-    np.add.at(dense, places, values)
-    np.testing.assert_array_equal(dense, Hashed(1000).one(record))
-    assert SparselyHashed(1000).one({})[0].size == 0
+@pytest.mark.parametrize("more", [{}, {"with \0 in it": 3.0}])
+def test_sparse_and_dense_readers_agree(more):
+    record = {"a": 1, "b": 2.5, "c": "red", 7: True, "": np.float32(2.0)} | more
+    for part in (record, {"a": 0.25, "": 1.5, "abcde": -2.0} | more, {}, more):
+        places, values = placed(SparselyHashed(1000).one(part), 1000)
+        dense = np.zeros(1000)
+        np.add.at(dense, places, values)
+        np.testing.assert_array_equal(dense, Hashed(1000).one(part))
     with pytest.raises(TypeError, match="must be a number"):
-        SparselyHashed(1000).one({"a": None})
+        SparselyHashed(1000).one({"a": None} | more)
+
+
+def test_names_one_by_one_are_rows_of_a_matrix():
+    """One compiled call by names, and the loop over rows: the same numbers to the last bit, also beyond first room."""
+    river = pytest.importorskip("reticent.estimators.river")
+    rng = np.random.default_rng(0)
+    records = [
+        {
+            f"w{place}": value
+            for place, value in zip(rng.integers(0, 3000, n), rng.random(n), strict=True)
+        }
+        for n in rng.integers(0, 60, 400)
+    ]
+    labels = [bool(label) for label in rng.integers(0, 2, 400)]
+    one, rows = (
+        river.OnlineLogisticRegression(dimension=COLUMNS, seed=0, horizon=400) for _ in "12"
+    )
+    stream, reader = None, SparselyHashed(COLUMNS)
+    for record, label in zip(records, labels, strict=True):
+        shown = one.predict_proba_one(record) if stream else None
+        one.learn_one(record, label)
+        if stream is None:
+            rows.learn_one(record, label)
+            stream = rows._stream
+            continue
+        places, values = placed(reader.one(record), COLUMNS)
+        row = sp.csr_array((values, places, [0, len(places)]), shape=(1, COLUMNS))
+        z = stream.predictors(row)[0, 0]
+        assert shown[True] == pytest.approx(1.0 / (1.0 + np.exp(-z)), rel=1e-12)
+        stream.learn(row, np.array([1.0 if label else -1.0]))
+    for learnt in (one._stream._learner.total, stream._learner.total):
+        assert learnt.steps == 400
+    np.testing.assert_array_equal(
+        one._stream._learner.total._rows[: one._stream._learner.total.touched],
+        stream._learner.total._rows[: stream._learner.total.touched],
+    )
+    with pytest.raises(ValueError, match="do not fit"):
+        one.learn_one(records[0], True)
+    assert one.clipped == rows.clipped
 
 
 def test_river_twin_of_hashed_names():

@@ -24,14 +24,14 @@ def described(dim=4, horizon=None, **more):
 
 def draw(total, rows, t, normals, used):
     return k.noise_at(total._buffers)(
-        0, rows, float(t), total._filters, total._lost, normals, used, total._room
+        0, rows, float(t), total._filters, total._jumps, normals, used
     )
 
 
 def responses(mechanism, times):
     """Noise at these steps as a matrix times the normals that were drawn for it."""
     total = sums.OnDemand(mechanism, seed=0)
-    most = (total._buffers + 1) * len(times)
+    most = k.most_normals(total._buffers, times[-1]) * len(times)
     out, drawn = np.zeros((len(times), most)), 0
     for column in range(most):
         normals = np.zeros(most)
@@ -95,14 +95,15 @@ def test_what_skipped_steps_add_has_the_covariance_of_the_steps():
     total = sums.OnDemand(described(1, 10**6), seed=0)
     gap = np.array(total.mechanism.parameters.gap)
     n = len(gap)
-    for g in (1, n, n + 1, 11, 40, 300, 2000, 100_000):
+    for g in (1, 2, n, n + 1, 11, 40, 255, 256, 300, 2000, 65_536, 100_000):
         steps = np.arange(g)
         impulse = (1.0 - gap)[:, None] ** steps
         columns = []
-        for at in range(n):
-            normals, rows = np.zeros(n + 1), np.zeros((1, total._width))
+        most = k.most_normals(n, g) - 1
+        for at in range(most):
+            normals, rows = np.zeros(most), np.zeros((1, total._width))
             normals[at] = 1.0
-            k.skip(n)(0, rows, g, total._filters, total._lost, normals, 0, total._room)
+            k.skip(n)(0, rows, g, total._jumps, normals, 0)
             columns.append(rows[0, k.BUFFERS :])
         L = np.array(columns).T
         wanted = impulse @ impulse.T

@@ -33,9 +33,15 @@ for more than 6.7e7 records) and at most 256 in pairs on the host; and room to s
 _PER_REGISTER, _WARPS, _FOLD = 256, 4, 256
 _SOURCE = Path(__file__).with_name("pass.cu")
 _C_TYPES = {
-    "float32": "float", "float64": "double", "int8": "signed char", "uint8": "unsigned char",
-    "int16": "short", "int32": "int", "int64": "long long",
+    "<f4": "float", "<f8": "double", "|i1": "signed char", "|u1": "unsigned char", "<i2": "short", "<i4": "int",
+    "<i8": "long long",
 }  # fmt: skip
+_GIVEN = np.dtype(
+    [("count", "i8"), *((name, "f8") for name in ("offset", "unit", "length", "p0", "p1", "bound"))]
+)
+"""`Numbers` of the kernel: one argument that is passed by value is quicker than seven."""
+_AS_ONE = np.dtype(f"V{_GIVEN.itemsize}")
+_ROOM = 96 * 2**10 + 8 * (WIDEST + 1)
 
 
 @dataclass(frozen=True)
@@ -52,70 +58,126 @@ class Layout:
         Numbers that are loaded at once.
     groups : int
         Rows that each of them holds at the same time.
-    resident : int
-        Blocks of threads that share a multiprocessor.
+    stages : int
+        Batches of rows for which there is room on the multiprocessor: one is worked on, the others are on their way.
     """
 
     lanes: int
     numbers: int
     wide: int
     groups: int
-    resident: int
+    stages: int
 
     @classmethod
-    def of(cls, columns: int, stride: int, address: int, itemsize: int) -> Layout:
-        """For so many columns; wide loads where rows are aligned for them.
+    def of(
+        cls, columns: int, stride: int, address: int, itemsize: int, room: int = _ROOM
+    ) -> Layout:
+        """For so many columns and bytes of shared memory; wide loads where rows are aligned for them.
 
         Examples
         --------
         >>> Layout.of(50, 50, 512, 4)
-        Layout(lanes=8, numbers=8, wide=2, groups=4, resident=4)
+        Layout(lanes=8, numbers=8, wide=2, groups=8, stages=3)
         >>> Layout.of(500, 500, 512, 4)
-        Layout(lanes=32, numbers=16, wide=4, groups=4, resident=2)
+        Layout(lanes=32, numbers=16, wide=4, groups=4, stages=3)
+        >>> Layout.of(500, 500, 512, 4, room=48 * 2**10)
+        Layout(lanes=32, numbers=16, wide=4, groups=2, stages=2)
         """
         wide = 16 // itemsize
         while wide > 1 and (columns % wide or stride % wide or address % (wide * itemsize)):
             wide //= 2
-        lanes = 4
+        # Measured on an H200, for 4 to 1,000 columns: few lanes, and as many rows as registers hold.
+        lanes = 2 if columns * itemsize <= 48 else 4
         while lanes < 32 and lanes * 8 < columns:
             lanes *= 2
         numbers = -(-columns // (lanes * wide)) * wide
-        # Measured on an H200: many threads with few rows each where rows are short, else few with many.
-        room, resident = (128, 4) if numbers * itemsize <= 32 else (256, 2)
+        row, room = _WARPS * 32 * numbers * itemsize, room - 8 * (columns + 1)
         groups = 1
-        while 2 * groups <= lanes and 2 * groups * numbers * itemsize <= room:
+        while (
+            2 * groups <= lanes
+            and 2 * groups * numbers * itemsize <= 256
+            and numbers * (2 * groups + 2) <= 112
+            and 2 * (2 * groups * row) <= room
+        ):
             groups *= 2
-        return cls(lanes, numbers, wide, groups, resident)
+        return cls(lanes, numbers, wide, groups, 3 if 3 * groups * row <= room else 2)
+
+    def shared(self, itemsize: int) -> int:
+        """Bytes that a block of threads needs for its batches."""
+        return _WARPS * 32 * self.numbers * self.groups * self.stages * itemsize
 
     @property
     def rows_per_block(self) -> int:
         return _PER_REGISTER * (32 // self.lanes) * _WARPS
 
 
-def view(rows: Any) -> Any:
-    """The same memory as CuPy sees it; None where the fused kernel cannot read it."""
+def views(rows: Any, labels: Any, weights: Any) -> tuple[Any, Any, Any] | None:
+    """The same memory as CuPy sees it; None where the fused kernel cannot read it.
+
+    Parameters
+    ----------
+    rows : array
+        One row for each record.
+    labels : array
+        One number for each record.
+    weights : array or None
+        One for each record.
+    """
     if not hasattr(rows, "__cuda_array_interface__") and not hasattr(rows, "__dlpack__"):
         return None
     try:
         import cupy
 
-        seen = cupy.asarray(rows)
+        seen = cupy.asarray(rows), cupy.asarray(labels)
+        weights = None if weights is None else cupy.asarray(weights)
     except Exception:  # no CuPy, no such device, an array on the host: plain operations will do
         return None
-    right = str(seen.dtype) in ("float32", "float64") and seen.strides[1] == seen.itemsize
-    return seen if right and 0 < seen.shape[1] <= WIDEST else None
+    X = seen[0]
+    right = str(X.dtype) in ("float32", "float64") and X.strides[1] == X.itemsize
+    right = right and all(a is None or a.strides == (a.itemsize,) for a in (seen[1], weights))
+    if not right or not 0 < X.shape[1] <= WIDEST:
+        return None
+    layout, room = _layout(X), _room(X.device.id)
+    return (*seen, weights) if layout.shared(X.itemsize) + 8 * (X.shape[1] + 1) <= room else None
+
+
+def _layout(X: Any) -> Layout:
+    stride = X.strides[0] // X.itemsize
+    return Layout.of(X.shape[1], stride, X.data.ptr, X.itemsize, _room(X.device.id))
 
 
 @functools.cache
-def _module(layout: Layout, columns: int, kind: int, types: tuple[str, ...], weighted: bool) -> Any:
+def _kernels(
+    device: int,
+    layout: Layout,
+    shared: int,
+    columns: int,
+    stride: int,
+    kind: int,
+    types: tuple[str, ...],
+    weighted: bool,
+) -> tuple[Any, Any]:
+    """The two kernels, compiled for this device and for arrays like these."""
     import cupy
 
     given = {
-        "T": types[0], "L": types[1], "W": types[2], "D": columns, "LANES": layout.lanes, "V": layout.numbers,
-        "WIDE": layout.wide, "R": layout.groups, "RESIDENT": layout.resident, "KIND": kind, "WEIGHTED": int(weighted),
+        "T": types[0], "L": types[1], "W": types[2], "D": columns, "STRIDE": f"{stride}ll", "LANES": layout.lanes,
+        "V": layout.numbers, "WIDE": layout.wide, "R": layout.groups, "STAGES": layout.stages, "KIND": kind,
+        "WEIGHTED": int(weighted),
     }  # fmt: skip
     head = "".join(f"#define {name} {value}\n" for name, value in given.items())
-    return cupy.RawModule(code=head + _SOURCE.read_text(), options=("--std=c++17",))
+    module = cupy.RawModule(code=head + _SOURCE.read_text(), options=("--std=c++17",))
+    sums = module.get_function("sums")
+    sums.max_dynamic_shared_size_bytes = shared
+    return sums, module.get_function("fold")
+
+
+@functools.cache
+def _room(device: int) -> int:
+    """Bytes of shared memory that a block of threads may have on a device; no more than is of use."""
+    import cupy
+
+    return min(_ROOM, cupy.cuda.Device(device).attributes["MaxSharedMemoryPerBlockOptin"] - 1024)
 
 
 def slope_sums(
@@ -128,15 +190,15 @@ def slope_sums(
     params: FloatArray,
     bound: float,
 ) -> FloatArray:
-    """Sums of the rows by their slopes at x, for at most 256 parts of the records.
+    """The sum of the rows by their slopes at x.
 
     Parameters
     ----------
     X : cupy.ndarray
         One row for each record, as they came.
-    labels : array
+    labels : cupy.ndarray
         On the same device.
-    weights : array or None
+    weights : cupy.ndarray or None
         On the same device.
     x : array
         The point, its entry for the constant feature included.
@@ -151,35 +213,41 @@ def slope_sums(
 
     Returns
     -------
-    array of shape (parts, dim)
+    array of shape (dim,)
     """
     import cupy
 
-    with cupy.cuda.Device(X.device.id):
+    device = X.device.id
+    with cupy.cuda.Device(device):
         rows, columns = X.shape
         stride = X.strides[0] // X.itemsize
-        labels = cupy.asarray(labels)
-        weights = X if weights is None else cupy.asarray(weights)
-        layout = Layout.of(columns, stride, X.data.ptr, X.itemsize)
-        types = tuple(_C_TYPES[str(a.dtype)] for a in (X, labels, weights))
-        module = _module(layout, columns, kind, types, weights is not X)
+        layout = _layout(X)
+        weighted = weights is not None
+        weights = weights if weighted else X
+        types = tuple(_C_TYPES[a.dtype.str] for a in (X, labels, weights))
+        shared = layout.shared(X.itemsize)
+        sums, fold = _kernels(device, layout, shared, columns, stride, kind, types, weighted)
         blocks = -(-rows // layout.rows_per_block)
         partial = cupy.empty((blocks, columns + 1))
-        p = np.zeros(2)
-        p[: len(params)] = params[:2]
         offset = form.constant * float(x[columns]) if form.constant else 0.0
-        numbers = map(np.float64, (offset, form.unit, form.length, p[0], p[1], min(bound, 1e300)))
-        module.get_function("sums")(
+        p0, p1, *_ = *params[:2], 0.0, 0.0
+        given = (rows, offset, form.unit, form.length, p0, p1, min(bound, 1e300))
+        sums(
             (blocks,), (_WARPS * 32,),
-            (X, np.int64(rows), np.int64(stride), labels, weights, cupy.asarray(x[:columns]), *numbers, partial),
+            (X, labels, weights, cupy.asarray(x[:columns]), partial, np.array(given, _GIVEN).view(_AS_ONE)),
+            shared_mem=shared,
         )  # fmt: skip
         while len(partial) > _FOLD:
             folded = cupy.empty((-(-len(partial) // _FOLD), columns + 1))
             grid = (len(folded), -(-(columns + 1) // 64))
-            module.get_function("fold")(grid, (64,), (partial, np.int64(len(partial)), folded))
+            fold(grid, (64,), (partial, np.int64(len(partial)), folded))
             partial = folded
         parts = partial.get()
+    while len(parts) > 1:
+        even = len(parts) // 2 * 2
+        parts = np.concatenate([parts[:even:2] + parts[1:even:2], parts[even:]])
+    total: FloatArray = parts[0]
     if not form.constant:
-        return parts[:, :columns]
-    parts[:, columns] *= form.constant
-    return parts
+        return total[:columns]
+    total[columns] *= form.constant
+    return total

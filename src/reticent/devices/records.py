@@ -7,6 +7,7 @@ to arrays of NumPy. Where CuPy is there and the array lies on an NVIDIA device, 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -28,6 +29,7 @@ from reticent.solve.blocks import (
     Meaning,
     Pass,
     Within,
+    checksum,
     ends,
     rows_per_block,
 )
@@ -209,9 +211,9 @@ class OnDevice:
         return array_api_compat.array_namespace(self.rows)
 
     @cached_property
-    def _fused(self) -> Any:
-        """The rows as CuPy sees them, where the fused kernel can read them."""
-        return cuda.view(self.rows)
+    def _fused(self) -> tuple[Any, Any, Any] | None:
+        """Rows, labels and weights as CuPy sees them, where the fused kernel can read them."""
+        return cuda.views(self.rows, self._labels, self._weights)
 
     @property
     def units(self) -> float:
@@ -239,6 +241,13 @@ class OnDevice:
         if self.weights is None or is_device_array(self.weights):
             return self.weights
         return like(self.rows, self.weights)
+
+    @cached_property
+    def identity(self) -> list[int]:
+        """Which records these are: checksums, for which they travel to the host once."""
+        others = (a for a in (self.labels, self._weights) if a is not None)
+        blocks = itertools.chain(DeviceRows(self.rows).blocks(), map(to_host, others))
+        return [checksum(np.ascontiguousarray(block)) for block in blocks]
 
     def map(self, work: Pass) -> Iterator[FloatArray]:
         """The results of a pass, for parts of the records; each part is the sum over some of them."""
@@ -314,10 +323,8 @@ def _by_parts(xp: Any, left: Any, right: Any) -> Iterator[FloatArray]:
 
 def _slope_sum(table: OnDevice, work: passes.SlopeSum) -> Iterator[FloatArray]:
     if table._fused is not None and work.loss.kind in cuda.KINDS:
-        yield from cuda.slope_sums(
-            table._fused, table._labels, table._weights, work.x, table.form, work.loss.kind, work.loss.params,
-            work.loss.bound,
-        )  # fmt: skip
+        loss = work.loss
+        yield cuda.slope_sums(*table._fused, work.x, table.form, loss.kind, loss.params, loss.bound)
         return
     for rows, y, w, _, _ in table.chunks():
         z = table.predictors_of(rows, work.x)

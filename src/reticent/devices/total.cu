@@ -46,6 +46,22 @@ __device__ __forceinline__ void normals(const unsigned* key, unsigned long long 
     }
 }
 
+struct Plan {  // what reticent.devices.totals hands over by value
+    const float* rows;        // of the vectors
+    float* out;               // the noisy totals
+    const unsigned* keys;     // of the steps, if there are several
+    long long* total;         // the clean total, in units
+    float* buffers;           // of the filter
+    double* parts;            // of the norms
+    float* factors;           // what each row is multiplied by
+    double* seen;             // norms of the rows, then squared norms of what was added, in units
+    unsigned* done;           // how many blocks are, for each row
+    long long steps, dim;
+    double limit;             // longer rows are cut to this
+    unsigned key[8];          // of the step, if there is one
+    float sigma, unit, per;   // per unit
+};
+
 #define SPREAD 128                   // threads in a block
 #define MANY 16                      // coordinates of a thread: WIDE next to each other, then SPREAD * WIDE further on
 #define PARTS (MANY / WIDE)
@@ -53,6 +69,12 @@ __device__ __forceinline__ void normals(const unsigned* key, unsigned long long 
 __device__ constexpr float gap[] = {GAP}, weight[] = {WEIGHT};
 
 template <typename S> struct alignas(sizeof(S) * WIDE) Pack { S at[WIDE]; };
+
+#if WIDE == 4
+typedef uint4 Unit;
+#else
+typedef unsigned Unit;
+#endif
 
 template <typename S> __device__ __forceinline__ Pack<S> load(const S* from, long long j, long long dim) {
     Pack<S> got;
@@ -62,8 +84,23 @@ template <typename S> __device__ __forceinline__ Pack<S> load(const S* from, lon
     return got;
 }
 
+// What is read or written once in a call goes first when the cache is full, so that the vector stays, which is read twice.
+template <typename S> __device__ __forceinline__ Pack<S> load_once(const S* from, long long j, long long dim) {
+    Pack<S> got;
+#pragma unroll
+    for (int w = 0; w < WIDE; w++) got.at[w] = S(0);
+    if (j < dim)
+#pragma unroll
+        for (int h = 0; h < int(sizeof(Pack<S>) / sizeof(Unit)); h++)
+            reinterpret_cast<Unit*>(&got)[h] = __ldcs(reinterpret_cast<const Unit*>(from + j) + h);
+    return got;
+}
+
 template <typename S> __device__ __forceinline__ void store(S* to, long long j, long long dim, const Pack<S>& what) {
-    if (j < dim) *reinterpret_cast<Pack<S>*>(to + j) = what;
+    if (j < dim)
+#pragma unroll
+        for (int h = 0; h < int(sizeof(Pack<S>) / sizeof(Unit)); h++)
+            __stcs(reinterpret_cast<Unit*>(to + j) + h, reinterpret_cast<const Unit*>(&what)[h]);
 }
 
 // What is scaled is rounded, factor and products by up to 2^-24 of themselves: so it is cut a little shorter.
@@ -73,12 +110,12 @@ template <typename S> __device__ __forceinline__ void store(S* to, long long j, 
 // last to finish adds the parts, always in the same order. What is not finite becomes a null record: the caller sees the norm, and
 // releases nothing.
 extern "C" __global__ void __launch_bounds__(256)
-survey(const float* __restrict__ rows, long long dim, double limit, float per, double* __restrict__ parts,
-       unsigned* __restrict__ done, float* __restrict__ factors, double* __restrict__ norms, double* __restrict__ added) {
+survey(const Plan plan) {
+    const long long dim = plan.dim;
     __shared__ double part[8];
     __shared__ bool last;
     double total = 0.0;
-    const float* row = rows + blockIdx.y * dim;
+    const float* row = plan.rows + blockIdx.y * dim;
     const long long start = ((long long)blockIdx.x * 256 + threadIdx.x) * WIDE, stride = (long long)gridDim.x * 256 * WIDE;
 #pragma unroll 4
     for (long long j = start; j < dim; j += stride) {
@@ -89,12 +126,12 @@ survey(const float* __restrict__ rows, long long dim, double limit, float per, d
     for (int s = 16; s >= 1; s /= 2) total += __shfl_xor_sync(0xffffffffu, total, s);
     if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = total;
     __syncthreads();
-    double* mine = parts + (long long)blockIdx.y * gridDim.x;
+    double* mine = plan.parts + (long long)blockIdx.y * gridDim.x;
     if (threadIdx.x == 0) {
         for (int w = 1; w < 8; w++) total += part[w];
         mine[blockIdx.x] = total;
         __threadfence();
-        last = atomicInc(done + blockIdx.y, gridDim.x - 1) == gridDim.x - 1;
+        last = atomicInc(plan.done + blockIdx.y, gridDim.x - 1) == gridDim.x - 1;
     }
     __syncthreads();
     if (!last || threadIdx.x >= 32) return;
@@ -104,41 +141,33 @@ survey(const float* __restrict__ rows, long long dim, double limit, float per, d
     for (int s = 16; s >= 1; s /= 2) square += __shfl_xor_sync(0xffffffffu, square, s);
     if (threadIdx.x) return;
     const double size = sqrt(square);
-    norms[blockIdx.y] = size;
-    added[blockIdx.y] = 0.0;
-    factors[blockIdx.y] = size <= limit ? per : (size <= 1.7976931348623157e308 ? float(limit * SHORTER / size * per) : 0.0f);
+    plan.seen[blockIdx.y] = size;
+    plan.seen[plan.steps + blockIdx.y] = 0.0;
+    plan.factors[blockIdx.y] =
+        size <= plan.limit ? plan.per : (size <= 1.7976931348623157e308 ? float(plan.limit * SHORTER / size * plan.per) : 0.0f);
 }
-
-#if LONG  // keys lie on the device, or are arguments
-#define KEYS const unsigned* __restrict__ keys
-#define KEY(t) (keys + 8 * t)
-#else
-#define KEYS unsigned long long key0, unsigned long long key1, unsigned long long key2, unsigned long long key3
-#define KEY(t) key
-#endif
 
 // Steps of the total: rows are scaled, cut to whole units towards zero and added, and what was added is measured once more, where
 // it is added. Totals and noise are whole numbers of units, so their sum is exact, and one record moves it by itself and by nothing
-// else; only what leaves is rounded to single precision. `added` gets the squared norm of each step's, in units, to 2^-21 of itself.
-// LONG keeps buffers and totals in registers from step to step.
-extern "C" __global__ void __launch_bounds__(SPREAD, 3)
-play(const float* __restrict__ rows, long long steps, long long dim, const float* __restrict__ factors,
-     KEYS, float sigma, float unit, float per, long long* __restrict__ total,
-     float* __restrict__ buffers, float* __restrict__ out, double* __restrict__ added) {
+// else; only what leaves is rounded to single precision. The second half of `seen` gets the squared norm of what each step added,
+// in units, to 2^-21 of itself. LONG keeps buffers and totals in registers from step to step.
+extern "C" __global__ void __launch_bounds__(SPREAD, 3) play(const Plan plan) {
     const long long base = (long long)blockIdx.x * SPREAD * MANY + threadIdx.x * WIDE;
     const unsigned long long block = (unsigned long long)blockIdx.x * SPREAD + threadIdx.x;
-#if !LONG
-    const unsigned key[8] = {unsigned(key0), unsigned(key0 >> 32), unsigned(key1), unsigned(key1 >> 32),
-                             unsigned(key2), unsigned(key2 >> 32), unsigned(key3), unsigned(key3 >> 32)};
-#else
+    const long long dim = plan.dim, steps = LONG ? plan.steps : 1;
+    const float unit = plan.unit, per = plan.per;
+    const float* const rows = plan.rows;
+    long long* const total = plan.total;
+    float *const buffers = plan.buffers, *const out = plan.out;
+#if LONG
     Pack<long long> sum[PARTS];
     Pack<float> kept[PARTS][K > 0 ? K : 1];
 #pragma unroll
     for (int p = 0; p < PARTS; p++) {
         const long long j = base + (long long)p * SPREAD * WIDE;
-        sum[p] = load(total, j, dim);
+        sum[p] = load_once(total, j, dim);
 #pragma unroll
-        for (int k = 0; k < K; k++) kept[p][k] = load(buffers + k * dim, j, dim);
+        for (int k = 0; k < K; k++) kept[p][k] = load_once(buffers + k * dim, j, dim);
     }
 #endif
     for (long long t = 0; t < steps; t++) {
@@ -146,8 +175,8 @@ play(const float* __restrict__ rows, long long steps, long long dim, const float
         Pack<float> row[PARTS];  // asked for before the normals are drawn, so that memory and arithmetic overlap
 #pragma unroll
         for (int p = 0; p < PARTS; p++) row[p] = load(rows + t * dim, base + (long long)p * SPREAD * WIDE, dim);
-        normals(KEY(t), block, sigma, z);
-        const float factor = factors[t];
+        normals(LONG ? plan.keys + 8 * t : plan.key, block, plan.sigma, z);
+        const float factor = plan.factors[t];
         double square = 0.0;
 #pragma unroll
         for (int p = 0; p < PARTS; p++) {
@@ -155,9 +184,9 @@ play(const float* __restrict__ rows, long long steps, long long dim, const float
 #if !LONG
             Pack<long long> sum[PARTS];
             Pack<float> kept[PARTS][K > 0 ? K : 1];
-            sum[p] = load(total, j, dim);
+            sum[p] = load_once(total, j, dim);
 #pragma unroll
-            for (int k = 0; k < K; k++) kept[p][k] = load(buffers + k * dim, j, dim);
+            for (int k = 0; k < K; k++) kept[p][k] = load_once(buffers + k * dim, j, dim);
 #endif
             Pack<float> seen;
             float some = 0.0f;
@@ -186,7 +215,7 @@ play(const float* __restrict__ rows, long long steps, long long dim, const float
         }
 #pragma unroll
         for (int s = 16; s >= 1; s /= 2) square += __shfl_xor_sync(0xffffffffu, square, s);
-        if (threadIdx.x % 32 == 0) atomicAdd(added + t, square);
+        if (threadIdx.x % 32 == 0) atomicAdd(plan.seen + plan.steps + t, square);
     }
 #if LONG
 #pragma unroll

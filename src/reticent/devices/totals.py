@@ -38,6 +38,13 @@ _MOST = 2**30
 """So many vectors are at most 2^62 units long, which leaves room for the noise in 64 bits."""
 _SMALLEST = 2.0**-90
 _VERSION = 2
+_TO_HOST = 2  # cudaMemcpyDeviceToHost
+_POINTERS = "rows", "out", "keys", "total", "buffers", "parts", "factors", "seen", "done"
+_PLAN = np.dtype(
+    [*((name, "u8") for name in _POINTERS), ("steps", "i8"), ("dim", "i8"), ("limit", "f8"), ("key", "u8", 4),
+     ("sigma", "f4"), ("unit", "f4"), ("per", "f4")], align=True,
+)  # fmt: skip
+"""`Plan` of the kernels: one argument that is passed by value is many times as quick as twenty."""
 
 
 def next_key(key: bytes) -> bytes:
@@ -101,6 +108,10 @@ class DeviceTotal:
         self._total, self._buffers = cupy.asarray(total), cupy.asarray(buffers)
         self._done = cupy.zeros(_MOST_AT_ONCE, dtype=cupy.uint32)
         self._answer = cupyx.empty_pinned(2 * _MOST_AT_ONCE)
+        self._ready: tuple[Any, ...] = (0, 0)
+        plan = self._plan
+        plan["total"], plan["buffers"] = self._total.data.ptr, self._buffers.data.ptr
+        plan["done"] = self._done.data.ptr
 
     def _take_on(self, mechanism: CorrelatedMechanism, seeded: bool) -> None:
         if not isinstance(mechanism, CorrelatedMechanism):
@@ -135,10 +146,16 @@ class DeviceTotal:
         promise = replace(mechanism.guarantee, seeded=seeded)
         self.guarantee: Guarantee = replace(promise, caveats=(*promise.caveats, CAVEAT))
         unit = unit_of(mechanism)
-        self._unit, self._per = np.float32(unit), np.float32(1.0 / unit)
-        self._limit = mechanism.norm * (1.0 - _MARGIN)
         extra = 1.0 + rounded_weights(mechanism.parameters) + 2.0**-22
-        self._sigma = np.float32(mechanism.scale() * extra)
+        self._plan = plan = np.zeros((), _PLAN)
+        self._argument = plan.view(
+            f"V{_PLAN.itemsize}"
+        )  # the same memory; fields would be looked up
+        plan["dim"], plan["unit"], plan["per"] = mechanism.dim, unit, 1.0 / unit
+        plan["limit"] = mechanism.norm * (1.0 - _MARGIN)
+        plan["sigma"] = mechanism.scale() * extra
+        # what is added is measured to 2^-21 of itself; its square in units
+        self._most_units = (mechanism.norm / unit * (1.0 - 2.0**-21)) ** 2
 
     def error(self, t: int) -> float:
         """The standard deviation of each coordinate of the noise after t vectors."""
@@ -152,7 +169,7 @@ class DeviceTotal:
         vector : array
             Of CuPy or PyTorch, on the device, in single precision.
         """
-        return self._play(vector, 1)[0]
+        return self._play(vector, 1)
 
     def run(self, vectors: Any) -> Any:
         """Add several vectors, one row each; returns all noisy totals.
@@ -167,20 +184,25 @@ class DeviceTotal:
     def _play(self, given: Any, axes: int) -> Any:
         import cupy
 
-        if not hasattr(given, "__cuda_array_interface__"):
-            raise TypeError(f"vectors must lie on the device, got {type(given)}; move them there")
-        rows = cupy.asarray(given)
-        if rows.ndim != axes or rows.shape[-1] != self.mechanism.dim or rows.dtype != cupy.float32:
+        rows = given
+        if not isinstance(given, cupy.ndarray):
+            if not hasattr(given, "__cuda_array_interface__"):
+                raise TypeError(
+                    f"vectors must lie on the device, got {type(given)}; move them there"
+                )
+            rows = cupy.asarray(given)
+        if rows.ndim != axes or rows.shape[-1] != self.mechanism.dim or rows.dtype.char != "f":
             raise ValueError(
                 f"vectors must be float32 of dimension {self.mechanism.dim}, got {rows.dtype} of shape {rows.shape}"
             )
-        rows = cupy.ascontiguousarray(rows.reshape(-1, self.mechanism.dim))
+        rows = rows if rows.flags.c_contiguous else cupy.ascontiguousarray(rows)
         with self._lease.lock:
-            if len(rows) <= _MOST_AT_ONCE:
-                return _like(given, self._steps(rows))
+            if axes == 1:
+                return _like(given, self._steps(rows, 1))
             self._check(len(rows))
             parts = [rows[k : k + _MOST_AT_ONCE] for k in range(0, len(rows), _MOST_AT_ONCE)]
-            return _like(given, cupy.concatenate([self._steps(part) for part in parts]))
+            out = [self._steps(part, len(part)) for part in parts]
+        return _like(given, out[0] if len(out) == 1 else cupy.concatenate(out or [rows]))
 
     def _check(self, count: int) -> None:
         if self._lease.furthest != self.steps:
@@ -193,50 +215,68 @@ class DeviceTotal:
                 "one, or with horizon=None"
             )
 
-    def _steps(self, rows: Any) -> Any:
+    def _get_ready(self, wide: int, count: int) -> None:
+        """Kernels for so many vectors and memory for their norms, kept from call to call."""
         import cupy
 
-        count, dim = rows.shape
-        self._check(count)
-        if count == 0:
-            return cupy.empty((0, dim), dtype=cupy.float32)
-        blocks = -(-dim // (_SPREAD * _MANY))
-        wide = 4 if dim % 4 == 0 and rows.data.ptr % 16 == 0 else 1
-        survey, play, _ = _module(self.mechanism.parameters, wide, count > 1)
-        out = cupy.empty((count, dim), dtype=cupy.float32)
+        kernels = _module(self.mechanism.parameters, wide, count > 1)[:2]
         room = cupy.empty(count * (_PIECES + 3))
-        parts, seen, factors = room[3 * count :], room[: 2 * count], room[2 * count :].view("f4")
-        # from here on the noise of these steps is spent, whatever happens
+        self._ready = wide, count, kernels, room
+        self._plan["steps"] = count
+        for name, start in (("seen", 0), ("factors", 2), ("parts", 3)):
+            self._plan[name] = room.data.ptr + 8 * count * start
+
+    def _steps(self, rows: Any, count: int) -> Any:
+        import cupy
+
+        self._check(count)
+        dim, plan, address = self.mechanism.dim, self._plan, rows.data.ptr
+        wide = 4 if dim % 4 == 0 and address % 16 == 0 else 1
+        if (wide, count) != self._ready[:2]:
+            self._get_ready(wide, count)
+        survey, play = self._ready[2]
+        plan["rows"] = address
+        survey((_PIECES, count), (256,), (self._argument,))  # changes nothing that is kept
+        stream, answer = cupy.cuda.get_current_stream(), self._answer[: 2 * count]
+        try:
+            out = cupy.empty(rows.shape, dtype=cupy.float32)
+            keys = [self._key]
+            for _ in range(count):
+                keys.append(next_key(keys[-1]))
+            words = np.frombuffer(b"".join(keys[:-1]), dtype=np.uint64)
+            if count == 1:
+                plan["key"] = words
+            else:
+                words = cupy.asarray(words)
+                plan["keys"] = words.data.ptr
+        except BaseException:
+            stream.synchronize()  # the next call, on whatever stream, uses the same room
+            raise
+        plan["out"] = out.data.ptr
+        answer.fill(math.nan)
+        # All memory is there; from here on the noise of these steps is spent, whatever happens.
         self._lease.furthest = self.steps + count
         self.steps += count
-        size, added = np.int64(dim), seen[count:]
-        survey(
-            (_PIECES, count), (256,), (rows, size, self._limit, self._per, parts, self._done, factors, seen, added)
-        )  # fmt: skip
-        keys = []
-        for _ in range(count):
-            keys.append(self._key)
-            self._key = next_key(self._key)
-        words = np.frombuffer(b"".join(keys), dtype=np.uint64)
-        secret = tuple(words) if count == 1 else (cupy.asarray(words),)
-        play(
-            (blocks,), (_SPREAD,),
-            (rows, np.int64(count), size, factors, *secret, self._sigma, self._unit, self._per,
-             self._total, self._buffers, out, added),
-        )  # fmt: skip
-        norms, squares = seen.get(out=self._answer[: 2 * count]).reshape(2, count)
-        added = np.sqrt(squares) * float(self._unit) * (1.0 + 2.0**-21)
-        if not (added <= self.mechanism.norm).all():
+        self._key = keys[-1]
+        play((-(-dim // (_SPREAD * _MANY)),), (_SPREAD,), (self._argument,))
+        cupy.cuda.runtime.memcpyAsync(
+            answer.ctypes.data, int(plan["seen"]), answer.nbytes, _TO_HOST, stream.ptr
+        )
+        stream.synchronize()
+        norms, squares = answer[:count], answer[count:]
+        longest, most = answer.tolist() if count == 1 else (norms.max(), squares.max())
+        if not most <= self._most_units:
             self._lease.spoil()
             raise RuntimeError(
                 "vectors were changed while they were being added; nothing is released, and this total cannot go on"
             )
-        if not np.isfinite(norms).all():
+        if not longest < math.inf:
             raise ValueError(
                 f"vector {int(np.flatnonzero(~np.isfinite(norms))[0])} is not finite: it counts as a null record, and "
                 f"the totals of these {count} steps are not released"
             )
-        self.clipped += int((norms > self.mechanism.norm).sum())
+        if longest > self.mechanism.norm:
+            self.clipped += int(np.count_nonzero(norms > self.mechanism.norm))
         return out
 
     def state(self) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from reticent.erm.reading import read
 from reticent.noise import Source
 from reticent.noise.release import noisy
 from reticent.privacy import Guarantee, Release, charge
-from reticent.solve.blocks import InMemory, Records
+from reticent.solve.blocks import InMemory, Records, confirm
 from reticent.state import current_run
 from reticent.trace import Callback, Recorder
 
@@ -257,6 +257,7 @@ def solve(
         )
     step = _take_steps(plan, run, pause)
     point = plan.finish(run)
+    confirm(X)
     if file is not None:
         file.finish({"point": point, "released": run.released})
     rest = None
@@ -273,8 +274,8 @@ def _fixed(
     identity = getattr(X, "identity", None)
     if identity is None:
         raise ValueError(
-            "a resumable fit needs a table in files, as reticent.tables.open returns it: of other records nobody "
-            "could tell whether they are the same after a restart"
+            "a resumable fit needs a table in files, as reticent.tables.open returns it, on a cluster or on a device: "
+            "of other records nobody could tell whether they are the same after a restart"
         )
     if plan.is_paid:
         raise ValueError(

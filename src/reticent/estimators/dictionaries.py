@@ -24,9 +24,12 @@ from reticent.compiling import compiled
 
 FloatArray = NDArray[np.float64]
 Record = Mapping[Any, Any]
+SparseRecord = tuple[bytes | NDArray[np.int64], FloatArray]
+"""Names that a zero byte parts, and their values; or columns and features where a name has such a byte in it."""
 
 _NUMBERS = (int, float, np.number, np.bool_)
 _NOT_PLAIN = (KeyError, struct.error, TypeError, ValueError, OverflowError)
+_WORD, _ONE, _FOUR = np.uint64(0xFFFFFFFF), np.uint64(1), np.uint64(4)
 _REMEMBERED = 2**16  # names whose places are kept; beyond that they are hashed again
 
 
@@ -119,91 +122,109 @@ class Hashed:
 
 
 class SparselyHashed(Hashed):
-    """The same places and signs, read into columns and values: for more places than a record could fill.
+    """The same places and signs, for more places than a record could fill: names are hashed where they are used.
 
-    Names are hashed anew in every record, all at once, which is quicker than to look them up among many.
+    All names of a record are hashed at once, which is quicker than to look them up among many.
     """
 
     def __init__(self, dimension: int) -> None:
         self.columns = dimension
         self._places = {}
 
-    def one(self, x: Record) -> tuple[NDArray[np.int64], FloatArray]:  # type: ignore[override]
+    def one(self, x: Record) -> SparseRecord:  # type: ignore[override]
         names: Any = x
-        values = np.empty(len(x))
+        count = len(x)
+        values = np.empty(count)
         try:
             # As quick as it gets; it takes whatever is a number to Python, and no text.
-            _writer(len(x))(values, 0, *x.values())
+            _writer(count)(values, 0, *x.values())
         except _NOT_PLAIN:
             pairs = [_feature(name, value) for name, value in x.items()]
             values = np.array([value for _, value in pairs], np.float64)
             names = [name for name, _ in pairs]
-        places = np.empty(len(names), np.int64)
         try:
             text = "\0".join(names).encode()
         except TypeError:
-            text = "\0".join(map(str, names)).encode()
-        if len(names) and murmur_places(text, self.columns, places, values) != len(names):
-            # a name with the separator in it: one by one
-            for i, (name, value) in enumerate(zip(names, values.tolist(), strict=True)):
-                places[i], sign = self.place(name)
-                values[i] = value * sign
-        return places, values
+            names = [str(name) for name in names]
+            text = "\0".join(names).encode()
+        if text.count(0) + 1 == count:
+            return text, values
+        # none, or one with the separator in it
+        found = [self.place(name) for name in names]
+        places = np.array([place for place, _ in found], np.int64)
+        return places, values * np.array([sign for _, sign in found])
 
     def many(self, X: Any) -> Any:
         """The rows of a data frame, as a CSR matrix."""
         names, columns = list(X.columns), [X[name].tolist() for name in X.columns]
-        rows = [self.one(dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True)]
+        records = (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
+        rows = [placed(self.one(record), self.columns) for record in records]
         ends = np.cumsum([0, *(len(places) for places, _ in rows)])
         places = np.concatenate([np.empty(0, np.int64), *(places for places, _ in rows)])
         values = np.concatenate([np.empty(0), *(values for _, values in rows)])
         return sp.csr_array((values, places, ends), shape=(len(rows), self.columns))
 
 
+def placed(record: SparseRecord, columns: int) -> tuple[NDArray[np.int64], FloatArray]:
+    """Columns and features of a record, its names hashed."""
+    names, values = record
+    if not isinstance(names, bytes):
+        return names, values
+    places, signed = np.empty(len(values), np.int64), np.empty(len(values))
+    murmur_places(names, columns, values, places, signed)
+    return places, signed
+
+
+@compiled
+def _scrambled(k):
+    k = k * np.uint64(0xCC9E2D51) & _WORD
+    return (k << np.uint64(15) | k >> np.uint64(17)) * np.uint64(0x1B873593) & _WORD
+
+
+@compiled
+def _word(text, at):
+    """Four bytes, the lowest first."""
+    low = np.uint64(text[at]) | np.uint64(text[at + _ONE]) << np.uint64(8)
+    high = np.uint64(text[at + np.uint64(2)]) | np.uint64(text[at + np.uint64(3)]) << np.uint64(8)
+    return low | high << np.uint64(16)
+
+
 @compiled
 def murmur(text, start, stop):
     """MurmurHash3 (32 bits, seed 0) of some bytes, as scikit-learn's ``murmurhash3_32`` has it."""
-    word = np.uint64(0xFFFFFFFF)
-    h = np.uint64(0)
-    whole = start + (stop - start) // 4 * 4
-    for at in range(start, stop, 4):
-        k = np.uint64(0)
-        for i in range(min(4, stop - at)):
-            k |= np.uint64(text[at + i]) << np.uint64(8 * i)
-        k = k * np.uint64(0xCC9E2D51) & word
-        k = (k << np.uint64(15) | k >> np.uint64(17)) & word
-        h ^= k * np.uint64(0x1B873593) & word
-        if at < whole:
-            h = (h << np.uint64(13) | h >> np.uint64(19)) & word
-            h = (h * np.uint64(5) + np.uint64(0xE6546B64)) & word
+    h, at, end = np.uint64(0), np.uint64(start), np.uint64(stop)
+    while at + _FOUR <= end:
+        h ^= _scrambled(_word(text, at))
+        h = (h << np.uint64(13) | h >> np.uint64(19)) & _WORD
+        h = (h * np.uint64(5) + np.uint64(0xE6546B64)) & _WORD
+        at += _FOUR
+    if at + _FOUR <= np.uint64(len(text)):
+        # with what follows, which is then left out: a branch for each length would often be guessed wrong
+        rest = _word(text, at) & ((_ONE << np.uint64(8) * (end - at)) - _ONE)
+    else:
+        rest = np.uint64(0)
+        while end > at:
+            end -= _ONE
+            rest = rest << np.uint64(8) | np.uint64(text[end])
+    h ^= _scrambled(rest)
     h ^= np.uint64(stop - start)
-    h = (h ^ h >> np.uint64(16)) * np.uint64(0x85EBCA6B) & word
-    h = (h ^ h >> np.uint64(13)) * np.uint64(0xC2B2AE35) & word
+    h = (h ^ h >> np.uint64(16)) * np.uint64(0x85EBCA6B) & _WORD
+    h = (h ^ h >> np.uint64(13)) * np.uint64(0xC2B2AE35) & _WORD
     return h ^ h >> np.uint64(16)
 
 
 @compiled
-def murmur_places(text, columns, places, values):
-    """Places of names that a zero byte parts, and the values with their signs; how many names there are.
-
-    Nothing is changed if they are not as many as there are values.
-    """
-    count = 1
-    for i in range(len(text)):
-        count += text[i] == 0
-    if count != values.size:
-        return count
-    start = 0
+def murmur_places(text, columns, values, places, signed):
+    """Places of names that a zero byte parts, one for each value, and the values with their signs."""
+    start, end = np.uint64(0), np.uint64(len(text))
     for i in range(values.size):
         stop = start
-        while stop < len(text) and text[stop] != 0:
-            stop += 1
+        while stop < end and text[stop] != 0:
+            stop += _ONE
         number = murmur(text, start, stop)
         places[i] = np.int64(number % np.uint64(columns))
-        if not number >> np.uint64(31):
-            values[i] = -values[i]
-        start = stop + 1
-    return count
+        signed[i] = values[i] * (2.0 * float(number >> np.uint64(31)) - 1.0)
+        start = stop + _ONE
 
 
 def _feature(name: Any, value: Any) -> tuple[Any, float]:

@@ -18,9 +18,13 @@ import math
 import numpy as np
 
 from reticent.compiling import compiled, specialised
+from reticent.estimators.dictionaries import murmur_places
 from reticent.losses.kernels import LOGISTIC, SOFTMAX
 from reticent.noise.door import REFUSED, bounded
+from reticent.online import sparse_kernels as sparse
+from reticent.online.desk import float_rows, floats, integer_rows, integers, no_bytes
 from reticent.online.kernels import DECISION, update
+from reticent.sums import on_demand_kernels as demand
 
 # Places in ``settings``.
 NORM = 0
@@ -140,3 +144,40 @@ def learn(kind, rule, set_kind):
         return 2 * clipped + short if short >= 0 else REFUSED
 
     return learn_one
+
+
+@specialised
+def named(kind, learning, buffers):
+    """``(text, values, label, furthest, desk)``: see one sparse record by the names of its features, or learn from it.
+
+    The linear predictor of the first output. If it is nan nothing was done: a limit is reached, there is no room, the
+    record is bad or the stream was continued elsewhere (its moves are not ``furthest``). The loop over rows
+    (`reticent.online.sparse_kernels.go`), called by itself, tells which.
+    """
+
+    @compiled
+    def one(text, values, label, furthest, desk):
+        knobs, counters = floats(desk, sparse.KNOBS_AT), integers(desk, sparse.COUNTERS_AT)
+        work, found = float_rows(desk, sparse.WORK_AT), integer_rows(desk, sparse.FOUND_AT)
+        n = values.size
+        if (
+            counters[demand.MOVES] != furthest
+            or n > found.shape[1]
+            or (learning and counters[demand.STEPS] >= knobs[sparse.LAST])
+        ):
+            return math.nan
+        columns = int(knobs[sparse.WIDTH]) - (1 if knobs[sparse.CONSTANT] != 0.0 else 0)
+        indices, data, ends, single = found[1], work[3], found[2], work[4]
+        murmur_places(text, columns, values, indices, data)
+        ends[0], ends[1] = 0, n
+        single[0] = label
+        z = float_rows(desk, sparse.PREDICTORS_AT)
+        done = sparse.go(kind, learning, buffers)(
+            0, ends, indices, data, single, no_bytes(desk), floats(desk, sparse.LOSS_AT), knobs,
+            float_rows(desk, sparse.FILTERS_AT), float_rows(desk, sparse.JUMPS_AT),
+            integers(desk, sparse.PLACES_AT), float_rows(desk, sparse.ROWS_AT), counters,
+            floats(desk, sparse.NORMALS_AT), work, found[0], z, single[1:],
+        )  # fmt: skip
+        return z[0, 0] if done == 1 else math.nan
+
+    return one

@@ -7,14 +7,16 @@ noise, so it is for whoever may continue the stream, and a twin that predicts ha
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
-import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from reticent.estimators import kernels as k
+from reticent.estimators.dictionaries import SparseRecord, placed
 from reticent.estimators.stream import FloatArray, Stream, StreamPlan
 from reticent.losses import ClipCounts, Loss
+from reticent.online.desk import COMPILED
 from reticent.online.sparse_leader import SparseLeader, checked_rows
 from reticent.privacy import Guarantee
 from reticent.state.lease import find
@@ -83,15 +85,33 @@ class SparseStream(Stream):
 
     # Learning -------------------------------------------------------------------------------------
 
-    def learn_one(self, v: Any, label: float, beyond: bool = False, person: Any = None) -> None:
-        """Learn from one record: columns and features, and a label as the kernel wants it."""
-        learner = self._live()
-        if person is None and self.plan.participation is None:
-            with learner._lock:
+    @functools.cached_property
+    def _kernel(self) -> tuple[Any, Any]:
+        """For one record by the names of its features: one that sees it, and one that learns from it."""
+        buffers = self._learner.total._buffers
+        return k.named(self.plan.kind, 0, buffers), k.named(self.plan.kind, 1, buffers)
+
+    def _one(self, learning: int, v: SparseRecord, label: float) -> float:
+        """See one record, or learn from it; its linear predictor, of the first output."""
+        learner = self._learner if self._saved is None and self._torn is None else self._live()
+        with learner.total._lease.lock:
+            if type(v[0]) is bytes and COMPILED:
+                z = learner._once(self._kernel[learning], v[0], v[1], label)
+                if z == z:
+                    return z
+            if learning:
                 learner.total._check_room(1)
-                learner._one(learner._learn, v[0], v[1], label)
+            loop = learner._learn if learning else learner._look
+            return float(learner._one(loop, *placed(v, self.plan.columns), label)[0])
+
+    def learn_one(  # type: ignore[override]
+        self, v: SparseRecord, label: float, beyond: bool = False, person: Any = None
+    ) -> None:
+        """Learn from one record: names and values, and a label as the kernel wants it."""
+        if person is None and self.plan.participation is None:
+            self._one(1, v, label)
         else:
-            learner.observe((v[0], v[1], label), person)
+            self._live().observe((*placed(v, self.plan.columns), label), person)
         self.seen += 1
         self.beyond += beyond
 
@@ -117,17 +137,15 @@ class SparseStream(Stream):
         """The linear predictors of many records, one column for each output."""
         return self._live().predict(sp.csr_array(X))
 
-    def predictors_one(self, v: tuple[NDArray[np.int64], FloatArray]) -> FloatArray:  # type: ignore[override]
+    def predictors_one(self, v: SparseRecord) -> FloatArray:  # type: ignore[override]
         """The linear predictor of every output for one record."""
         learner = self._live()
         with learner._lock:
-            return learner._one(learner._look, v[0], v[1], 0.0).copy()
+            return learner._one(learner._look, *placed(v, self.plan.columns), 0.0).copy()
 
-    def predictor_one(self, v: tuple[NDArray[np.int64], FloatArray]) -> float:  # type: ignore[override]
+    def predictor_one(self, v: SparseRecord) -> float:  # type: ignore[override]
         """The same where there is one output only."""
-        learner = self._live()
-        with learner._lock:
-            return float(learner._one(learner._look, v[0], v[1], 0.0)[0])
+        return self._one(0, v, 0.0)
 
     @property
     def weights(self) -> FloatArray:

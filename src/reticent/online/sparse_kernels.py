@@ -28,7 +28,21 @@ GROWTH = 7
 POWER = 8
 RADIUS = 9
 WIDTH = 10  # coordinates of one output
-KNOBS = 11
+LAST = 11  # step of the horizon; infinite without one
+KNOBS = 12
+
+# Places on the desk.
+KNOBS_AT = 0
+LOSS_AT = 1
+FILTERS_AT = 2
+JUMPS_AT = 3
+PLACES_AT = 4
+ROWS_AT = 5
+COUNTERS_AT = 6
+NORMALS_AT = 7
+WORK_AT = 8
+FOUND_AT = 9
+PREDICTORS_AT = 10
 
 
 @compiled
@@ -66,8 +80,8 @@ def go(kind, learning, buffers):
 
     @compiled
     def go_on(
-        start, indptr, indices, data, labels, gaps, loss_params, knobs, filters, lost, places, rows,
-        counters, normals, room, work, found, z, losses,
+        start, indptr, indices, data, labels, gaps, loss_params, knobs, filters, jumps, places, rows,
+        counters, normals, work, found, z, losses,
     ):  # fmt: skip
         outputs = z.shape[1]
         width = int(knobs[WIDTH])
@@ -79,7 +93,9 @@ def go(kind, learning, buffers):
             most = outputs * (last - first + extra)
             if (
                 counters[demand.TOUCHED] + most > rows.shape[0]
-                or counters[demand.USED] + most * (buffers + 1) > normals.size
+                or counters[demand.USED]
+                + most * demand.most_normals(buffers, counters[demand.STEPS])
+                > normals.size
                 or most > found.size
             ):
                 return r
@@ -89,7 +105,7 @@ def go(kind, learning, buffers):
                 losses[r] = 0.0
                 continue
             counters[demand.RECORDS] += 1
-            mark = float(counters[demand.RECORDS])
+            mark, t = float(counters[demand.RECORDS]), float(counters[demand.STEPS])
             # entries of the same column are one feature: they are added up before they are measured
             n = 0
             ahead = 0.0
@@ -98,7 +114,8 @@ def go(kind, learning, buffers):
                 if not 0 <= column < columns:
                     return -1 - r
                 row = find(column, places, rows, counters)
-                ahead += rows[row, -1]  # so that it is on its way when it is needed
+                if rows[row, demand.NEXT] != t + 1.0:
+                    ahead += rows[row, -1]  # so that it is on its way when it is needed
                 if rows[row, demand.MARK] != mark:
                     rows[row, demand.MARK] = mark
                     found[n] = row
@@ -116,7 +133,6 @@ def go(kind, learning, buffers):
                 found[n] = find(columns, places, rows, counters)
             all_of_it = n + extra
             most = outputs * all_of_it
-            t = float(counters[demand.STEPS])
             part = share(knobs, t)
             used = counters[demand.USED]
             for c in range(outputs):
@@ -129,7 +145,7 @@ def go(kind, learning, buffers):
                     if t > 0.0:
                         if rows[found[at], demand.NEXT] != t + 1.0:
                             used = noise_at(buffers)(
-                                found[at], rows, t, filters, lost, normals, used, room
+                                found[at], rows, t, filters, jumps, normals, used
                             )
                         predictor += weight_of(found[at], rows, knobs, part) * u[i]
                 z[r, c] = predictor

@@ -26,6 +26,7 @@ from reticent.online import records, totals
 from reticent.online import sparse_kernels as k
 from reticent.online.approximate_leader import _Projected
 from reticent.online.base import check_horizon
+from reticent.online.desk import Desk
 from reticent.online.learner import _lipschitz, _smoothness
 from reticent.online.records import NO_GAPS
 from reticent.online.rules import OnlineProblem
@@ -175,12 +176,19 @@ class SparseLeader:
         knobs[k.SCALE], knobs[k.RIDGE] = mechanism.scale(), self.loss.ridge
         knobs[k.ANCHOR], knobs[k.GROWTH], knobs[k.POWER] = rule.anchor, rule.growth, rule.power
         knobs[k.RADIUS], knobs[k.WIDTH] = self.radius, self._width
+        knobs[k.LAST] = mechanism.last_step
         self._knobs = knobs
         buffers = len(mechanism.parameters.gap)
         self._learn = k.go(self._kind, 1, buffers)
         self._look = k.go(self._kind, 0, buffers)
-        self._work, self._found = np.empty((3, 0)), np.empty(0, np.int64)
+        self._make_room_for(8)
         self._single = np.zeros(2, np.int64), np.zeros(1), np.zeros((1, self._outputs)), np.zeros(1)
+
+    def _make_room_for(self, most: int) -> None:
+        """Memory to work in, for twice so many coordinates of a record."""
+        self._work, self._found = np.empty((5, 2 * most)), np.empty((3, 2 * most), np.int64)
+        self._desk = Desk()
+        self._laid: tuple[Any, Any] = None, None  # the total's memory, which it may replace
 
     # What is known ---------------------------------------------------------------------------------
 
@@ -228,8 +236,8 @@ class SparseLeader:
         while True:
             done = kernel(
                 done, indptr, indices, data, labels, gaps, self._params, self._knobs, total._filters,
-                total._lost, total._places, total._rows, total._counters, total._block,
-                total._room, self._work, self._found, z, losses,
+                total._jumps, total._places, total._rows, total._counters, total._block,
+                self._work, self._found[0], z, losses,
             )  # fmt: skip
             total._moved()
             if done == count:
@@ -239,8 +247,8 @@ class SparseLeader:
             # it stopped for want of room
             most = int(indptr[done + 1] - indptr[done] + (self.constant > 0.0)) * self._outputs
             total._ready(most)
-            if len(self._found) < most:
-                self._work, self._found = np.empty((3, 2 * most)), np.empty(2 * most, np.int64)
+            if self._found.shape[1] < most:
+                self._make_room_for(most)
 
     def _one(
         self, kernel: Any, indices: NDArray[np.int64], values: FloatArray, label: float
@@ -250,6 +258,27 @@ class SparseLeader:
         ends[1], labels[0] = len(indices), label
         self._go(kernel, (ends, indices, values), labels, NO_GAPS, z, losses)
         return z[0]
+
+    def _once(self, kernel: Any, names: bytes, values: FloatArray, label: float) -> float:
+        """One record by a kernel that does all of it, for whoever holds the lock; nan where it has done nothing."""
+        total = self.total
+        rows, block = self._laid
+        if rows is not total._rows or block is not total._block:
+            self._lay()
+        lease = total._lease
+        found: float = kernel(names, values, label, lease.furthest, self._desk.addresses)
+        if found == found:
+            lease.furthest = total._counters.item(demand.MOVES)
+        return found
+
+    def _lay(self) -> None:
+        """A desk with the arrays as they are now."""
+        total = self.total
+        self._desk = Desk(
+            self._knobs, self._params, total._filters, total._jumps, total._places, total._rows,
+            total._counters, total._block, self._work, self._found, self._single[2],
+        )  # fmt: skip
+        self._laid = total._rows, total._block
 
     # What users call ---------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ a :class:`Form`, applied where a pass reads the row, in memory of the library's 
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -34,6 +35,7 @@ MOST_BLOCKS = 2**24
 _ROWS = 128  # a block has a multiple of so many rows
 _NUMBERS = 2**21  # numbers in a block, about
 _MOST_ROWS = 2**16
+_APART = 1021
 
 
 @dataclass(frozen=True)
@@ -446,6 +448,10 @@ class ByEntries:
         """Which records these are, where that is known."""
         return getattr(self.inner, "identity", None)
 
+    def confirm(self) -> None:
+        """Refuse records that have changed since they were first read."""
+        confirm(self.inner)
+
     def map(self, work: Pass) -> Iterator[FloatArray]:
         return self.inner.map(CutEntries(work, self.bound, self.constant, self.form))
 
@@ -460,6 +466,19 @@ class ByEntries:
 
     def matrix(self) -> Any:
         return self.inner.matrix()
+
+
+def confirm(records: Any) -> None:
+    """Before a release: have records looked at once more, where passes do not see every change at once.
+
+    Parameters
+    ----------
+    records : Records or array
+        Of which passes were made.
+    """
+    look = getattr(records, "confirm", None)
+    if look is not None:
+        look()
 
 
 def _check_whole(rows: Any) -> None:
@@ -517,6 +536,36 @@ def threads() -> int:
 @cache
 def _blas() -> ThreadpoolController:
     return ThreadpoolController()
+
+
+def checksum(array: Any) -> int:
+    """A number that changes, all but surely, when the array does; the same in every process.
+
+    Parameters
+    ----------
+    array : array
+        Of numbers or of objects, in one piece.
+
+    Examples
+    --------
+    >>> checksum(np.arange(5.0)) == checksum(np.arange(5.0)) != checksum(
+    ...     np.arange(5.0)[::-1].copy()
+    ... )
+    True
+    """
+    if array.dtype.kind == "O":
+        # not Python's own hash, which differs from process to process
+        text = repr(array.tolist()).encode()
+        return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+    bytes_ = array.view(np.uint8).ravel()
+    whole = len(bytes_) // 8 * 8
+    words = bytes_[:whole].view(np.uint64)
+    # sums of words that many apart, so that moved records show too; as quick as reading them once
+    even = len(words) // _APART * _APART
+    sums = words[:even].reshape(-1, _APART).sum(axis=0, dtype=np.uint64)
+    sums[: len(words) - even] += words[even:]
+    text = sums.tobytes() + bytes_[whole:].tobytes() + len(bytes_).to_bytes(8, "little")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
 
 def in_order(items: Iterable[Any], work: Callable[[Any], Any]) -> Iterator[Any]:

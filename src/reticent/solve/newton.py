@@ -32,6 +32,8 @@ _GROWTH = 16
 """And goes on with so many times as many, as long as that is a small part."""
 _PART, _PART_PER_COLUMN, _PART_SHARE = 2**15, 64, 32
 """Second derivatives are taken from at least so many records, so many per column, and such a part of all."""
+_MOST = 2**19
+"""More records than that are no part to begin with: all of them are read instead, wherever they lie."""
 _FINER = 8
 """Where they do not serve, from so many times as many."""
 _THIN_ABOVE, _THIN_TO = 60_000, 15_000
@@ -79,7 +81,8 @@ class _Part:
 
     def __init__(self, objective: Objective) -> None:
         self.objective = objective
-        wanted = max(_PART, _PART_PER_COLUMN * objective.dim, objective.count // _PART_SHARE)
+        share = min(objective.count // _PART_SHARE, _MOST)
+        wanted = max(_PART, _PART_PER_COLUMN * objective.dim, share)
         self.every = max(1, objective.count // wanted) if objective.thins else 1
         self._thinned: Objective | None = None
 
@@ -150,7 +153,7 @@ def thinned_start(objective: Objective, record_norm: float) -> FloatArray:
     ``record_norm`` bounds the gradient of one record.
     """
     x, few = np.zeros(objective.dim), max(_FEW, 32 * objective.dim)
-    while objective.count // few >= 4:
+    while objective.count // few >= 4 and few <= _MOST:
         part = objective.thinned(objective.count // few)
         # the part's own minimiser is off by about ten times this gradient
         enough = 0.1 * math.sqrt(part.count) * record_norm

@@ -126,7 +126,7 @@ def lock_of(path: str | os.PathLike[str]) -> Path:
 
 @contextlib.contextmanager
 def resumable(path: str | os.PathLike[str]) -> Iterator[RunFile]:
-    """Inside, one fit of a table in files can be killed at any time, and is charged once.
+    """Inside, one fit of a table in files, on a cluster or on a device can be killed at any time, and is charged once.
 
     Run the same program again, and the fit goes on: with the noise that it began with, from the step where it
     stood. When it is over, the file holds the result, which running it once more returns; remove the file, and its

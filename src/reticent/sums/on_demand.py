@@ -92,10 +92,9 @@ class OnDemand:
         self._persons = None if rule is None else Persons(rule, mechanism.budget.window)
         self._buffers = buffers = len(mechanism.parameters.gap)
         self._width = k.BUFFERS + buffers
-        self._filters, self._lost = k.tables(
+        self._filters, self._jumps = k.tables(
             np.array(mechanism.parameters.gap), np.array(mechanism.parameters.weight)
         )
-        self._room = np.empty((buffers + 2, buffers))
         self._read = k.read(buffers)
         self._scale, self._last = mechanism.scale(), mechanism.last_step
         self._limit = door.limit_for(mechanism.norm, mechanism.dim)
@@ -148,7 +147,7 @@ class OnDemand:
         if self.touched + most > len(self._rows):
             size = min(max(2 * len(self._rows), self.touched + most), self.dim + most)
             self._make_room_for(self._rows[: self.touched], size)
-        need = most * (self._buffers + 1)
+        need = most * k.most_normals(self._buffers, self.steps)
         if self._counters[k.USED] + need > len(self._block):
             begun_with = self._source.state()
             self._source.ratchet()
@@ -219,8 +218,8 @@ class OnDemand:
         with self._lock:
             self._ready(len(asked))
             self._read(
-                asked, self._scale, self._filters, self._lost, self._places, self._rows,
-                self._counters, self._block, self._room, out,
+                asked, self._scale, self._filters, self._jumps, self._places, self._rows,
+                self._counters, self._block, out,
             )  # fmt: skip
             self._moved()
         return out

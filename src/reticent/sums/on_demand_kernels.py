@@ -9,8 +9,6 @@ Letters: s buffers, g skipped steps, q = 1 - decay^g, Q covariance of what the s
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from reticent.checks import FloatArray
@@ -37,31 +35,40 @@ COUNTERS = 7
 # Rows of ``filters``.
 GAP = 0
 WEIGHT = 1
-FLAT = 2  # 1 for a buffer that does not decay, whose variance grows by 1 a step
-BEND = 3  # and below: 1 / (1 - decay decay), 0 where that is infinite
 
-_DIGITS = 6  # of 8 bits: gaps of less than 2^48 steps
+_BITS = 8  # of a digit of a gap
+_DIGITS = 6  # gaps of less than 2^48 steps
 # A pivot below this share of the variance is rounding, and what is left of the covariance is as small.
 _NOTHING = 2.0**-48
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
+_ONE = np.uint64(1)
 
 
 @compiled
 def place(coordinate, places):
     """Where a coordinate is looked for first."""
-    mixed = (np.uint64(coordinate) + np.uint64(1)) * _SPREAD
-    return np.int64((mixed >> np.uint64(32)) & np.uint64(places.size - 1))
+    mixed = (np.uint64(coordinate) + _ONE) * _SPREAD
+    return (mixed >> np.uint64(32)) & np.uint64(places.size - 1)
 
 
 @compiled
-def find(coordinate, places, rows, counters):
-    """The row of a coordinate, which is made where there is none; there must be room for it."""
-    at = place(coordinate, places)
+def seek(coordinate, places, rows):
+    """The row of a coordinate, or -1. Small, so that it is compiled into its callers: a call costs more than it."""
+    at, wanted = place(coordinate, places), float(coordinate)
     while places[at] != 0:
         row = places[at] - 1
-        if rows[row, COORDINATE] == coordinate:
+        if rows[np.uint64(row), COORDINATE] == wanted:
             return row
-        at = (at + 1) & (places.size - 1)
+        at = (at + _ONE) & np.uint64(places.size - 1)
+    return np.int64(-1)
+
+
+@compiled
+def make(coordinate, places, rows, counters):
+    """A new row for a coordinate that has none; there must be room for it."""
+    at = place(coordinate, places)
+    while places[at] != 0:
+        at = (at + _ONE) & np.uint64(places.size - 1)
     row = counters[TOUCHED]
     counters[TOUCHED] += 1
     places[at] = row + 1
@@ -74,65 +81,58 @@ def find(coordinate, places, rows, counters):
 
 
 @compiled
+def find(coordinate, places, rows, counters):
+    """The row of a coordinate, which is made where there is none; there must be room for it."""
+    row = seek(coordinate, places, rows)
+    return row if row >= 0 else make(coordinate, places, rows, counters)
+
+
+@compiled
 def enter(places, rows, count):
     """Write the rows' numbers into an empty table of places."""
     for row in range(count):
         at = place(np.int64(rows[row, COORDINATE]), places)
         while places[at] != 0:
-            at = (at + 1) & (places.size - 1)
+            at = (at + _ONE) & np.uint64(places.size - 1)
         places[at] = row + 1
+
+
+@compiled
+def most_normals(buffers, step):
+    """How many normals the noise of a coordinate may take at a step: one, and as many as buffers for each digit."""
+    digits, left = 0, step
+    while left:
+        digits += 1
+        left >>= _BITS
+    return 1 + digits * buffers
 
 
 @specialised
 def skip(k):
     """``(row, rows, g, ...)``: bring k buffers over g steps that nobody read; how many normals are used up then.
 
-    Few steps are gone one by one. Many add a Gaussian vector to the decayed buffers, whose covariance
-    Q[i, j] = (1 - (decay_i decay_j)^g) / (1 - decay_i decay_j) is factorised from the swiftest buffer to the slowest.
-    Slow ones are nearly the same after few steps, so their pivots vanish in rounding; these are left out.
+    What the buffers lose in so many steps, and the factor of the covariance of what they gain, come from a table
+    (`jumps`), for one digit of g at a time.
     """
 
     @compiled
-    def skip_steps(r, rows, g, filters, lost, normals, used, room):
-        if g <= k:
-            for _ in range(g):
-                z = normals[used]
-                used += 1
-                for j in range(k):
-                    rows[r, BUFFERS + j] += z - filters[GAP, j] * rows[r, BUFFERS + j]
-            return used
-        # what decays in g steps, digit by digit
-        for j in range(k):
-            room[k, j] = 0.0
-        digits, base = g, 0
-        while digits:
-            digit = digits & 255
+    def skip_steps(r, rows, g, jumps, normals, used):
+        first = 0
+        while g:
+            digit = g & (2**_BITS - 1)
             if digit:
+                jump = first + digit
+                factor = k
                 for j in range(k):
-                    q, p = room[k, j], lost[base + digit, j]
-                    room[k, j] = q + p - q * p
-            digits >>= 8
-            base += 256
-        for j in range(k):
-            rows[r, BUFFERS + j] -= room[k, j] * rows[r, BUFFERS + j]
-            for i in range(j + 1):
-                both = room[k, i] + room[k, j] - room[k, i] * room[k, j]
-                room[j, i] = both * filters[BEND + j, i]
-            room[j, j] += filters[FLAT, j] * g
-            room[k + 1, j] = room[j, j]
-        for c in range(k - 1, -1, -1):
-            pivot = room[c, c]
-            if pivot <= _NOTHING * room[k + 1, c]:
-                continue
-            z = normals[used] * math.sqrt(pivot)
-            used += 1
-            rows[r, BUFFERS + c] += z
-            inverse = 1.0 / pivot
-            for i in range(c):
-                share = room[c, i] * inverse
-                rows[r, BUFFERS + i] += share * z
-                for j in range(i + 1):
-                    room[i, j] -= share * room[c, j]
+                    s = rows[r, BUFFERS + j]
+                    s -= jumps[jump, j] * s
+                    for c in range(j, k):
+                        s += jumps[jump, factor] * normals[used + c]
+                        factor += 1
+                    rows[r, BUFFERS + j] = s
+                used += k
+            g >>= _BITS
+            first += 2**_BITS
         return used
 
     return skip_steps
@@ -143,12 +143,12 @@ def noise_at(k):
     """``(row, rows, step, ...)``: bring a coordinate to a step and draw its noise; how many normals are used."""
 
     @compiled
-    def draw(r, rows, step, filters, lost, normals, used, room):
+    def draw(r, rows, step, filters, jumps, normals, used):
         if rows[r, NEXT] == step + 1.0:
             return used
         g = int(step - rows[r, NEXT])
         if g > 0:
-            used = skip(k)(r, rows, g, filters, lost, normals, used, room)
+            used = skip(k)(r, rows, g, jumps, normals, used)
         z = normals[used]
         known = 0.0
         for j in range(k):
@@ -167,14 +167,14 @@ def read(k):
     """``(asked, ...)``: noisy totals of some coordinates after the steps that were taken; none is named twice."""
 
     @compiled
-    def read_totals(asked, scale, filters, lost, places, rows, counters, normals, room, out):
+    def read_totals(asked, scale, filters, jumps, places, rows, counters, normals, out):
         step = float(counters[STEPS])
         used = counters[USED]
         for i in range(asked.size):
             r = find(asked[i], places, rows, counters)
             out[i] = 0.0
             if step > 0.0:
-                used = noise_at(k)(r, rows, step, filters, lost, normals, used, room)
+                used = noise_at(k)(r, rows, step, filters, jumps, normals, used)
                 out[i] = rows[r, TOTAL] + scale * rows[r, NOISE]
         if used != counters[USED]:
             counters[MOVES] += 1
@@ -184,12 +184,27 @@ def read(k):
 
 
 def tables(gap: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The filter as the kernels want it, and what each buffer loses in d 256^b steps (row 256 b + d)."""
-    both = gap[:, None] + gap - np.outer(gap, gap)
-    bend = np.zeros_like(both)
-    np.divide(1.0, both, out=bend, where=both > 0.0)
-    steps = np.concatenate([np.arange(256.0) * 256.0**b for b in range(_DIGITS)])
+    """The filter as the kernels want it, and the jumps: row 256 b + d is for d 256^b steps.
+
+    A jump is the share that each buffer loses, and the factor L of the covariance of what they gain,
+    Q[i, j] = (1 - (decay_i decay_j)^g) / (1 - decay_i decay_j) over g steps: for each buffer its row of L, from the
+    diagonal to the swiftest buffer. Q is factorised from the swiftest buffer to the slowest. Slow ones are nearly the
+    same after few steps, so their pivots vanish in rounding; these are left out.
+    """
+    k = len(gap)
+    steps = np.concatenate([np.arange(2.0**_BITS) * 2.0 ** (_BITS * b) for b in range(_DIGITS)])
     with np.errstate(divide="ignore", invalid="ignore"):
         lost = -np.expm1(steps[:, None] * np.log1p(-gap))
     lost[np.isnan(lost)] = 0.0  # no step, of a buffer that keeps nothing
-    return np.vstack([gap, weight, gap == 0.0, bend]), np.ascontiguousarray(lost)
+    both = gap[:, None] + gap - np.outer(gap, gap)
+    pair = lost[:, :, None] + lost[:, None] - lost[:, :, None] * lost[:, None]
+    # a buffer that does not decay has a variance that grows by 1 a step
+    left = np.where(both > 0.0, pair / np.where(both > 0.0, both, 1.0), steps[:, None, None])
+    variance, L = np.diagonal(left, axis1=1, axis2=2).copy(), np.zeros_like(left)
+    for c in range(k - 1, -1, -1):
+        pivot = left[:, c, c]
+        root = np.sqrt(np.where(pivot > _NOTHING * variance[:, c], pivot, np.inf))
+        L[:, : c + 1, c] = left[:, : c + 1, c] / root[:, None]
+        left = left - L[:, :, None, c] * L[:, None, :, c]
+    rows, columns = np.triu_indices(k)
+    return np.vstack([gap, weight]), np.ascontiguousarray(np.hstack([lost, L[:, rows, columns]]))

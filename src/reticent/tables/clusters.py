@@ -8,7 +8,6 @@ lost, repeated or run twice changes nothing either.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -18,7 +17,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from reticent.checks import FloatArray
-from reticent.erm.passes import Survey
+from reticent.erm.passes import SlopeSum, Survey
 from reticent.solve.blocks import (
     UNITS,
     AsFound,
@@ -29,10 +28,12 @@ from reticent.solve.blocks import (
     LabelCheck,
     Meaning,
     Pass,
+    checksum,
 )
 
 MODULE = "dask"
-_APART = 1021
+_APART = 32
+"""Of the rows that passes of a search read again, so many apart are marked; before a release, all of them."""
 
 
 def is_dask(X: Any) -> bool:
@@ -119,6 +120,14 @@ class _Look:
 
 
 @dataclass(frozen=True, eq=False)
+class _Nothing:
+    """A pass for the sake of its marks."""
+
+    def __call__(self, block: Block) -> FloatArray:
+        return np.empty(0)
+
+
+@dataclass(frozen=True, eq=False)
 class ClusterRecords:
     """Records on a cluster, in blocks: see `reticent.solve.blocks.Records`."""
 
@@ -128,12 +137,22 @@ class ClusterRecords:
     clipped: int | None = None
     beyond: float = 0.0  # what the check of the labels added up to
     labels_are: Meaning = AsGiven()  # noqa: RUF009 (frozen)
-    marks: dict[int, int] = field(default_factory=dict, repr=False)
+    marks: dict[int, tuple[int, int | None]] = field(default_factory=dict, repr=False)
     units: ClassVar[float] = UNITS
 
     @property
     def shape(self) -> tuple[int, int]:
         return self.rows.shape[0], self.form.dim(self.rows.shape[1])
+
+    @property
+    def identity(self) -> list[int | None]:
+        """Which records these are: the marks of their chunks, once a pass has read them."""
+        return [self.marks[number][1] for number in sorted(self.marks)]
+
+    def confirm(self) -> None:
+        """Refuse records of which any has changed since they were first read."""
+        for _ in self.map(_Nothing()):
+            pass
 
     def map(self, work: Pass) -> Iterator[FloatArray]:
         """The result for every block, in the order of the blocks."""
@@ -152,8 +171,9 @@ class ClusterRecords:
             run(work, a, y, self.form, self.labels_are, start, (count, array.shape[1]))
             for (a, y, start), count in zip(parts, array.chunks[0], strict=True)
         ]
-        for number, (mark, results) in enumerate(dask.compute(*tasks)):
-            if self.marks.setdefault(number, mark) != mark:
+        for number, (some, every, results) in enumerate(dask.compute(*tasks)):
+            known = self.marks.setdefault(number, (some, every))
+            if some != known[0] or every not in (None, known[1]):
                 raise ValueError(
                     f"chunk {number} of X or y has changed since it was first read, so passes saw different records; "
                     "nothing is released. Call X.persist() and y.persist(), or keep what they are read from as it is"
@@ -184,8 +204,8 @@ def _run(
     labels_are: Meaning,
     start: int,
     shape: tuple[int, int],
-) -> tuple[int, list[FloatArray]]:
-    """On a worker: the results of a chunk's blocks, and a mark by which a change of the chunk shows."""
+) -> tuple[int, int | None, list[FloatArray]]:
+    """On a worker: marks by which a change of the chunk shows, of some rows and of all, and its blocks' results."""
     rows, labels = np.ascontiguousarray(rows), np.ascontiguousarray(labels)
     if rows.shape != shape or len(labels) != len(rows):
         raise ValueError(
@@ -197,24 +217,10 @@ def _run(
         whole = replace(whole, labels_are=AsFound())
     with threadpool_limits(limits=1, user_api="blas"):
         found = [work(block._replace(start=start + block.start)) for block in whole.blocks()]
-    return _mark(rows) ^ _mark(labels), found
-
-
-def _mark(array: Any) -> int:
-    """A number that changes, all but surely, when the array does."""
-    if array.dtype.kind == "O":
-        # not Python's own hash, which differs from worker to worker
-        text = repr(array.tolist()).encode()
-        return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
-    bytes_ = array.view(np.uint8).ravel()
-    whole = len(bytes_) // 8 * 8
-    words = bytes_[:whole].view(np.uint64)
-    # sums of words that many apart, so that moved records show too; as quick as reading them once
-    even = len(words) // _APART * _APART
-    sums = words[:even].reshape(-1, _APART).sum(axis=0, dtype=np.uint64)
-    sums[: len(words) - even] += words[even:]
-    text = sums.tobytes() + bytes_[whole:].tobytes() + len(bytes_).to_bytes(8, "little")
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+    marks = checksum(labels), checksum(np.ascontiguousarray(rows[::_APART]))
+    # a search reads all records many times, so that marking all of them would cost a third of it
+    every = None if isinstance(work, SlopeSum) else marks[0] ^ checksum(rows)
+    return marks[0] ^ marks[1], every, found
 
 
 def on_cluster(X: Any, y: Any = None) -> tuple[ClusterRows, ClusterLabels | None]:

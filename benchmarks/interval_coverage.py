@@ -295,8 +295,22 @@ def render(rows: list[dict[str, Any]]) -> str:
 
     ordered = sorted(rows, key=lambda row: (MODELS.index(row["model"]), row["n"], row["p"]))
     lines = [head, "|" + "---|" * 8]
-    lines += [cells(row) for row in ordered if row["data"] == "well-specified"]
-    lines += ["", "Clipped and misspecified records, n = 10,000 and p = 2:", ""]
+    plain = [row for row in ordered if row["data"] == "well-specified"]
+    lines += [cells(row) for row in plain]
+    given = [row for row in plain if "coverage" in row]
+    least = min(row["least"] for row in given)
+    low, high = (end(row["coverage"] for row in given) for end in (min, max))
+    words = (
+        f"Of {len(plain)} rows {len(given)} have intervals. Their coverage lies between {low:.1%} and {high:.1%}, "
+        f"that of each single coefficient at {least:.1%} or above."
+    )
+    lines += [
+        "",
+        words.replace("%", " %"),
+        "",
+        "Clipped and misspecified records, n = 10,000 and p = 2:",
+        "",
+    ]
     lines += [
         "| model | records | simulations | about its target | about the coefficients that made the records |"
     ]

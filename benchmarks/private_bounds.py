@@ -34,6 +34,7 @@ PAGE = ROOT / "docs" / "algorithms" / "private-bounds.md"
 BEGIN, END = "<!-- generated: bounds -->", "<!-- end generated -->"
 ENOUGH = 5000  # records times epsilon, per column, from which on the bar of 90 % is meant
 BAR, WORSE = 0.9, 0.02
+TELLING = 0.05  # a share of less than this says nothing
 FLIGHTS = ["month", "day", "sched_dep_time", "sched_arr_time", "distance", "hour", "minute",
            "dep_delay", "air_time"]  # fmt: skip
 
@@ -148,7 +149,8 @@ def render(known: dict[str, dict]) -> str:
         stated, private, mean = np.mean(row["scores"], axis=0)
         cells = "not found | "
         if math.isfinite(private):
-            cells = f"{private:.3f} | {private / stated:.0%}"
+            part = f"{private / stated:.0%}" if stated > TELLING else ""
+            cells = f"{private:.3f} | {part}"
             worst = min(worst, private - mean)
         if share >= 1.0:
             asked += 1

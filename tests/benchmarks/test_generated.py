@@ -32,7 +32,9 @@ def benchmark(request: Any) -> Iterator[ModuleType]:
     del sys.modules[request.param]
 
 
-@pytest.mark.parametrize("benchmark", ["interval_coverage", "private_search"], indirect=True)
+@pytest.mark.parametrize(
+    "benchmark", ["interval_coverage", "private_bounds", "private_search"], indirect=True
+)
 def test_the_page_is_made_of_the_results(benchmark, tmp_path, monkeypatch) -> None:
     copy = tmp_path / "page.md"
     copy.write_text(benchmark.PAGE.read_text())

@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -594,15 +594,18 @@ def _scores(budget: Budget) -> Run:
         model, {"regularizer": [1.0]}, budget.epsilon, budget.delta, neighbours=budget.neighbours,
         verbose=0,
     )  # fmt: skip
-    asked, candidates, mean = tuned._asked()
-    made = tuned._price(asked, candidates, mean, np.zeros((4, 1)), np.zeros(4))
-    pure = budget.delta == 0.0
-    moved = release.widened(1.0, made.scale, 1, "laplace" if pure else "gaussian") / made.scale
+
+    @cache
+    def price() -> Any:
+        asked, candidates, mean = tuned._asked()
+        return tuned._price(asked, candidates, mean, np.zeros((4, 1)), np.zeros(4))
 
     def run(data: Any, source: Source) -> Outcome:
-        X, y = data
+        (X, y), made = data, price()
         known = SimpleNamespace(predict=lambda rows: rows[:, 0], _bounds=(-1.0, 1.0))
         seen = made.score(tuned._sum_of_scores(known, X, y), source)
+        pure = budget.delta == 0.0
+        moved = release.widened(1.0, made.scale, 1, "laplace" if pure else "gaussian") / made.scale
         return Outcome(seen, Laplace(moved) if pure else Gaussian(moved))
 
     return run

@@ -15,12 +15,14 @@ _END = "<!-- end generated -->"
 
 
 def version() -> str:
-    """Which sources a run is made on: a commit, marked if files differ from it."""
-    found = subprocess.run(
-        ["git", "describe", "--always", "--dirty=, changed", "--abbrev=8", "--exclude=*"],
-        capture_output=True, text=True, cwd=ROOT,
-    )  # fmt: skip
-    return found.stdout.strip() if found.returncode == 0 else __version__
+    """Which sources a run is made on: the commit that changed them last, marked if files differ from it."""
+    found, changed = (
+        subprocess.run(["git", *words, "--", "src"], capture_output=True, text=True, cwd=ROOT)
+        for words in (("log", "-1", "--format=%h", "--abbrev=8"), ("status", "--porcelain"))
+    )
+    if found.returncode or not found.stdout:
+        return __version__
+    return found.stdout.strip() + (", changed" if changed.stdout else "")
 
 
 def stored(name: str) -> list[dict[str, Any]]:

@@ -24,7 +24,8 @@ FIRST_HEAD = f"""{MADE}
 # Benchmarks
 
 Who is ahead, by how much, and where. All numbers are computed from the [tables](benchmark-tables.md), which say how
-each was measured, with which command and when.
+each was measured, with which command and when: each is of the library as it was on its day, and the changelog says
+what changed since.
 """
 
 HEAD = f"""{MADE}

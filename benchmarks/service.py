@@ -315,7 +315,7 @@ def page(runs: list[dict[str, Any]]) -> str:
         return f"p99 {kept.span([1e3 * run[name]['p99'] for run in mine], '.1f')} ms"
 
     def ratio(words: str) -> str:
-        return kept.span([run["ratios"][words] for run in mine], ".2f")
+        return kept.span([turn[words] for run in mine for turn in run["ratios_of_turns"]], ".2f")
 
     def busy(name: str, each: int) -> str:
         return kept.span([each / run[name]["cpu_s"] for run in mine])
@@ -339,8 +339,9 @@ def page(runs: list[dict[str, Any]]) -> str:
             f"| bare handler, {rate(bare, 'rate')}, {wait(bare)} | {ratio(name)} | {saved(name)} |"
         )
     load = kept.span([run["load"] for run in mine], ".1f")
-    runs_of = f"{len(mine)} run{'s' * (len(mine) > 1)} of version {runs[-1]['version']}"
-    words = f"{runs_of} on two cores, clients included, load {load}; the least and the most"
+    rounds = sum(len(run["ratios_of_turns"]) for run in mine)
+    words = f"Version {runs[-1]['version']}, {rounds} rounds on two cores, clients included, load {load}; "
+    words += "rates are medians, ratios the least and the most of all rounds"
     made = f"{words}:\n\n" + "\n".join(lines) + "\n"
     many = [run["many"] for run in mine if "many" in run]
     if many:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -16,6 +17,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 from faults import shim
 from faults.server import Server
 
+from .running import specification
+
 
 def test_a_start_does_not_wait_for_what_it_does_not_need() -> None:
     script = (
@@ -25,6 +28,27 @@ def test_a_start_does_not_wait_for_what_it_does_not_need() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_first_arrow_stream_does_not_wait_for_pandas(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"a": [0.5, -0.5], "b": [0.25, 1.0], "y": [True, False]})
+    with pa.ipc.new_stream(str(tmp_path / "records"), table.schema) as out:
+        out.write_table(table)
+    (tmp_path / "specification.json").write_text(json.dumps(specification("s")))
+    script = """
+import json, pathlib, sys
+from reticent.service import runners
+from reticent.service.keys import Keys
+from reticent.service.records import Reader
+from reticent.service.specification import Specification
+asked = Specification.from_dict(json.loads(pathlib.Path("specification.json").read_text()))
+reader = Reader(runners.encoder_of(asked), Keys(bytes(32)))
+batch = reader.arrow(pathlib.Path("records").read_bytes(), "key", None)
+assert batch.X.tolist() == [[0.5, 0.25], [-0.5, 1.0]], batch.X
+assert "pandas" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=tmp_path)
 
 
 @pytest.mark.skipif(shim.available() is not None, reason=shim.available() or "")

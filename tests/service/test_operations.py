@@ -327,3 +327,14 @@ def test_the_doctor_finds_what_is_wrong(tmp_path: Path) -> None:
     assert broken(key_file=tmp_path / "away")
     with pytest.raises(StoreError, match="there is no service"):
         doctor.examine(Options(tmp_path))
+
+
+def test_the_figures_of_the_page_are_those_that_were_kept() -> None:
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+    import kept
+    import service as benchmark
+
+    runs = kept.stored("service")
+    assert benchmark.page(runs) == benchmark.PAGE.read_text()
+    turns = [dict.fromkeys(runs[-1]["ratios"], 12.34)]
+    assert "| 12.34 |" in benchmark.page([runs[-1] | {"ratios_of_turns": turns}])

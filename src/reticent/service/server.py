@@ -152,6 +152,8 @@ def _get_ready(service: Service, fits: bool) -> None:
     if not service.stopping.is_set():
         service.ready = True
         logs.event("ready")
+        with contextlib.suppress(ImportError):
+            importlib.import_module("pyarrow")  # the first Arrow stream does not wait for it
 
 
 async def _renew(service: Service, leases: Leases) -> None:

@@ -138,6 +138,8 @@ def test_whole_numbers_and_booleans_are_numbers():
     np.testing.assert_array_equal(read.one({"a": 2**70}), [2.0**70, 0.0])
     np.testing.assert_array_equal(Declared(["a"]).one({"a": 3.0, "z": 9.0}), [3.0])
     np.testing.assert_array_equal(Declared(["a"]).one({}), [0.0])
+    with pytest.raises(TypeError, match=r"'a' must be a number .* of 1329 bits"):
+        read.one({"a": 10**400})
 
 
 def test_hashing_is_the_same_in_every_process():

@@ -165,6 +165,8 @@ def test_sparse_and_dense_readers_agree(more):
         np.testing.assert_array_equal(dense, Hashed(1000).one(part))
     with pytest.raises(TypeError, match="must be a number"):
         SparselyHashed(1000).one({"a": None} | more)
+    with pytest.raises(TypeError, match="must be a number"):
+        SparselyHashed(1000).one({"a": 10**400} | more)
 
 
 def test_names_one_by_one_are_rows_of_a_matrix():
@@ -225,8 +227,9 @@ def test_river_twin_of_hashed_names():
     twin.learn_one(records[0], True)
     with pytest.raises(ForkError):
         model.predict_one({"new": 1.0})
-    with pytest.raises(ValueError, match="finite"):
-        twin.learn_one({"a": float("nan")}, True)
+    for value in (float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="must be finite; nothing was learnt"):
+            twin.learn_one({"a": value}, True)
     with pytest.raises(ValueError, match="dimension"):
         river.OnlineLogisticRegression(features=["a"], learner="sparse-leader")
 

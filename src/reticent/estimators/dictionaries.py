@@ -234,7 +234,10 @@ def _feature(name: Any, value: Any) -> tuple[Any, float]:
         return f"{name}={value}", 1.0
     if not isinstance(value, _NUMBERS):
         raise _refusal(name, value)
-    return name, float(value)
+    try:
+        return name, float(value)
+    except OverflowError:
+        raise _refusal(name, value) from None
 
 
 @lru_cache(maxsize=1024)
@@ -255,11 +258,13 @@ def _numbers(values: Any, found: list[Any], names: Sequence[Any]) -> FloatArray:
     for name, value in zip(names, found, strict=True):
         if isinstance(value, str) or not isinstance(value, _NUMBERS):
             raise _refusal(name, value)
-    return np.array([float(value) for value in found])
+    return np.array([_feature(name, value)[1] for name, value in zip(names, found, strict=True)])
 
 
 def _refusal(name: Any, value: Any) -> TypeError:
+    large = isinstance(value, int) and value.bit_length() > 1024
+    shown = f"a whole number of {value.bit_length()} bits" if large else repr(value)
     return TypeError(
-        f"feature {name!r} must be a number, got {value!r}; encode text and missing values first, or "
-        "leave the feature out of the record"
+        f"feature {name!r} must be a number in double precision, got {shown}; encode text and missing values "
+        "first, or leave the feature out of the record"
     )

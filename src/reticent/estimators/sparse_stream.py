@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import numpy as np
 import scipy.sparse as sp
 
 from reticent.estimators import kernels as k
@@ -99,6 +100,8 @@ class SparseStream(Stream):
                 z = learner._once(self._kernel[learning], v[0], v[1], label)
                 if z == z:
                     return z
+            if not np.isfinite(v[1]).all():
+                raise ValueError("features must be finite; nothing was learnt from this record")
             if learning:
                 learner.total._check_room(1)
             loop = learner._learn if learning else learner._look

@@ -286,6 +286,13 @@ def point_released_as_it_is(monkeypatch):
     monkeypatch.setattr(where, "noisy", noisy)
 
 
+def records_counted_twice(monkeypatch):
+    """Histograms behind private bounds in which a record has two counts."""
+    where = module("estimators.bounds").Search
+    honest = where._noisy
+    monkeypatch.setattr(where, "_noisy", lambda self, counts, *a: honest(self, 2.0 * counts, *a))
+
+
 PLANTED = [
     (objective_noise, "objective-perturbation", "SmoothHinge, ridge 300, zero-out, gaussian"),
     (objective_noise, "objective-perturbation", "SmoothHinge, ridge 300, replace, gamma"),
@@ -336,6 +343,10 @@ PLANTED = [
     (weights_not_clipped, "erm", "gradient_descent, weights, zero-out"),
     (labels_not_clipped, "erm", "sufficient_statistics, joint, zero-out, gaussian"),
     (scaler_noise, "estimators", "PrivateScaler, zero-out, gaussian"),
+    (scaler_noise, "estimators", "sum of the labels, zero-out, gaussian"),
+    (scaler_noise, "estimators", "row norms behind scaling, replace, laplace"),
+    (scaler_noise, "estimators", "scores of a search, replace, gaussian"),
+    (records_counted_twice, "estimators", "private bounds by powers of two, zero-out, gaussian"),
     (sampler_noise, "bandit", "ProjectedBandit, zero-out"),
     (statistics_computed_from_the_data, "erm", "output_perturbation, zero-out, gaussian, lattice"),
     (point_released_as_it_is, "erm", "output_perturbation, zero-out, gaussian, lattice"),

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils import murmurhash3_32
 
 from reticent.compiling import compiled
 
@@ -82,6 +81,8 @@ class Hashed:
     def place(self, name: Any) -> tuple[int, float]:
         found = self._places.get(name)
         if found is None:
+            from sklearn.utils import murmurhash3_32  # streams of the service do without it
+
             number = murmurhash3_32(str(name), seed=0, positive=True)
             found = number % self.columns, 1.0 if number & 0x80000000 else -1.0
             if len(self._places) < _REMEMBERED:

@@ -6,6 +6,7 @@ import datetime
 import ipaddress
 import os
 import re
+import sqlite3
 import ssl
 import subprocess
 import sys
@@ -89,6 +90,21 @@ def test_a_damaged_database(options: Options) -> None:
     with pytest.raises(
         StoreError, match=r"cannot be used: its pages are inconsistent\. Put a whole backup"
     ):
+        Folder(options)
+
+
+def test_a_bit_that_flipped_in_a_sealed_state(options: Options) -> None:
+    """SQLite sees whole pages; that the state in them is another is seen by its seal, before anything is served."""
+    here = Running(options)
+    here.send(0)
+    here.close()
+    assert options.data is not None
+    with sqlite3.connect(options.data / "service.sqlite") as database:
+        ((stream, sealed),) = database.execute("SELECT stream, sealed FROM states")
+        broken = sealed[:-1] + bytes([sealed[-1] ^ 1])
+        database.execute("UPDATE states SET sealed = ? WHERE stream = ?", (broken, stream))
+    database.close()
+    with pytest.raises(StoreError, match=r"what it keeps of s cannot be read.*a whole backup"):
         Folder(options)
 
 

@@ -16,7 +16,7 @@ from reticent.service.anchor import DATABASE, Facts, default_path, peek
 from reticent.service.folder import KEY, LOCK, Options
 from reticent.service.health import LEAST, free_bytes
 from reticent.service.routes_admin import share_of
-from reticent.service.sealing import VARIABLE, Damaged, Ring, master_key, person_place, state_place
+from reticent.service.sealing import VARIABLE, Ring, master_key, unopened
 from reticent.service.sql import Rows
 from reticent.service.store import StoreError
 
@@ -146,18 +146,9 @@ def _key(options: Options, data: Path, rows: Rows) -> Iterator[Finding]:
         yield Finding(LOOK, "key", words)
     else:
         yield Finding(OK, "key", f"in {file}" if file else f"in {VARIABLE}")
-    bad = []
-    found = rows.streams()
-    for stream in found:
-        state = rows.state(stream.id)
-        if state is not None:
-            try:
-                ring.open(state.sealed, state_place(stream.id))
-                for generation, part, sealed in rows.persons(stream.id):
-                    ring.open(sealed, person_place(stream.id, generation, part))
-            except Damaged:
-                bad.append(stream.name)
-    words = f"of {', '.join(bad)} cannot be opened" if bad else f"of {len(found)} streams open"
+    bad = unopened(rows, ring)
+    count = len(rows.streams())
+    words = f"of {', '.join(bad)} cannot be opened" if bad else f"of {count} streams open"
     yield Finding(BROKEN if bad else OK, "states", words)
 
 

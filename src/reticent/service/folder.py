@@ -24,6 +24,7 @@ from reticent.service.sealing import (
     named_key,
     person_place,
     state_place,
+    unopened,
 )
 from reticent.service.sqlite import SqliteStore
 from reticent.service.store import StoreError, TokenRow
@@ -174,6 +175,13 @@ class Home(ABC):
         self.adoptions = int(about.get("adoptions", "0"))
         if not adopting:
             self._check_anchor()
+        with self.store.read() as rows:
+            bad = unopened(rows, self.ring)
+        if bad:
+            raise StoreError(
+                f"{self.name} is damaged: what it keeps of {', '.join(bad)} cannot be read, for its seal is broken. "
+                "Put a whole backup in its place and run `reticent serve adopt`"
+            )
         return None
 
     def _begin(self) -> str | None:

@@ -14,6 +14,8 @@ from pathlib import Path
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from reticent.service.store import Reading
+
 KEY_BYTES = 32
 _NAME, _SALT, _NONCE = 8, 16, 12
 _MOST = 2**28
@@ -91,6 +93,22 @@ def state_place(stream: int) -> bytes:
 def person_place(stream: int, generation: int, part: int) -> bytes:
     """What a sealed part of a table is bound to."""
     return b"persons of stream %d, %d, %d" % (stream, generation, part)
+
+
+def unopened(rows: Reading, ring: Ring) -> list[str]:
+    """The streams of which something sealed does not open."""
+    bad = []
+    for stream in rows.streams():
+        state = rows.state(stream.id)
+        if state is None:  # it was deleted
+            continue
+        try:
+            ring.open(state.sealed, state_place(stream.id))
+            for generation, part, sealed in rows.persons(stream.id):
+                ring.open(sealed, person_place(stream.id, generation, part))
+        except Damaged:
+            bad.append(stream.name)
+    return bad
 
 
 def _name(key: bytes) -> bytes:

@@ -19,8 +19,13 @@ from reticent.losses import kernels
 from reticent.solve.blocks import Form
 
 KINDS = (
-    kernels.LOGISTIC, kernels.SQUARED, kernels.SMOOTH_HINGE, kernels.HUBER, kernels.POISSON, kernels.CAPPED_LOGISTIC,
-)  # fmt: skip
+    kernels.LOGISTIC,
+    kernels.SQUARED,
+    kernels.SMOOTH_HINGE,
+    kernels.HUBER,
+    kernels.POISSON,
+    kernels.CAPPED_LOGISTIC,
+)
 """Losses that the kernel knows."""
 WIDEST = 1024
 """Columns that the registers of a warp can hold."""
@@ -33,9 +38,14 @@ for more than 6.7e7 records) and at most 256 in pairs on the host; and room to s
 _PER_REGISTER, _WARPS, _FOLD = 256, 4, 256
 _SOURCE = Path(__file__).with_name("pass.cu")
 _C_TYPES = {
-    "<f4": "float", "<f8": "double", "|i1": "signed char", "|u1": "unsigned char", "<i2": "short", "<i4": "int",
+    "<f4": "float",
+    "<f8": "double",
+    "|i1": "signed char",
+    "|u1": "unsigned char",
+    "<i2": "short",
+    "<i4": "int",
     "<i8": "long long",
-}  # fmt: skip
+}
 _GIVEN = np.dtype(
     [("count", "i8"), *((name, "f8") for name in ("offset", "unit", "length", "p0", "p1", "bound"))]
 )

@@ -120,9 +120,12 @@ class Curvature:
         curve = Pure(moved / self.scale) if pure else Gaussian(moved / self.scale)
         words = "Gamma, scale" if pure else "Gaussian, standard deviation"
         return Release(
-            "curvature and products of scores", curve, moved, f"{words} {self.scale:.6g}",
+            "curvature and products of scores",
+            curve,
+            moved,
+            f"{words} {self.scale:.6g}",
             details=(f"products of scores were divided by {self.times:g}",),
-        )  # fmt: skip
+        )
 
     def draw(self, rows: InMemory, numbers: Any, x: FloatArray, source: Source) -> dict[str, Any]:
         """Both with noise, at the coefficients x; what :class:`Errors` takes.
@@ -190,9 +193,11 @@ class Errors:
     def within(self, basis: FloatArray) -> Self:
         """The same with coefficients in a subspace, by an orthonormal basis of it: the noise keeps its law."""
         return replace(
-            self, point=basis.T @ self.point, curvature=basis.T @ self.curvature @ basis,
+            self,
+            point=basis.T @ self.point,
+            curvature=basis.T @ self.curvature @ basis,
             scores=basis.T @ self.scores @ basis,
-        )  # fmt: skip
+        )
 
     def solution(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """An estimate of the target, and the covariances of its sampling and of its privacy error."""

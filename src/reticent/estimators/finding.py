@@ -140,9 +140,13 @@ class First:
         each = tuple((part * share,) for part in _SHARES)
         # the noise of a running total is far above that of a fit, so that many rows may be clipped
         made, _ = Scaling.of(
-            self.budget, self.count, self.columns, bent=False, shares=(each[0], each[1]),
+            self.budget,
+            self.count,
+            self.columns,
+            bent=False,
+            shares=(each[0], each[1]),
             forced=True,
-        )  # fmt: skip
+        )
         assert made is not None
         return made
 

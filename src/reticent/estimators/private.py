@@ -253,9 +253,13 @@ class PrivateEstimator(FittedEstimator, ABC):
         if self.feature_norm != parameters.PRIVATE:
             return None
         return Search.of(
-            budget, count, columns, rows=True, share=share,
+            budget,
+            count,
+            columns,
+            rows=True,
+            share=share,
             precision=self.noise_precision,
-        )  # fmt: skip
+        )
 
     @property
     def _free(self) -> bool:
@@ -281,9 +285,13 @@ class PrivateEstimator(FittedEstimator, ABC):
                 why = "centering needs an intercept"
             else:
                 found, why = Scaling.of(
-                    budget, count, X.shape[1], self.noise_precision, self._bends,
+                    budget,
+                    count,
+                    X.shape[1],
+                    self.noise_precision,
+                    self._bends,
                     frugal=not self._free,
-                )  # fmt: skip
+                )
         self.scaling_ = f"{'none' if found is None else 'columns centered and scaled'}: {why}"
         return found
 

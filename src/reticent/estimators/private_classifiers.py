@@ -135,9 +135,15 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
             blank = np.zeros(X.shape[0], np.int64)
             outputs = len(self.classes_) if len(self.classes_) > 2 else 1
             whole = self._reserve(
-                beside, common, X, weighted, bound * most, blank, persons,
+                beside,
+                common,
+                X,
+                weighted,
+                bound * most,
+                blank,
+                persons,
                 (outputs, limit) if rates else None,
-            )  # fmt: skip
+            )
         source = self._beside_source(common)
         if balanced:
             factors = counts.factors(counts.seen(numbers, shares, source))[numbers]
@@ -199,10 +205,15 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         if self.solver_ == OBJECTIVE:
             all_classes = [IsClass(name) for name in names]
             return erm.objective_perturbation(
-                self._loss(table.norm, plain=False), None, rows,
+                self._loss(table.norm, plain=False),
+                None,
+                rows,
                 all_classes if count > 2 else all_classes[1],
-                regularizer=self.regularizer, **table.pulls, **table.weighting, **common,
-            )  # fmt: skip
+                regularizer=self.regularizer,
+                **table.pulls,
+                **table.weighting,
+                **common,
+            )
         weighted = not (table.weights is None and table.groups is None)
         weighted = weighted and asked != "gradient-descent"
         if count > 2 or weighted or self.regularizer is not None:

@@ -39,9 +39,7 @@ from reticent.solve.blocks import ByEntries, CountBeyond, Form, InMemory, Lazy, 
 
 STATISTICS = "sufficient-statistics"
 BOOSTED, OBJECTIVE = "boosted-statistics", "objective-perturbation"
-LINEAR_SOLVERS = (
-    "auto", BOOSTED, STATISTICS, "adassp", OBJECTIVE, "gradient-descent"
-)  # fmt: skip
+LINEAR_SOLVERS = ("auto", BOOSTED, STATISTICS, "adassp", OBJECTIVE, "gradient-descent")
 LASSO_SOLVERS = ("auto", "frank-wolfe", STATISTICS)
 _METHODS = {BOOSTED: "boosted", STATISTICS: "joint", "adassp": "adassp"}
 _SPREAD = 100.0
@@ -92,9 +90,12 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
             of_labels = None
             if asked == parameters.PRIVATE:
                 of_labels = Search.of(
-                    common["budget"], count, 1, share=SHARE * (1.0 / 3.0 if both else 1.0),
+                    common["budget"],
+                    count,
+                    1,
+                    share=SHARE * (1.0 / 3.0 if both else 1.0),
                     precision=self.noise_precision,
-                )  # fmt: skip
+                )
             beside = [item for made in (of_labels, search) if made for item in made.releases]
             scaling = self._scaling_for(common["budget"], count, X)
             beside += scaling.releases if scaling else ()
@@ -111,9 +112,15 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
             if beside:
                 blank = np.zeros(X.shape[0])
                 whole = self._reserve(
-                    beside, common, X, given is not None, bound, blank, persons,
+                    beside,
+                    common,
+                    X,
+                    given is not None,
+                    bound,
+                    blank,
+                    persons,
                     (1, 1.0) if level else None,
-                )  # fmt: skip
+                )
             source = self._beside_source(common)
             if of_labels is not None:
                 found = label_bounds(of_labels.intervals(y[:, None], counts, source))
@@ -177,9 +184,11 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
             return loss, table.rows, labels, {}
         roots = np.sqrt(table.weights)
         rows = table.rows.matrix() if isinstance(table.rows, InMemory) else table.rows
-        rows = sp.csr_array(sp.diags_array(roots) @ rows) if sp.issparse(rows) else (
-            rows * roots[:, None]
-        )  # fmt: skip
+        rows = (
+            sp.csr_array(sp.diags_array(roots) @ rows)
+            if sp.issparse(rows)
+            else (rows * roots[:, None])
+        )
         return loss, rows, labels * roots, {}
 
 
@@ -332,8 +341,9 @@ class PrivateLinearRegression(PrivateRegressor):
         rows[:, X.shape[1] :] *= shares[:, None]
         weights, bound = self._weights(sample_weight, X.shape[0], factors, most)
         scaled = int(np.count_nonzero(shares < 1.0))
-        return Table(rows, self._row_norm(constant), constant, weights, bound, scaled,
-                     factors=shares)  # fmt: skip
+        return Table(
+            rows, self._row_norm(constant), constant, weights, bound, scaled, factors=shares
+        )
 
     def _squared_labels(self, budget: Budget) -> SquaredLabels | None:
         if not parameters.CHECKS["fit_intercept"](self.intervals, "intervals"):
@@ -428,16 +438,27 @@ class PrivateLinearRegression(PrivateRegressor):
         huber = Huber(1.0, feature_norm=table.norm)
         if self.solver_ == OBJECTIVE:
             return erm.objective_perturbation(
-                huber, None, table.rows, labels, regularizer=self.regularizer, **table.pulls,
-                **table.weighting, **common,
-            )  # fmt: skip
+                huber,
+                None,
+                table.rows,
+                labels,
+                regularizer=self.regularizer,
+                **table.pulls,
+                **table.weighting,
+                **common,
+            )
         if self.regularizer is not None:
             raise ValueError(
                 f"solver={self.solver_!r} takes no regularizer; use solver={STATISTICS!r}"
             )
         return erm.gradient_descent(
-            huber, None, table.rows, labels, **table.weighting, **common,
-        )  # fmt: skip
+            huber,
+            None,
+            table.rows,
+            labels,
+            **table.weighting,
+            **common,
+        )
 
 
 class PrivateLasso(PrivateRegressor):
@@ -538,8 +559,11 @@ class PrivateLasso(PrivateRegressor):
         beyond = np.abs(values) > norm
         scaled = 0
         if beyond.any():
-            scaled = int(np.count_nonzero(abs(X).max(axis=1).toarray() > norm)
-                         if sp.issparse(X) else beyond.any(axis=1).sum())  # fmt: skip
+            scaled = int(
+                np.count_nonzero(abs(X).max(axis=1).toarray() > norm)
+                if sp.issparse(X)
+                else beyond.any(axis=1).sum()
+            )
         weights, bound = self._weights(sample_weight, X.shape[0], factors, most)
         # entries are within [-1, 1] then, so that no row is as long as this
         form = Form(norm, 2.0 * math.sqrt(X.shape[1]), constant)
@@ -600,8 +624,10 @@ class PrivateLasso(PrivateRegressor):
             )
             self.solver_reason_ += self._rival(table, common["budget"], fit)
             return fit
-        wide = Squared(feature_norm=loss.feature_norm * math.sqrt(table.columns),
-                       label_bounds=loss.label_bounds)  # fmt: skip
+        wide = Squared(
+            feature_norm=loss.feature_norm * math.sqrt(table.columns),
+            label_bounds=loss.label_bounds,
+        )
         if isinstance(rows, ByEntries):
             rows = replace(rows, form=Form(length=wide.feature_norm))
         return erm.sufficient_statistics(wide, ball, rows, targets, **weighting, **common)

@@ -215,9 +215,14 @@ class Scaling:
         moved *= 1.0 + 4.0 * UNITS * UNIT * count
         for share in shares[0]:
             moments = NoisySum.of(
-                "sums of features and of their squares", budget, share, moved, 2 * columns,
-                2.0 * weight * count, precision,
-            )  # fmt: skip
+                "sums of features and of their squares",
+                budget,
+                share,
+                moved,
+                2 * columns,
+                2.0 * weight * count,
+                precision,
+            )
             if moments.deviation / (weight * count) <= _CLEAR / columns:
                 break
         shift = moments.deviation * math.sqrt(columns) / count

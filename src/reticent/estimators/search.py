@@ -241,14 +241,19 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
         # so that the probability to stop is a whole number of 2^-64, and the promise exact
         stop = min(max(1, round(2.0**64 / mean)), 2**64 - 1)
         return (
-            Budget(values["epsilon"], values["delta"], values["neighbours"]), candidates, 2.0**64 / stop
-        )  # fmt: skip
+            Budget(values["epsilon"], values["delta"], values["neighbours"]),
+            candidates,
+            2.0**64 / stop,
+        )
 
     def _candidate(self, candidate: dict[str, Any], budget: Budget, seed: int | None) -> Any:
         model = clone(self.estimator).set_params(
-            **candidate, epsilon=budget.epsilon, delta=budget.delta, neighbours=budget.neighbours,
+            **candidate,
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            neighbours=budget.neighbours,
             random_state=seed,
-        )  # fmt: skip
+        )
         return type(model)(**model.get_params(deep=False))  # a clone would remember a ledger
 
     def _price(
@@ -304,9 +309,15 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
         return replace(made, left_out=left)
 
     def _at(
-        self, run: Budget, budget: Budget, candidates: dict[int, dict[str, Any]], mean: float, X: Any,
-        y: Any, groups: Any,
-    ) -> _Price:  # fmt: skip
+        self,
+        run: Budget,
+        budget: Budget,
+        candidates: dict[int, dict[str, Any]],
+        mean: float,
+        X: Any,
+        y: Any,
+        groups: Any,
+    ) -> _Price:
         pure = run.delta == 0.0
         noise = "laplace" if pure else "gaussian"
         # a record is right or wrong, or its clipped error lies between 0 and 1: either way it moves a sum by 1;
@@ -328,20 +339,24 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
         costs = {number: fit.curve for number, fit in fits.items()}
         together = parallel(*(compose([curve, score]) for curve in dict.fromkeys(costs.values())))
         item = Release(
-            f"best of {len(costs)} candidate{'s' if len(costs) > 1 else ''}", BestOf(together, mean), None,
+            f"best of {len(costs)} candidate{'s' if len(costs) > 1 else ''}",
+            BestOf(together, mean),
+            None,
             "as in one fit, and on its score,",
             details=(
                 f"a geometric number of fits, {mean:.4g} expected; each draws a candidate",
                 f"one fit: epsilon = {rest.epsilon:.4g} at delta = {rest.delta:g}; its score: "
                 f"{'Laplace' if pure else 'Gaussian'} noise of scale {scale:.4g} on a sum over records",
             ),
-        )  # fmt: skip
+        )
         guarantee = Guarantee.of(
-            budget, [item], seeded=self.random_state is not None,
+            budget,
+            [item],
+            seeded=self.random_state is not None,
             lattice=all(fit.lattice for fit in fits.values()),
             caveats=tuple(dict.fromkeys(words for fit in fits.values() for words in fit.caveats)),
             unit="record" if groups is None else "person",
-        )  # fmt: skip
+        )
         return _Price(run, rest, scale, costs, guarantee)
 
     def _words(self, made: _Price, mean: float) -> str:

@@ -206,5 +206,11 @@ def summarise(
         for C in (sampling, privacy)
     ]
     return Summary(
-        carried.names, carry @ x + carried.shift, errors[0], errors[1], level, about + carried.about, guarantee
-    )  # fmt: skip
+        carried.names,
+        carry @ x + carried.shift,
+        errors[0],
+        errors[1],
+        level,
+        about + carried.about,
+        guarantee,
+    )

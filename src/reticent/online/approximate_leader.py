@@ -173,9 +173,13 @@ class FollowTheApproximateLeader(Learner):
             )
         facts = {"strong_convexity": self.strong_convexity, "diameter": float(self.set.diameter)}
         return totals.prescribed(
-            total, "window-tree", self.calibration, "window-tree", facts=facts,
+            total,
+            "window-tree",
+            self.calibration,
+            "window-tree",
+            facts=facts,
             **self._for_total(seed),
-        )  # fmt: skip
+        )
 
     def _arguments(self) -> dict[str, Any]:
         return super()._arguments() | {

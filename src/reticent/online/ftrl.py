@@ -133,9 +133,14 @@ class FollowTheRegularizedLeader(Learner):
         if self.calibration == "exact":
             return super()._choose_total(total, seed)
         return totals.prescribed(
-            total, "tree", self.calibration, "ftrl", facts={}, estimator="plain",
+            total,
+            "tree",
+            self.calibration,
+            "ftrl",
+            facts={},
+            estimator="plain",
             **self._for_total(seed),
-        )  # fmt: skip
+        )
 
     def _arguments(self) -> dict[str, Any]:
         return super()._arguments() | {

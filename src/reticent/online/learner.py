@@ -333,9 +333,14 @@ class Learner(TotalLearner):
 
         def told(level: float, names: Sequence[str] | None) -> Summary:
             return of_noise(
-                point, self.decision_error(t), names, level, DECISION, self.guarantee,
+                point,
+                self.decision_error(t),
+                names,
+                level,
+                DECISION,
+                self.guarantee,
                 self.mechanism.noise == "gaussian",
-            )  # fmt: skip
+            )
 
         return told
 
@@ -480,9 +485,12 @@ class Learner(TotalLearner):
         memory, noisy = self._memory, self.total._released()
         played = memory[k.PLAYED] + memory[k.DECISION]
         moment = Released(
-            self.total.steps, noisy.copy(), memory[k.NOISY].copy(), memory[k.DECISION].copy(),
+            self.total.steps,
+            noisy.copy(),
+            memory[k.NOISY].copy(),
+            memory[k.DECISION].copy(),
             played.copy(),
-        )  # fmt: skip
+        )
         point = np.reshape(self.rule.step(moment), -1)
         point = checks.vector(point, "the rule's decision", self.dim)
         memory[k.PLAYED], memory[k.NOISY], memory[k.DECISION] = played, noisy, point

@@ -146,9 +146,12 @@ class QuadraticLeader(TotalLearner):
                     f"calibration={self.calibration!r} fixes the weight: leave it out, got {given!r}"
                 )
             found = prescribed.prescribe(
-                self.calibration, "quadratic-leader", self.budget, horizon=self.horizon,
+                self.calibration,
+                "quadratic-leader",
+                self.budget,
+                horizon=self.horizon,
                 largest=max(F, Y),
-            )  # fmt: skip
+            )
             # the noise of V and of u: the weight makes them one
             of_squares, of_labels = np.ravel(found.scale)[:2]
             return float(of_squares / of_labels)
@@ -178,9 +181,14 @@ class QuadraticLeader(TotalLearner):
         if self.calibration == "exact":
             return totals.choose(total, **needs)
         return totals.prescribed(
-            total, "tree", self.calibration, "quadratic-leader", facts={"largest": max(F, Y)},
-            estimator="plain", **needs,
-        )  # fmt: skip
+            total,
+            "tree",
+            self.calibration,
+            "quadratic-leader",
+            facts={"largest": max(F, Y)},
+            estimator="plain",
+            **needs,
+        )
 
     def _norm(self, F: float, Y: float) -> float:
         """The longest that the joint vector of one record can be."""

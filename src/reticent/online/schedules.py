@@ -137,9 +137,14 @@ def choose(schedule: Any, budget: Budget, horizon: int | None) -> str:
 
 
 def build(
-    word: str, reach: Reach, budget: Budget, horizon: int | None, dim: int, precision: str,
+    word: str,
+    reach: Reach,
+    budget: Budget,
+    horizon: int | None,
+    dim: int,
+    precision: str,
     facts: dict[str, Any],
-) -> Schedule:  # fmt: skip
+) -> Schedule:
     """The schedule of a word, calibrated to a budget; ``facts`` are for one that is prescribed."""
     grain = math.sqrt(dim) / lattice.STEPS if precision == "lattice" else 0.0
     if word == "horizon-free":
@@ -205,9 +210,14 @@ class IterateNoise:
     """
 
     def __init__(
-        self, source: Source, plan: Schedule, reach: Reach, horizon: int | None, dim: int,
+        self,
+        source: Source,
+        plan: Schedule,
+        reach: Reach,
+        horizon: int | None,
+        dim: int,
         precision: str,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.source = source
         self.row = 0
         self.rows: NDArray[Any] = np.empty(
@@ -250,9 +260,7 @@ class IterateNoise:
         if self.row == len(self.rows):
             return {"source": self.source.state(), "block": [0, 0]}
         source, t, strength = self._begun_with
-        return {
-            "source": source, "block": [len(self.rows), self.row], "t": t, "strength": strength
-        }  # fmt: skip
+        return {"source": source, "block": [len(self.rows), self.row], "t": t, "strength": strength}
 
     def restore(self, state: dict[str, Any]) -> None:
         self.source = Source.from_state(state["source"])

@@ -115,9 +115,13 @@ class SparseLeader:
     ) -> None:
         self._describe(columns, loss, radius, unit, constant, horizon, lipschitz, anchor)
         mechanism = CorrelatedMechanism(
-            self.dim, self.horizon, budget=budget, norm=self.lipschitz, noise_precision="float",
+            self.dim,
+            self.horizon,
+            budget=budget,
+            norm=self.lipschitz,
+            noise_precision="float",
             participation=participation,
-        )  # fmt: skip
+        )
         self._settle(mechanism)
         self.total = OnDemand(mechanism, seed=seed)
         totals.warn_of(self.guarantee)
@@ -165,10 +169,14 @@ class SparseLeader:
         rule = _Projected(self.loss.ridge, self.anchor, None)
         rule.prepare(
             OnlineProblem(
-                ball, self.lipschitz, self.loss.ridge, _smoothness(self.loss), self.horizon,
+                ball,
+                self.lipschitz,
+                self.loss.ridge,
+                _smoothness(self.loss),
+                self.horizon,
                 mechanism.error,
             )
-        )  # fmt: skip
+        )
         knobs = np.zeros(k.KNOBS)
         knobs[k.UNIT], knobs[k.CONSTANT] = self.unit, self.constant
         knobs[k.FEATURES] = math.sqrt(self.loss.feature_norm**2 - self.constant**2)
@@ -227,8 +235,14 @@ class SparseLeader:
     # One loop for learning and predicting ------------------------------------------------------------
 
     def _go(
-        self, kernel: Any, X: Any, labels: FloatArray, gaps: NDArray[np.uint8], z: FloatArray, losses: FloatArray
-    ) -> None:  # fmt: skip
+        self,
+        kernel: Any,
+        X: Any,
+        labels: FloatArray,
+        gaps: NDArray[np.uint8],
+        z: FloatArray,
+        losses: FloatArray,
+    ) -> None:
         """Write linear predictors and losses of CSR rows, for whoever holds the lock."""
         indptr, indices, data = X
         total, done, count = self.total, 0, len(z)
@@ -451,11 +465,17 @@ class SparseLeader:
                 "arguments": {
                     name: getattr(self, name)
                     for name in (
-                        "columns", "radius", "unit", "constant", "horizon", "lipschitz", "anchor",
+                        "columns",
+                        "radius",
+                        "unit",
+                        "constant",
+                        "horizon",
+                        "lipschitz",
+                        "anchor",
                     )
                 },
                 "total": self.total._facts(),
-            }  # fmt: skip
+            }
 
     @classmethod
     def from_state(cls, state: dict[str, Any], **given: Any) -> Self:

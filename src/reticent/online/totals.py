@@ -85,9 +85,14 @@ def choose(
     """A description to start a total from, a total that is ready-made, or what a factory makes."""
     if isinstance(total, RunningTotal):
         _check_fit(
-            total.mechanism, dim, horizon, budget, needs["norm"], needs.get("participation"),
+            total.mechanism,
+            dim,
+            horizon,
+            budget,
+            needs["norm"],
+            needs.get("participation"),
             steps=total.steps,
-        )  # fmt: skip
+        )
         return total
     if not callable(total) or _is_class(total, Mechanism):
         return describe(total, dim, horizon, budget=budget, **needs)

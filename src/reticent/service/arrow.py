@@ -26,8 +26,10 @@ def read(body: bytes) -> Any:
         import pyarrow as pa
     except ImportError:
         raise Problem(
-            415, "unknown-format", "this service has no pyarrow; send JSON lines, or install pyarrow there"
-        ) from None  # fmt: skip
+            415,
+            "unknown-format",
+            "this service has no pyarrow; send JSON lines, or install pyarrow there",
+        ) from None
     try:
         buffer = pa.py_buffer(body)
         for message in pa.ipc.MessageReader.open_stream(buffer):
@@ -35,8 +37,10 @@ def read(body: bytes) -> Any:
                 message.metadata.to_pybytes(), message.type == "dictionary"
             ):
                 raise Problem(
-                    415, "compressed", "the Arrow stream is compressed; write it without, say compression=None"
-                )  # fmt: skip
+                    415,
+                    "compressed",
+                    "the Arrow stream is compressed; write it without, say compression=None",
+                )
         table = pa.ipc.open_stream(buffer).read_all()
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, struct.error, IndexError) as error:
@@ -129,8 +133,10 @@ def _number(column: Any, name: str) -> NDArray[np.float64]:
     kind = column.type
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         raise Problem(
-            422, "bad-records", f"column {name!r} has the type {kind}, and the schema says that it is a number"
-        )  # fmt: skip
+            422,
+            "bad-records",
+            f"column {name!r} has the type {kind}, and the schema says that it is a number",
+        )
     values = column.to_numpy().astype(np.float64, copy=False)
     odd = int(np.count_nonzero(~np.isfinite(values)))
     if odd > column.null_count or np.isinf(values).any():
@@ -159,9 +165,13 @@ def _texts(column: Any, name: str) -> list[Any]:
 
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     plain = (
-        pa.types.is_string, pa.types.is_large_string, pa.types.is_boolean, pa.types.is_integer,
-        pa.types.is_floating, pa.types.is_null,
-    )  # fmt: skip
+        pa.types.is_string,
+        pa.types.is_large_string,
+        pa.types.is_boolean,
+        pa.types.is_integer,
+        pa.types.is_floating,
+        pa.types.is_null,
+    )
     if not any(test(kind) for test in plain):
         raise Problem(
             422,

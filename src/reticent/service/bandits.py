@@ -106,8 +106,10 @@ class Player:
         """The loss of a point, and whose it is where persons are protected; None if there will be none."""
         if ticket <= self._before:
             raise Problem(
-                409, "late-ticket", f"ticket {ticket} was closed when the service was adopted; ask again"
-            )  # fmt: skip
+                409,
+                "late-ticket",
+                f"ticket {ticket} was closed when the service was adopted; ask again",
+            )
         if self._bandit.participation is None:
             person = None  # where single values are protected, whose they are changes nothing
         elif person is None and value is not None:

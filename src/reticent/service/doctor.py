@@ -75,9 +75,12 @@ def _folder(data: Path) -> Iterator[Finding]:
     mode = data.stat().st_mode & 0o777
     open_to = mode & 0o077
     yield Finding(
-        LOOK if open_to else OK, "folder",
-        f"mode {mode:o}: others can look into it; chmod 700 {data}" if open_to else f"mode {mode:o}, {data}",
-    )  # fmt: skip
+        LOOK if open_to else OK,
+        "folder",
+        f"mode {mode:o}: others can look into it; chmod 700 {data}"
+        if open_to
+        else f"mode {mode:o}, {data}",
+    )
     served = False
     if fcntl is not None and (data / LOCK).exists():
         handle = os.open(data / LOCK, os.O_RDWR)

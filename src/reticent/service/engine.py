@@ -490,10 +490,11 @@ class Engine:
                     live.kept = persons.read(rows, self.ring, live.row.id, plain)
             except Damaged as error:
                 raise Problem(
-                    503, "damaged-state",
+                    503,
+                    "damaged-state",
                     f"the state of stream {live.row.name!r} cannot be read: {error}; restore a whole backup and "
                     "run `reticent serve adopt`",
-                ) from None  # fmt: skip
+                ) from None
             live.runner = self._restored(live, plain)
             persons.begin(live.runner, live.kept)
             live.position = live.runner.position
@@ -506,10 +507,11 @@ class Engine:
         except (ValueError, TypeError, KeyError) as error:
             log.error("a state cannot be continued: %s", type(error).__name__, exc_info=error)
             raise Problem(
-                409, "state-of-another-version",
+                409,
+                "state-of-another-version",
                 f"stream {live.row.name!r} was written by another version of Reticent, which this one cannot go on "
                 "from; its decisions stay. Serve it with that version, or create a stream under another name",
-            ) from None  # fmt: skip
+            ) from None
 
     def entrusted(self, runner: runners.Runner) -> None:
         """Where the store says which worker writes a stream, the locks of one machine must not."""
@@ -526,9 +528,11 @@ def too_busy(why: str, seconds: float) -> Problem:
 def moving() -> Problem:
     """A stream that another worker has taken, or will take."""
     return Problem(
-        503, "moving", "this stream is moving to another worker, and nothing was changed; try again in a second",
+        503,
+        "moving",
+        "this stream is moving to another worker, and nothing was changed; try again in a second",
         {"Retry-After": "1"},
-    )  # fmt: skip
+    )
 
 
 def _call_each(group: Group) -> None:

@@ -35,9 +35,11 @@ async def forward(request: Request, body: bytes, address: str) -> Response:
             found = connection.getresponse()
             again = found.headers.get("Retry-After")
             return Response(
-                found.read(), found.status, None if again is None else {"Retry-After": again},
+                found.read(),
+                found.status,
+                None if again is None else {"Retry-After": again},
                 found.headers.get("Content-Type"),
-            )  # fmt: skip
+            )
         finally:
             connection.close()
 

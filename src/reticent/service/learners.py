@@ -99,8 +99,10 @@ class Learner:
             return
         if batch.persons is None:
             raise Problem(
-                422, "no-person", "this stream protects persons: every record must say whom it is about, in person"
-            )  # fmt: skip
+                422,
+                "no-person",
+                "this stream protects persons: every record must say whom it is about, in person",
+            )
         if stream._saved is not None:
             stream._resume()
         try:

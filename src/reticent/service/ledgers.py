@@ -18,9 +18,10 @@ def add_ledger(turn: Turn, name: str, budget: Budget, unit: str) -> None:
     """Add a ledger, refused if there is one of that name."""
     if any(row.name == name for row in turn.rows.ledgers()):
         raise Problem(
-            409, "name-taken",
-            f"there is a ledger {name!r} already; choose another name, or say \"ledger\": {name!r} to charge it",
-        )  # fmt: skip
+            409,
+            "name-taken",
+            f'there is a ledger {name!r} already; choose another name, or say "ledger": {name!r} to charge it',
+        )
     terms = msgspec.json.decode(msgspec.json.encode(vars(budget)))
     turn.rows.add_ledger(LedgerRow(name, terms, unit, turn.now))
     turn.act(

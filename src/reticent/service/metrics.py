@@ -96,10 +96,14 @@ class Metrics:
             out.append(f"reticent_{name} {value!r}")
         with self._guard:
             each(
-                "reticent_requests_total", "counter", "Requests by route and status.",
-                ((f'method="{method}",route="{route}",status="{status}"', count)
-                 for (method, route, status), count in sorted(self._requests.items())),
-            )  # fmt: skip
+                "reticent_requests_total",
+                "counter",
+                "Requests by route and status.",
+                (
+                    (f'method="{method}",route="{route}",status="{status}"', count)
+                    for (method, route, status), count in sorted(self._requests.items())
+                ),
+            )
             head("reticent_request_seconds", "histogram", "Time to answer, by route.")
             for (method, route), found in sorted(self._seconds.items()):
                 out.extend(
@@ -110,14 +114,30 @@ class Metrics:
             head("reticent_commands_total", "counter", "Commands that the engine has carried out.")
             out.append(f"reticent_commands_total {self._commands}")
         labels = [(live, f'stream="{live.row.name}"') for live in streams]
-        each("reticent_stream_records_total", "counter", "Records that a stream has counted.",
-             ((label, live.head.steps) for live, label in labels))  # fmt: skip
-        each("reticent_stream_decisions_total", "counter", "Decisions that a stream has published.",
-             ((label, live.head.number) for live, label in labels))  # fmt: skip
-        each("reticent_stream_closed", "gauge", "Whether a stream takes no more records.",
-             ((label, int(bool(live.row.closed))) for live, label in labels))  # fmt: skip
-        each("reticent_ledger_spent_share", "gauge", "Part of the epsilon of a ledger that is spent.",
-             ((f'ledger="{name}"', share) for name, share in shares.items()))  # fmt: skip
+        each(
+            "reticent_stream_records_total",
+            "counter",
+            "Records that a stream has counted.",
+            ((label, live.head.steps) for live, label in labels),
+        )
+        each(
+            "reticent_stream_decisions_total",
+            "counter",
+            "Decisions that a stream has published.",
+            ((label, live.head.number) for live, label in labels),
+        )
+        each(
+            "reticent_stream_closed",
+            "gauge",
+            "Whether a stream takes no more records.",
+            ((label, int(bool(live.row.closed))) for live, label in labels),
+        )
+        each(
+            "reticent_ledger_spent_share",
+            "gauge",
+            "Part of the epsilon of a ledger that is spent.",
+            ((f'ledger="{name}"', share) for name, share in shares.items()),
+        )
         return "\n".join(out) + "\n"
 
 

@@ -45,7 +45,12 @@ _SCHEMAS: dict[str, Any] = {
                     "required": ["type"],
                     "properties": {
                         "type": {"enum": ["number", "category", "boolean", "person", "ignore"]},
-                        "bounds": {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2},
+                        "bounds": {
+                            "type": "array",
+                            "items": {"type": "number"},
+                            "minItems": 2,
+                            "maxItems": 2,
+                        },
                         "values": {"type": "array", "minItems": 2},
                     },
                 },
@@ -73,7 +78,7 @@ _SCHEMAS: dict[str, Any] = {
             name: _COUNT for name in ("accepted", "repeated", "refused", "decision_number", "steps")
         },
     },
-}  # fmt: skip
+}
 
 
 def _ref(name: str) -> dict[str, Any]:
@@ -111,9 +116,12 @@ _TABLE = {
     "type": "object",
     "required": ["name", "path", "schema", "budget"],
     "properties": {
-        "name": _NAMED, "path": {"type": "string"}, "schema": _ref("Schema"), "budget": _ref("Budget"),
+        "name": _NAMED,
+        "path": {"type": "string"},
+        "schema": _ref("Schema"),
+        "budget": _ref("Budget"),
     },
-}  # fmt: skip
+}
 _LEDGER = {
     "type": "object",
     "required": ["name", "budget"],

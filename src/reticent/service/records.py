@@ -113,10 +113,11 @@ class Reader:
         for place, key in enumerate(ids):
             if not 0 < len(key) <= MOST:
                 raise Problem(
-                    422, "no-key",
+                    422,
+                    "no-key",
                     f"line {place + 1}: a record needs an id of 1 to {MOST} characters, by which a repeat "
                     "is known again",
-                )  # fmt: skip
+                )
         table = np.column_stack([X, codes])
         if persons is None:
             digests = self.keys.digests(table)
@@ -192,8 +193,10 @@ class Reader:
         if bad:
             row = min(bad)
             raise Problem(
-                422, "bad-records", f"record {row + 1}: column {target.name!r} is {bad[row]}; nothing was learnt"
-            )  # fmt: skip
+                422,
+                "bad-records",
+                f"record {row + 1}: column {target.name!r} is {bad[row]}; nothing was learnt",
+            )
         return codes
 
     def _persons(self, found: list[Any]) -> list[str] | None:
@@ -202,8 +205,10 @@ class Reader:
             return None
         if any(person is None for person in persons):
             raise Problem(
-                422, "bad-records", "either every record of a request says whom it is about, or none does"
-            )  # fmt: skip
+                422,
+                "bad-records",
+                "either every record of a request says whom it is about, or none does",
+            )
         ids = [person_id(person) for person in persons]
         if not all(ids):
             raise Problem(

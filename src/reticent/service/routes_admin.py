@@ -40,15 +40,22 @@ class _AddToken:
     def apply(self, turn: Turn) -> None:
         if any(row.id == self.row.id for row in turn.rows.tokens()):
             raise Problem(
-                409, "token-made-already",
+                409,
+                "token-made-already",
                 "a token was made for this request already, and is shown once; revoke it if nobody kept it, and "
                 "ask for another under a key of its own",
-            )  # fmt: skip
+            )
         row = self.row
         turn.rows.add_token(row)
         turn.act(
-            {"act": "make token", "token": row.id, "role": row.role, "label": row.label, "streams": row.streams}
-        )  # fmt: skip
+            {
+                "act": "make token",
+                "token": row.id,
+                "role": row.role,
+                "label": row.label,
+                "streams": row.streams,
+            }
+        )
 
 
 @dataclass(frozen=True)
@@ -148,8 +155,13 @@ def _act(row: LogRow) -> dict[str, Any]:
     about = msgspec.json.decode(row.body)
     act, by = about.pop("act"), about.pop("by", None)
     return {
-        "number": row.number, "at": row.at, "act": act, "by": by, "about": about, "hash": row.hash.hex(),
-    }  # fmt: skip
+        "number": row.number,
+        "at": row.at,
+        "act": act,
+        "by": by,
+        "about": about,
+        "hash": row.hash.hex(),
+    }
 
 
 # Ledgers -------------------------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ async def history(service: Service, request: Request) -> Response:
                     out.append(
                         {"number": number, "steps": found.steps, "at": found.at, "decision": body}
                     )
-        return out  # fmt: skip
+        return out
 
     return answer({"decisions": await run_in_threadpool(read)})
 

@@ -43,8 +43,11 @@ def warm() -> None:
     number, truth = {"type": "number", "bounds": [0, 1]}, {"type": "boolean"}
     several = {"type": "category", "values": ["a", "b", "c"]}
     for kind, target in (
-        ("logistic", truth), ("logistic", several), ("linear", number), ("total", number),
-    ):  # fmt: skip
+        ("logistic", truth),
+        ("logistic", several),
+        ("linear", number),
+        ("total", number),
+    ):
         schema = Schema.from_dict({"target": "y", "columns": {"x": number, "y": target}})
         for budget in (Budget(1.0, 1e-6, window=16), Budget(1.0, 1e-6)):
             asked = Specification("warm", kind, schema, budget, seed=0)
@@ -97,9 +100,14 @@ def serve(options: Options, folder: Home, say: Callable[[str], None] = print) ->
 def _run(options: Options, folder: Home, engine: Engine, say: Callable[[str], None]) -> int:
     jobs = Jobs(engine, options.tables)
     service = Service(
-        engine, folder.keys, jobs, limit=options.limit, rate=options.rate, folder=options.data,
+        engine,
+        folder.keys,
+        jobs,
+        limit=options.limit,
+        rate=options.rate,
+        folder=options.data,
         log_requests=options.log_requests,
-    )  # fmt: skip
+    )
     sources = [] if options.sources is None else read_sources(options.sources)
 
     @contextlib.asynccontextmanager

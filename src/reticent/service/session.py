@@ -60,9 +60,10 @@ def check_origin(request: Request, *, signed_in: bool = True) -> None:
         foreign = True
     if foreign:
         raise Problem(
-            403, "foreign-origin",
+            403,
+            "foreign-origin",
             "this request was sent by a page of another origin, and nothing was changed; open the service's own page",
-        )  # fmt: skip
+        )
 
 
 def _over(why: str) -> Problem:

@@ -443,20 +443,37 @@ def _stream(row: Any) -> StreamRow:
 
 
 def _job(
-    identity: str, table: str, request: str, status: str, detail: str, created: float, result: bytes | None = None
-) -> JobRow:  # fmt: skip
+    identity: str,
+    table: str,
+    request: str,
+    status: str,
+    detail: str,
+    created: float,
+    result: bytes | None = None,
+) -> JobRow:
     return JobRow(identity, table, json.loads(request), status, detail, created, result)
 
 
 def _token(
-    identity: str, hashed: bytes, role: str, label: str, streams: str | None, created: float, expires: float | None
-) -> TokenRow:  # fmt: skip
+    identity: str,
+    hashed: bytes,
+    role: str,
+    label: str,
+    streams: str | None,
+    created: float,
+    expires: float | None,
+) -> TokenRow:
     granted = None if streams is None else json.loads(streams)
     return TokenRow(identity, hashed, role, label, granted, created, expires)
 
 
 def _facts(row: StreamRow) -> tuple[Any, ...]:
     return (
-        row.name, json.dumps(row.specification), json.dumps(row.guarantee), row.ledger,
-        row.created, row.epochs, row.closed,
-    )  # fmt: skip
+        row.name,
+        json.dumps(row.specification),
+        json.dumps(row.guarantee),
+        row.ledger,
+        row.created,
+        row.epochs,
+        row.closed,
+    )

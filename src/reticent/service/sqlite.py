@@ -19,8 +19,12 @@ from reticent.service.sql import FORMAT, Rows, check_format, migrate
 from reticent.service.store import StoreError, StoreFailed
 
 _TYPES = {
-    "serial": "INTEGER PRIMARY KEY", "integer": "INTEGER", "real": "REAL", "bytes": "BLOB", "compact": " WITHOUT ROWID",
-}  # fmt: skip
+    "serial": "INTEGER PRIMARY KEY",
+    "integer": "INTEGER",
+    "real": "REAL",
+    "bytes": "BLOB",
+    "compact": " WITHOUT ROWID",
+}
 # All keys in one statement: one for each would let go of the interpreter's lock, and wait for it, a thousand times.
 _REMEMBER = """
 INSERT INTO keys
@@ -38,8 +42,13 @@ class _Connection:
     def __init__(self, path: Path, *, only_reading: bool = False) -> None:
         where = f"{path.absolute().as_uri()}?mode={'ro' if only_reading else 'rw'}"
         self.plain = sqlite3.connect(
-            where, isolation_level=None, timeout=60.0, check_same_thread=False, cached_statements=256, uri=True
-        )  # fmt: skip
+            where,
+            isolation_level=None,
+            timeout=60.0,
+            check_same_thread=False,
+            cached_statements=256,
+            uri=True,
+        )
 
     def write(self, query: str, values: Sequence[Any] = ()) -> None:
         self.plain.execute(query, values)

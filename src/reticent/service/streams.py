@@ -37,8 +37,10 @@ class Create:
             if existing.specification == plain(asked) and existing.closed != _DELETED:
                 return {"name": asked.name, "created": False}
             raise Problem(
-                409, "name-taken", f"there is a stream {asked.name!r} with another specification; choose another name"
-            )  # fmt: skip
+                409,
+                "name-taken",
+                f"there is a stream {asked.name!r} with another specification; choose another name",
+            )
         # The ledger is charged below, in the same transaction, before any noise is drawn.
         runner = runners.start(asked)
         guarantee = runner.guarantee
@@ -124,9 +126,10 @@ class Send:
         expected = 0 if last is None else last.sequence + 1
         if last is not None and sequence != expected:
             raise Problem(
-                409, "sequence-gap",
+                409,
+                "sequence-gap",
                 f"batch {sequence} of this producer came where {expected} was expected; send what is missing first",
-            )  # fmt: skip
+            )
         new = learn(turn, live, self.batch)
         turn.rows.set_producer(live.row.id, producer, Producer(sequence, digest, new.number, count))
         return _answer(new, count, 0, 0, new.number, True, count)
@@ -320,10 +323,11 @@ def forgotten_until(turn: Turn, live: Live) -> float:
 def another_body() -> Problem:
     """A key that came again with another body."""
     return Problem(
-        409, "key-with-another-body",
+        409,
+        "key-with-another-body",
         "a key came again with another body, and nothing of this request was counted; send the record under a "
         "key of its own, or repeat what was sent first",
-    )  # fmt: skip
+    )
 
 
 def _answer(

@@ -51,15 +51,17 @@ class Caller:
         """Refuse what is not allowed."""
         if self.role not in ALLOWED[action]:
             raise Problem(
-                403, "role-not-allowed",
+                403,
+                "role-not-allowed",
                 f"a token of the role {self.role!r} may not do this; it takes one of the role "
                 f"{' or '.join(repr(role) for role in ALLOWED[action])}",
-            )  # fmt: skip
+            )
         if not self.may(action, stream):
             raise Problem(
-                403, "stream-not-granted",
+                403,
+                "stream-not-granted",
                 "this token is not for this stream; ask an administrator for one that is",
-            )  # fmt: skip
+            )
 
 
 def new_token() -> str:
@@ -129,10 +131,11 @@ class Limiter:
             self._buckets[token] = (left, now)
             wait = math.ceil((1.0 - left) / self._rate)
             raise Problem(
-                429, "too-many-requests",
+                429,
+                "too-many-requests",
                 f"this token may send {self._rate:g} requests a second; send more records in each",
                 {"Retry-After": str(wait)},
-            )  # fmt: skip
+            )
         self._buckets[token] = (left - 1.0, now)
 
 

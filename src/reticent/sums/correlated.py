@@ -284,17 +284,20 @@ class CorrelatedMechanism(Mechanism):
         return {"buffers": np.zeros((tiles, kept * _LANES))}
 
     def mix(
-        self, steps: int | None, memory: dict[str, NDArray[Any]], fresh: NDArray[Any], t: int, rows: int
-    ) -> NDArray[Any]:  # fmt: skip
+        self,
+        steps: int | None,
+        memory: dict[str, NDArray[Any]],
+        fresh: NDArray[Any],
+        t: int,
+        rows: int,
+    ) -> NDArray[Any]:
         gap, weight, slow = self.parameters.gap, self.parameters.weight, self._slow_buffers
         if not gap:
             return fresh
         swift, swift_weight = (gap[slow:], weight[slow:]) if slow < len(gap) else (None, None)
         patient, patient_weight = (gap[:slow], weight[:slow]) if slow else (None, None)
         whole = True if self.on_lattice else None
-        _filter(
-            fresh, memory["buffers"], swift, swift_weight, patient, patient_weight, whole
-        )  # fmt: skip
+        _filter(fresh, memory["buffers"], swift, swift_weight, patient, patient_weight, whole)
         return fresh
 
 
@@ -354,8 +357,13 @@ class Correlated(RunningTotal):
         noise_precision: str = "lattice",
     ) -> None:
         mechanism = CorrelatedMechanism(
-            dim, horizon, budget=budget, norm=norm, noise_precision=noise_precision,
+            dim,
+            horizon,
+            budget=budget,
+            norm=norm,
+            noise_precision=noise_precision,
             participation=participation,
-            objective=objective, buffers=buffers,
-        )  # fmt: skip
+            objective=objective,
+            buffers=buffers,
+        )
         super().__init__(mechanism, seed=seed)

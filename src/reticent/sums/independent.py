@@ -85,8 +85,13 @@ class IndependentMechanism(Mechanism):
         return {"last": self.zeros(self.dim)}
 
     def mix(
-        self, steps: int | None, memory: dict[str, NDArray[Any]], fresh: NDArray[Any], t: int, rows: int
-    ) -> NDArray[Any]:  # fmt: skip
+        self,
+        steps: int | None,
+        memory: dict[str, NDArray[Any]],
+        fresh: NDArray[Any],
+        t: int,
+        rows: int,
+    ) -> NDArray[Any]:
         _accumulate(fresh, memory["last"])
         return fresh
 
@@ -141,7 +146,12 @@ class Independent(RunningTotal):
         noise_precision: str = "lattice",
     ) -> None:
         mechanism = IndependentMechanism(
-            dim, horizon, budget=budget, norm=norm, noise=noise, noise_precision=noise_precision,
+            dim,
+            horizon,
+            budget=budget,
+            norm=norm,
+            noise=noise,
+            noise_precision=noise_precision,
             participation=participation,
-        )  # fmt: skip
+        )
         super().__init__(mechanism, seed=seed)

@@ -186,8 +186,13 @@ class Mechanism(ABC):
 
     @abstractmethod
     def mix(
-        self, steps: int | None, memory: dict[str, NDArray[Any]], fresh: NDArray[Any], t: int, rows: int
-    ) -> NDArray[Any]:  # fmt: skip
+        self,
+        steps: int | None,
+        memory: dict[str, NDArray[Any]],
+        fresh: NDArray[Any],
+        t: int,
+        rows: int,
+    ) -> NDArray[Any]:
         """The noise of the totals t+1, ..., t+rows, from the fresh draws; may reuse their memory."""
 
     def forget(self, steps: int | None, memory: dict[str, NDArray[Any]], t: int) -> None:

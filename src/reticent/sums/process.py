@@ -118,7 +118,5 @@ def _float_draws(
             fresh[:] = generator.laplace(size=fresh.shape)
         else:
             fresh[:] = generator.standard_normal(size=fresh.shape)
-            fresh *= (
-                generator.gamma(dim, size=draws) / np.linalg.norm(fresh, axis=1)
-            )[:, None]  # fmt: skip
+            fresh *= (generator.gamma(dim, size=draws) / np.linalg.norm(fresh, axis=1))[:, None]
     fresh *= scales[:, None]

@@ -278,9 +278,15 @@ class RunningTotal:
                 noise = self._take(len(rows) - done)
                 end = done + len(noise)
                 self.clipped += kernels.run(
-                    rows[done:end], self._limit, self._per_step, self._total, noise,
-                    self._noise.step, self._base, out[done:end],
-                )  # fmt: skip
+                    rows[done:end],
+                    self._limit,
+                    self._per_step,
+                    self._total,
+                    noise,
+                    self._noise.step,
+                    self._base,
+                    out[done:end],
+                )
                 done = end
         return out
 
@@ -364,8 +370,14 @@ class RunningTotal:
             "population that they come from"
         )
         return of_noise(
-            values, self.error(t), names, level, about, self.guarantee, self.mechanism.noise == "gaussian"
-        )  # fmt: skip
+            values,
+            self.error(t),
+            names,
+            level,
+            about,
+            self.guarantee,
+            self.mechanism.noise == "gaussian",
+        )
 
     @property
     def guarantee(self) -> Guarantee:

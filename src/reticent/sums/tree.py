@@ -361,8 +361,13 @@ class TreeMechanism(Mechanism):
         return {"stack": self.zeros(steps.bit_length() + 1, self.dim)}
 
     def mix(
-        self, steps: int | None, memory: dict[str, NDArray[Any]], fresh: NDArray[Any], t: int, rows: int
-    ) -> NDArray[Any]:  # fmt: skip
+        self,
+        steps: int | None,
+        memory: dict[str, NDArray[Any]],
+        fresh: NDArray[Any],
+        t: int,
+        rows: int,
+    ) -> NDArray[Any]:
         assert steps is not None
         stack = memory["stack"]
         if self.estimator == "plain":
@@ -445,8 +450,14 @@ class Tree(RunningTotal):
         calibration: str | Calibration = "exact",
     ) -> None:
         mechanism = TreeMechanism(
-            dim, horizon, budget=budget, norm=norm, noise=noise, noise_precision=noise_precision,
+            dim,
+            horizon,
+            budget=budget,
+            norm=norm,
+            noise=noise,
+            noise_precision=noise_precision,
             participation=participation,
-            estimator=estimator, calibration=Calibration.read(calibration, "tree"),
-        )  # fmt: skip
+            estimator=estimator,
+            calibration=Calibration.read(calibration, "tree"),
+        )
         super().__init__(mechanism, seed=seed)

@@ -205,8 +205,13 @@ class WindowTreeMechanism(Mechanism):
         }
 
     def mix(
-        self, steps: int | None, memory: dict[str, NDArray[Any]], fresh: NDArray[Any], t: int, rows: int
-    ) -> NDArray[Any]:  # fmt: skip
+        self,
+        steps: int | None,
+        memory: dict[str, NDArray[Any]],
+        fresh: NDArray[Any],
+        t: int,
+        rows: int,
+    ) -> NDArray[Any]:
         out = np.empty((rows, fresh.shape[1]), fresh.dtype)
         kept = memory["prefix"], memory["suffix"], memory["whole"]
         _mix(fresh, t, self.window, self._top, *kept, out)
@@ -274,8 +279,13 @@ class WindowTree(RunningTotal):
         calibration: str | Calibration = "exact",
     ) -> None:
         mechanism = WindowTreeMechanism(
-            dim, horizon, budget=budget, norm=norm, noise=noise, noise_precision=noise_precision,
+            dim,
+            horizon,
+            budget=budget,
+            norm=norm,
+            noise=noise,
+            noise_precision=noise_precision,
             participation=participation,
             calibration=Calibration.read(calibration, "window-tree"),
-        )  # fmt: skip
+        )
         super().__init__(mechanism, seed=seed)

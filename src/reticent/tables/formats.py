@@ -234,12 +234,16 @@ def _arrays(files: list[Path], target: Any, features: Sequence[str] | None) -> S
     rows = 8 * rows_per_block(columns)
     stretches = [
         replace(
-            one, keep=keep, label=label, start=start, count=stop - start,
+            one,
+            keep=keep,
+            label=label,
+            start=start,
+            count=stop - start,
             labels=None if one.labels is None else replace(one.labels, start=start),
         )
         for one in whole
         for start, stop in ends(one.count, rows)
-    ]  # fmt: skip
+    ]
     dtype = first.dtype if first.dtype.kind == "f" else np.dtype(np.float64)
     return Stored(
         [_Numbers(one, dtype) for one in stretches],

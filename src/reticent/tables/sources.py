@@ -32,10 +32,15 @@ from reticent.tables.schema import TableError
 
 STDIN = "-"
 _ENDINGS = {
-    ".csv": "csv", ".tsv": "csv", ".txt": "csv",
-    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl",
-    ".parquet": "parquet", ".pq": "parquet",
-}  # fmt: skip
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".txt": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 """Endings of compressed text."""
 _PACKED = 8

@@ -7,6 +7,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import reticent
 from reticent import tables
@@ -225,12 +226,19 @@ def test_a_memory_map_that_was_cut_short(tmp_path):
         logistic(classes=["no", "yes"]).fit(rows, y).coef_,
         logistic(classes=["no", "yes"]).fit(X, y).coef_,
     )
-    from reticent.erm.passes import surveyed
-    from reticent.solve.blocks import InMemory
-
+    model = logistic(classes=["no", "yes"]).fit(X, y)
+    stream = reticent.OnlineLogisticRegression(classes=["no", "yes"])
+    values = sp.csr_array(np.ones((len(rows), 1)))
+    values.data = rows[:, 0]
     os.truncate(tmp_path / "x.npy", 5000)
-    with pytest.raises(ValueError, match="was cut short: its memory map needs"):
-        surveyed(InMemory(rows))
+    refused("was cut short: its memory map needs", rows, y, model, ValueError)
+    refused("was cut short: its memory map needs", rows[-10:], y[-10:], model, ValueError)
+    refused("was cut short: its memory map needs", np.asarray(rows), y, model, ValueError)
+    refused("was cut short: its memory map needs", values, y, model, ValueError)
+    for act in (model.predict, lambda X: stream.partial_fit(X, y)):
+        with pytest.raises(ValueError, match="was cut short: its memory map needs"):
+            act(rows)
+    assert "yes" in model.predict(X)
 
 
 def test_a_file_that_changes_between_passes_is_noticed(tmp_path):

@@ -24,7 +24,7 @@ from reticent.estimators import parameters
 from reticent.estimators.charged import Charged
 from reticent.estimators.units import Units, in_labels, to_unit
 from reticent.losses.records import as_it_is, clip_labels
-from reticent.solve.blocks import Lazy, block_size, ends
+from reticent.solve.blocks import Lazy, block_size, check_whole, ends
 
 FloatArray = NDArray[np.float64]
 
@@ -55,6 +55,8 @@ class FittedEstimator(Charged):
         return int(check_random_state(state).randint(2**31 - 1))
 
     def _features(self, X: Any, y: Any, *, reset: bool, numeric: bool) -> tuple[Any, Any]:
+        for array in (X, y):
+            check_whole(array)
         X, y = validate_data(
             self, X, y, reset=reset, accept_sparse="csr", dtype=self._precisions, y_numeric=numeric
         )
@@ -84,6 +86,7 @@ class FittedEstimator(Charged):
                 )
             yield from map(_doubles, X.blocks())
             return
+        check_whole(X)
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=PRECISIONS)
         for start, stop in ends(*block_size(X)):
             rows = X[start:stop]

@@ -314,7 +314,7 @@ class InMemory:
         return (self._block(*ends) for ends in self._ends())
 
     def map(self, work: Pass) -> Iterator[FloatArray]:
-        _check_whole(self.rows)
+        check_whole(self.rows)
         return in_order(self._ends(), lambda ends: work(self._block(*ends)))
 
     def thinned(self, every: int) -> InMemory:
@@ -481,10 +481,20 @@ def confirm(records: Any) -> None:
         look()
 
 
-def _check_whole(rows: Any) -> None:
-    """Refuse a memory map whose file has become too short: reading it would end the process."""
-    while isinstance(rows, np.ndarray) and not isinstance(rows, np.memmap):
-        rows = rows.base
+def check_whole(rows: Any) -> None:
+    """Refuse a memory map whose file has become too short: reading it would end the process.
+
+    Parameters
+    ----------
+    rows : array or sparse matrix
+        Or anything else, which is not looked at.
+    """
+    if sp.issparse(rows):
+        for part in (rows.data, rows.indices, rows.indptr) if rows.format == "csr" else ():
+            check_whole(part)
+        return
+    while isinstance(getattr(rows, "base", None), np.ndarray):
+        rows = rows.base  # of a part of a map, the whole one
     if isinstance(rows, np.memmap) and rows.filename is not None:
         needed = int(rows.offset) + rows.nbytes
         there = os.path.getsize(rows.filename) if os.path.exists(rows.filename) else 0

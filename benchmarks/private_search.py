@@ -3,8 +3,9 @@
 python benchmarks/private_search.py [--seeds 5] [--minutes 60] [--page]: accuracy of ``PrivateLogisticRegression`` on
 held-out records of eight tables. "default" spends the whole budget on one fit; "search" chooses among nine candidates
 (influence and regularizer) within the same budget; "oracle" fits each candidate with the whole budget and takes the
-best on the held-out records, which nobody could do privately. Tables that are not there are left out. Cells that are
-measured already are kept; ``--page`` writes them to docs/algorithms/private-search.md.
+best on the held-out records, which nobody could do privately; "stated" is the default with the epsilon of one fit of
+the search, which is what `describe` states that a search gives up. Tables that are not there are left out. Cells that
+are measured already are kept; ``--page`` writes them to docs/algorithms/private-search.md.
 """
 
 from __future__ import annotations
@@ -67,13 +68,13 @@ def tables() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
 
 
 def scores(X: np.ndarray, y: np.ndarray, epsilon: float, cell: list[int]) -> list[float]:
-    """Accuracy on held-out records: default, search, oracle. Every fit of every cell has noise of its own."""
+    """Accuracy on held-out records: default, stated, search, oracle. Every fit of every cell has noise of its own."""
     low, high = X.min(axis=0), X.max(axis=0)
     X = DomainScaler((low, np.where(high > low, high, low + 1.0))).fit_transform(X)
     seeds = iter(np.random.SeedSequence(cell).generate_state(20).tolist())
     here, there, labels, truth = train_test_split(X, y, test_size=0.25, random_state=next(seeds))
 
-    def made(**more: object) -> PrivateLogisticRegression:
+    def made(epsilon: float = epsilon, **more: object) -> PrivateLogisticRegression:
         return PrivateLogisticRegression(
             epsilon, feature_norm=1.0, classes=[0, 1], random_state=next(seeds), **more
         )
@@ -88,7 +89,8 @@ def scores(X: np.ndarray, y: np.ndarray, epsilon: float, cell: list[int]) -> lis
             tried.append(made(**candidate).fit(here, labels).score(there, truth))
         except ValueError:
             continue
-    return [default, search.score(there, truth), max(tried)]
+    stated = made(search.best_estimator_.epsilon).fit(here, labels).score(there, truth)
+    return [default, stated, search.score(there, truth), max(tried)]
 
 
 def measured(seeds: int, minutes: float) -> None:
@@ -109,20 +111,25 @@ def measured(seeds: int, minutes: float) -> None:
 
 def write_page() -> None:
     """The table into docs/algorithms/private-search.md."""
-    lines = ["| table | epsilon | seeds | default | search | oracle |", "|" + "---|" * 6]
-    gains = []
+    lines = ["| table | epsilon | seeds | default | stated | search | oracle |", "|" + "---|" * 7]
+    gains, beyond = [], []
     for cell, found in json.loads(RESULTS.read_text()).items():
         if found:
             means = np.mean(found, axis=0)
-            gains.append(means[1:] - means[0])
+            gains.append(means[2:] - means[0])
+            beyond.append([each[2] - each[1] for each in found])
             parts = " | ".join(f"{value:.3f}" for value in means)
             lines.append(f"| {cell.replace(', ', ' | ')} | {len(found)} | {parts} |")
     search, oracle = np.array(gains).T
+    every = np.concatenate(beyond)
+    error = every.std(ddof=1) / np.sqrt(len(every))
     lines += [
         "",
         f"Against the defaults the search is better in {(search > 0).sum()} of {len(search)} cells; it gains "
         f"{search.mean():+.3f} on average, between {search.min():+.3f} and {search.max():+.3f}. The oracle gains "
-        f"{oracle.mean():+.3f} on average, {oracle.max():+.3f} at most.",
+        f"{oracle.mean():+.3f} on average, {oracle.max():+.3f} at most. Against what it states to give up, the "
+        f"defaults with the epsilon of one of its fits, it gains {every.mean():+.3f} on average over cells and "
+        f"seeds, with a standard error of {error:.3f}.",
     ]
     before, rest = PAGE.read_text().split(BEGIN)
     body = "\n".join(lines)

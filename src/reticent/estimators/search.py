@@ -70,6 +70,25 @@ class _Price:
         return float(release.noisy(np.array([total]), self.scale, source, noise=noise)[0])
 
 
+def tried(candidates: int, mean: float) -> float:
+    """The probability that one of the candidates is drawn at all, in a geometric number of runs of that mean.
+
+    Parameters
+    ----------
+    candidates : int
+        How many there are.
+    mean : float
+        Of the number of runs.
+
+    Examples
+    --------
+    >>> tried(1, 7.0), round(tried(9, 18.0), 3)
+    (1.0, 0.692)
+    """
+    missed = 1.0 - 1.0 / candidates
+    return 1.0 - missed / (mean - (mean - 1.0) * missed)
+
+
 class PrivateSearchCV(MetaEstimatorMixin, Charged):
     """Choose parameters of a private estimator, within one budget.
 
@@ -368,7 +387,8 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
         return (
             f"private search: {count}, {mean:.3g} fits expected, {cost} in all; each fit "
             f"has epsilon = {made.fit.epsilon:.3g}, {made.fit.epsilon / self.epsilon:.0%} of what a single "
-            f"fit without a search would have{left}"
+            f"fit without a search would have; a candidate is tried with probability "
+            f"{tried(len(made.costs), mean):.2f}{left}"
         )
 
     # Running --------------------------------------------------------------------------------------

@@ -17,7 +17,9 @@ ODD = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("odd", [None, *ODD])
+@pytest.mark.parametrize(
+    "odd", [None, *ODD], ids=lambda odd: "" if odd is None else str(ODD.index(odd))
+)
 def test_many_keys_are_packed_as_each_is(odd: str | None) -> None:
     keys = Keys(bytes(32))
     several = TIMED if odd is None else [*TIMED[:3], odd, *TIMED[3:]]

@@ -56,9 +56,9 @@ BUGS = (
     Bug(
         "estimator-asks-for-twice-its-epsilon",
         "estimators/private_classifiers.py",
-        '        asked = checks.choice(self.solver, "solver", SOLVERS)  # type: ignore[attr-defined]\n'
+        '        asked = checks.choice(self.solver, "solver", SOLVERS)\n'
         "        count = len(self.classes_)\n",
-        '        asked = checks.choice(self.solver, "solver", SOLVERS)  # type: ignore[attr-defined]\n'
+        '        asked = checks.choice(self.solver, "solver", SOLVERS)\n'
         "        common['budget'] = common['budget'].with_(epsilon=2.0 * common['budget'].epsilon)\n"
         "        count = len(self.classes_)\n",
         "the solver is asked for twice the epsilon; its guarantee says so, the estimator's parameter does not",
@@ -110,8 +110,8 @@ BUGS = (
     Bug(
         "choices-of-a-party-counted-once",
         "vertical/plan.py",
-        '                    f"{plan.selection.capitalize()}, scale {plan.selection_scale:.6g}", plan.rounds)',
-        '                    f"{plan.selection.capitalize()}, scale {plan.selection_scale:.6g}", 1)',
+        '                f"{plan.selection.capitalize()}, scale {plan.selection_scale:.6g}",\n                plan.rounds,\n',
+        '                f"{plan.selection.capitalize()}, scale {plan.selection_scale:.6g}",\n                1,\n',
         "rounds of choices accounted as one",
         ("white-box-vertical: Party, choices, laplace, zero-out",),
     ),

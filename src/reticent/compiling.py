@@ -33,8 +33,9 @@ from typing import Any
 import llvmlite
 import numba
 import numpy as np
+from numba import carray, types
 from numba.core.bytecode import FunctionIdentity
-from numba.extending import overload
+from numba.extending import intrinsic, overload
 
 from reticent.compile_notice import watch
 
@@ -44,7 +45,11 @@ except ImportError:  # Windows: folders are not locked there, and so never remov
     fcntl = None  # type: ignore[assignment]
 
 _PACKAGE = Path(__file__).parent
+__all__ = ["COMPILED", "carray", "compiled", "pointer", "specialised"]
+
 _settings: Any = numba.config
+COMPILED = not _settings.DISABLE_JIT
+"""Whether there is a compiler; without it there are no addresses either."""
 _SIZE = 12  # bytes of a digest
 _PATIENCE = 100  # attempts, 10 ms apart, to lock a folder that another process is removing
 
@@ -53,6 +58,18 @@ _deciding = threading.RLock()
 _held: list[
     int
 ] = []  # descriptors of the folders in use; closed, and so unlocked, by the end of the process
+
+
+def _as_pointer(context, address):
+    """``pointer(address)``, in a kernel: a whole number as the address that it is."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.inttoptr(arguments[0], context.get_value_type(types.voidptr))
+
+    return types.voidptr(types.int64), generate
+
+
+pointer: Any = intrinsic(_as_pointer)
 
 
 def compiled(function: Callable[..., Any] | None = None, **options: Any) -> Any:

@@ -110,8 +110,8 @@ BUGS = (
     Bug(
         "choices-of-a-party-counted-once",
         "vertical/plan.py",
-        '                f"{plan.selection.capitalize()}, scale {plan.selection_scale:.6g}",\n                plan.rounds,\n',
-        '                f"{plan.selection.capitalize()}, scale {plan.selection_scale:.6g}",\n                1,\n',
+        'scale {plan.selection_scale:.6g}",\n                plan.rounds,\n',
+        'scale {plan.selection_scale:.6g}",\n                1,\n',
         "rounds of choices accounted as one",
         ("white-box-vertical: Party, choices, laplace, zero-out",),
     ),

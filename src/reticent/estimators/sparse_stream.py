@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from reticent.compiling import COMPILED
 from reticent.estimators import kernels as k
 from reticent.estimators.dictionaries import SparseRecord, placed
 from reticent.estimators.stream import FloatArray, Stream, StreamPlan
 from reticent.losses import ClipCounts, Loss
-from reticent.online.desk import COMPILED
 from reticent.online.sparse_leader import SparseLeader, checked_rows
 from reticent.privacy import Guarantee
 from reticent.state.lease import find

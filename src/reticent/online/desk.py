@@ -8,16 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
-from numba import carray, types
-from numba.extending import intrinsic
 
-from reticent.compiling import compiled
+from reticent.compiling import carray, compiled, pointer
 
-_settings: Any = numba.config
-COMPILED = not _settings.DISABLE_JIT
-"""Without the compiler there are no addresses."""
 _SLOTS = 3  # of an array: its address, and how many rows and columns it has
 
 
@@ -38,45 +32,35 @@ class Desk:
         assert all(found.flags.c_contiguous for found in arrays)
 
 
-def _as_pointer(context, address):
-    def generate(context, builder, signature, arguments):
-        return builder.inttoptr(arguments[0], context.get_value_type(types.voidptr))
-
-    return types.voidptr(types.int64), generate
-
-
-_pointer: Any = intrinsic(_as_pointer)
-
-
 @compiled
 def floats(desk, place):
     """A vector."""
     at = _SLOTS * place
-    return carray(_pointer(desk[at]), (desk[at + 1],), np.float64)
+    return carray(pointer(desk[at]), (desk[at + 1],), np.float64)
 
 
 @compiled
 def float_rows(desk, place):
     """A matrix."""
     at = _SLOTS * place
-    return carray(_pointer(desk[at]), (desk[at + 1], desk[at + 2]), np.float64)
+    return carray(pointer(desk[at]), (desk[at + 1], desk[at + 2]), np.float64)
 
 
 @compiled
 def integers(desk, place):
     """A vector of whole numbers."""
     at = _SLOTS * place
-    return carray(_pointer(desk[at]), (desk[at + 1],), np.int64)
+    return carray(pointer(desk[at]), (desk[at + 1],), np.int64)
 
 
 @compiled
 def integer_rows(desk, place):
     """A matrix of whole numbers."""
     at = _SLOTS * place
-    return carray(_pointer(desk[at]), (desk[at + 1], desk[at + 2]), np.int64)
+    return carray(pointer(desk[at]), (desk[at + 1], desk[at + 2]), np.int64)
 
 
 @compiled
 def no_bytes(desk):
     """An empty vector of bytes."""
-    return carray(_pointer(desk[0]), (0,), np.uint8)
+    return carray(pointer(desk[0]), (0,), np.uint8)

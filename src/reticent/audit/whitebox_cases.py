@@ -17,6 +17,7 @@ from reticent.audit import (
     whitebox_restarts,
     whitebox_solvers,
     whitebox_totals,
+    whitebox_vertical,
 )
 from reticent.audit.whitebox_records import Case
 
@@ -27,7 +28,7 @@ FAMILIES: dict[str, Callable[[], Iterator[Case]]] = {
     "white-box-erm": whitebox_solvers.solvers,
     "white-box-objective-perturbation": whitebox_solvers.perturbed,
     "white-box-selection": whitebox_solvers.selections,
-    "white-box-vertical": whitebox_estimators.columns,
+    "white-box-vertical": whitebox_vertical.columns,
     "white-box-estimators": whitebox_estimators.estimators,
     "white-box-restarts": whitebox_restarts.restarts,
     "accounting": accounting.accounts,

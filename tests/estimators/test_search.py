@@ -322,3 +322,12 @@ def test_persons() -> None:
         wrong = np.where(groups == person, -y, y)
         other = search._sum_of_scores(search.best_estimator_, X, wrong, persons)
         assert abs(whole - other) <= 1.0
+
+
+@pytest.mark.parametrize(("candidates", "mean"), [(1, 1.5), (2, 4.0), (9, 18.0), (30, 1.01)])
+def test_how_likely_a_candidate_is_to_be_tried(candidates: int, mean: float) -> None:
+    """By the law of the number of runs, term by term; what is left out of the sum is below 1e-15."""
+    runs = np.arange(1, 4000)
+    law = (1.0 - 1.0 / mean) ** (runs - 1) / mean
+    found = float(np.sum(law * (1.0 - (1.0 - 1.0 / candidates) ** runs)))
+    assert module.tried(candidates, mean) == pytest.approx(found, rel=1e-12)

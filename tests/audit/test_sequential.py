@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom
 
 from reticent import audit
-from reticent.audit import canaries
+from reticent.audit import bets, canaries
 from reticent.privacy import BoundedRange, Gaussian, Pure
 
 NULLS = 10_000
@@ -80,7 +80,37 @@ def test_a_longer_run_can_only_add():
     assert 0.0 < bound(500) <= bound(1300) <= bound(9000)
 
 
+@pytest.mark.parametrize("cost", [1e-6, 1e-4, 1e-2])
+def test_batches_fit_into_the_time_that_was_given(cost, monkeypatch):
+    """A clock that only runs move; the first batch is free, as it may compile."""
+    clock = [0.0]
+    monkeypatch.setattr(bets.time, "process_time", lambda: clock[0])
+    done = []
+    for size in bets._sizes(50_000, 1.5):
+        done.append(size)
+        clock[0] += size * cost
+    most = min(50_000, 1.5 / cost + done[0])
+    assert sum(done) <= max(
+        most, 2 * done[0]
+    )  # two batches at least: one to learn from, one to bet on
+    assert len(done) >= 2
+    assert sum(done) >= min(50_000, 0.9 * most)
+    assert list(bets._sizes(1000)) == [125, 125, 125, 187, 281, 157]
+
+
+def test_an_attack_that_ran_out_of_time_is_a_shorter_attack():
+    rng = np.random.default_rng(0)
+    found = audit.sequential(
+        lambda world, size: world + rng.laplace(size=size), 0.0, 1.0, claim=1.0, runs=10**7,
+        batch=10**4, seconds=0.01,
+    )  # fmt: skip
+    assert found.holds
+    assert 512 <= found.runs < 10**7
+
+
 def test_what_is_wrong_is_said():
+    with pytest.raises(ValueError, match="seconds must be"):
+        audit.sequential(lambda world: 0.0, 0, 1, claim=1.0, runs=100, seconds=-1.0)
     with pytest.raises(ValueError, match="claim must be given"):
         audit.sequential(lambda world: 0.0, 0, 1, claim=None, runs=100)
     with pytest.raises(ValueError, match="claim must be given"):

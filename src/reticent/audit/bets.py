@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import functools
 import math
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -46,6 +47,7 @@ _FIRST = 256  # runs of each world that are only learnt from, at most
 _KEPT = 50_000  # so many of the latest runs decide on the next event
 _STAKES = np.concatenate([[0.0], np.geomspace(1e-3, 0.98, 40)])
 _LEARN = 20_000
+_TOO_FEW = 32  # further runs of each world that are not worth choosing events for
 
 
 @dataclass(frozen=True)
@@ -214,6 +216,7 @@ def sequential(
     statistic: Any = None,
     false_alarm: float = 1e-6,
     batch: int | None = None,
+    seconds: float | None = None,
     stop: bool = True,
     name: str = "mechanism",
     progress: bool = False,
@@ -241,6 +244,9 @@ def sequential(
         The probability that a true claim is ever refuted is at most this, however often one looks.
     batch : int, optional
         How many outputs to ask for at a time; None calls ``run(world)`` for each.
+    seconds : float, optional
+        About how many seconds of processor time to spend after the first runs, which may have to compile; fewer runs
+        are then made than ``runs`` where one takes long. Bets may be stopped for whatever reason.
     stop : bool
         Whether to stop when the claim is refuted; otherwise all runs are made, and the bound grows.
     name : str
@@ -271,6 +277,8 @@ def sequential(
     runs = integer(runs, "runs", low=8)
     delta = number(delta, "delta", low=0.0, high=1.0, open_high=True)
     alarm = number(false_alarm, "false_alarm", low=0.0, high=1.0, open_low=True, open_high=True)
+    if seconds is not None:
+        seconds = number(seconds, "seconds", low=0.0)
     curve = as_curve(claim)
     if curve is None:
         raise ValueError("claim must be given: bets are made against a claim, got None")
@@ -279,7 +287,7 @@ def sequential(
     chosen: Statistic | None = None
     scores: list[FloatArray] = [np.zeros(1), np.zeros(1)]
     with Progress(name, 2 * runs, progress) as bar:
-        for size in _sizes(runs):
+        for size in _sizes(runs, seconds):
             fresh = [
                 np.concatenate(list(outputs_of(run, world, size, batch, watch, side, bar)))
                 for side, world in (("a", world_a), ("b", world_b))
@@ -319,14 +327,23 @@ def _bound(claim: Curve, delta: float, share: float) -> tuple[float, float | Non
     return math.nextafter(share * claim.epsilon(delta), math.inf), None
 
 
-def _sizes(runs: int) -> Iterator[int]:
-    """Few runs first, to learn from, then ever more."""
-    size, done = min(_FIRST, max(4, runs // 8)), 0
+def _sizes(runs: int, seconds: float | None = None) -> Iterator[int]:
+    """Few runs first, to learn from, then ever more, as long as there is time for them."""
+    first = size = min(_FIRST, max(4, runs // 8))
+    done, spent = 0, 0.0
     while done < runs:
         size = min(size, runs - done)
+        began = time.process_time()
         yield size
         done += size
         size = max(size, done // 2)
+        if done == first:
+            continue
+        spent += time.process_time() - began
+        if seconds is not None and spent > 0.0:
+            size = min(size, int((seconds - spent) * (done - first) / spent))
+            if size < _TOO_FEW:
+                return
 
 
 def _best(past: list[NDArray[Any]], statistic: Any) -> Statistic:

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, ndtr, ndtri
+from scipy.special import betainc, expit, ndtr, ndtri
 from scipy.stats import binom
 
 from reticent.audit.finding import Finding, as_curve
@@ -41,7 +41,8 @@ def p_value(right: int, guesses: int, canaries: int, epsilon: float, delta: floa
     0.0009765625
     """
     chance = float(expit(epsilon))
-    tail = float(binom.sf(right - 1, guesses, chance))
+    # the upper tail of a binomial law
+    tail = float(betainc(right, guesses - right + 1, chance)) if right else 1.0
     if delta == 0.0 or right == 0:
         return min(1.0, tail)
     below = binom.pmf(np.arange(right - 1, -1, -1), guesses, chance)

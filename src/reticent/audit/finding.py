@@ -71,6 +71,9 @@ class Finding:
         The event, or the reason, behind the bound.
     roc
         The measured trade-off, for :meth:`plot`.
+    control
+        A fault that the same attack was seen to refute, for attacks that reach all of a claim or nothing: a share of
+        it then says nothing of their power.
     """
 
     name: str
@@ -83,6 +86,7 @@ class Finding:
     repeated: bool = False
     how: str = ""
     roc: Roc | None = None
+    control: str = ""
 
     @functools.cached_property
     def claimed(self) -> float | None:
@@ -96,9 +100,9 @@ class Finding:
 
     @property
     def tightness(self) -> float | None:
-        """The bound as a share of the claim."""
+        """The bound as a share of the claim; None where that says nothing."""
         claimed = self.claimed
-        if claimed is None or claimed == 0.0 or math.isinf(claimed):
+        if self.control or claimed is None or claimed == 0.0 or math.isinf(claimed):
             return None
         return self.epsilon / claimed
 
@@ -136,7 +140,7 @@ class Finding:
             "name": self.name, "epsilon": self.epsilon, "delta": self.delta, "gdp": self.gdp,
             "claimed": self.claimed, "holds": self.holds, "tightness": self.tightness,
             "runs": self.runs, "false_alarm": self.false_alarm, "repeated": self.repeated,
-            "how": self.how,
+            "how": self.how, "control": self.control,
         }  # fmt: skip
 
     def plot(self, ax: Any = None) -> Any:

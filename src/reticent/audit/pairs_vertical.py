@@ -11,6 +11,7 @@ would be refuted by these pairs.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -114,7 +115,6 @@ def hostile_pair(
     neighbours: str = "zero-out",
     delta: float = 1e-3,
     rounds: int = 2,
-    scale: float = 1.0,
 ) -> Pair:
     """Everything that honest parties say, where all others are against them.
 
@@ -123,14 +123,15 @@ def hostile_pair(
     """
     terms = Terms(neighbours=neighbours)
     moved = terms.moved(1.0)
+    scale = math.sqrt(parties) * moved  # as much noise in all, whoever adds it
     plan = Plan(
         rows=2,
         rounds=rounds,
         columns=1,
         clip=2.0,
         selection_scale=8.0 * moved,
-        value_scale=1.2 * scale * moved,
-        sketch_scale=0.5 * scale * moved,
+        value_scale=1.2 * scale,
+        sketch_scale=0.5 * scale,
         sketch_size=2,
     )
     claim = promise(plan, terms)

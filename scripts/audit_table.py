@@ -183,19 +183,35 @@ def families(rows: list[Row]) -> str:
     ]
     exact = [row for row in rows if row["exact"]]
     quick = [row for row in rows if row["quick"]]
-    full = [*exact, *(row["full"] for row in rows if "full" in row)]
-    seconds = [row["seconds"] for row in full]
-    estimate = (sum(seconds) / CORES + max(seconds)) / 60.0
     out += [
         "",
         f'{weak[0]} of {len(exact)} exact lines say "no power", and {weak[1]} of {len(rows) - len(exact)} '
         f"attacks with the runs of the quick mode. The quick mode has {len(quick)} lines and takes "
         f"{_minutes(quick)} minutes of processor time, compiled code at hand; all exact lines take {_minutes(exact)}.",
-        f"The full mode's lines take {_minutes(full)} minutes, one by one: half of that and the longest line, "
-        f"{estimate:.0f} minutes, is what two cores are expected to need.",
+        *full_mode(rows),
         *whole(),
     ]
     return "\n".join(out)
+
+
+def full_mode(rows: list[Row]) -> Iterable[str]:
+    """How long the full mode should take, by its lines one by one."""
+    exact, attacks = ([row for row in rows if row["exact"] is kind] for kind in (True, False))
+    timed = [row["full"] for row in attacks if "full" in row]
+    if timed:
+        seconds = [row["seconds"] for row in timed]
+        # what was not timed is taken to be as long as the mean of what was
+        whole = sum(row["seconds"] for row in exact) + sum(seconds) * len(attacks) / len(timed)
+        words = (
+            ""
+            if len(timed) == len(attacks)
+            else f", {len(timed)} of them timed and the others like their mean"
+        )
+        yield (
+            f"The full mode's lines, {len(exact)} exact ones and {len(attacks)} attacks{words}, take "
+            f"{whole / 60.0:.0f} minutes of processor time; two cores should need half of that and the longest line, "
+            f"{(whole / CORES + max(seconds)) / 60.0:.0f} minutes by this estimate."
+        )
 
 
 def whole() -> Iterable[str]:
@@ -290,13 +306,21 @@ def tight(rows: list[Row]) -> str:
     """What attacks reach in full mode, by name."""
     out = ["| attack | least share | runs of each world |", "|---|---|---|"]
     attacks = [row for row in rows if not row["exact"] and "full" in row]
+    if not attacks:
+        return "No attack has been run in full mode since pairs and limits changed."
     for name in dict.fromkeys(row["name"] for row in attacks):
         mine = [row["full"] for row in attacks if row["name"] == name]
         runs = [row["runs"] for row in mine]
         span = f"{min(runs):,}" if min(runs) == max(runs) else f"{min(runs):,} to {max(runs):,}"
         out.append(f"| {name} | {min(row['share'] for row in mine):.2f} | {span} |")
     weak = sum(row["full"]["verdict"] == "no power" for row in attacks)
-    out += ["", f'In full mode {weak} of {len(attacks)} attacks say "no power".']
+    lines = sum(not row["exact"] for row in rows)
+    rest = (
+        ""
+        if len(attacks) == lines
+        else f"; the other {lines - len(attacks)} have not been run in it"
+    )
+    out += ["", f'In full mode {weak} of {len(attacks)} attacks say "no power"{rest}.']
     return "\n".join(out)
 
 

@@ -17,7 +17,9 @@ def test_the_tutorial_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     pytest.importorskip("starlette", reason="the service needs its extra")
     if shutil.which("curl") is None or shutil.which("bash") is None:
         pytest.skip("the page's commands need bash and curl")
-    spec = importlib.util.spec_from_file_location("follow_page", ROOT / "scripts" / "follow_page.py")
+    spec = importlib.util.spec_from_file_location(
+        "follow_page", ROOT / "scripts" / "follow_page.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     follow_page = importlib.util.module_from_spec(spec)

@@ -656,6 +656,7 @@ def test_a_promise_that_fades(reticent: Reticent, folder: Path) -> None:
     assert done.status == 0, done.err
     page = (folder / "fading" / "report.html").read_text()
     assert "ever, less and less" in page
+    assert ">1 to 2<" in page  # not the first epsilon alone
     assert "for 10,000" in page
     assert "first 10,000 outputs, counted from the record" in page
     done = reticent("explain", "fading/model.json")

@@ -143,6 +143,8 @@ def test_notebooks_hold_the_code_of_their_pages() -> None:
         found = json.loads(notebooks.notebook(DOCS / f"{name}.md"))
         code = ["".join(c["source"]) for c in found["cells"] if c["cell_type"] == "code"]
         assert "\n".join(code) + "\n" == "".join(example.source for example in examples), name
+        refused = [c for c in found["cells"] if "raises-exception" in c["metadata"].get("tags", ())]
+        assert len(refused) == sum(bool(example.exc_msg) for example in examples), name
         assert [cell["id"] for cell in found["cells"]] == sorted(
             {cell["id"] for cell in found["cells"]}, key=lambda word: int(word.split("-")[1])
         )

@@ -1,4 +1,4 @@
-"""Commands that share a transaction: each is answered as if it had come alone, and one that is refused leaves nothing."""
+"""Commands that share a transaction: each is answered as if it had come alone, and a refused one leaves nothing."""
 
 from __future__ import annotations
 

@@ -76,8 +76,10 @@ class Diffprivlib:
     def __bool__(self) -> bool:
         return not (self._worker is None and self._peer is None)
 
-    def opacus(self, table: real_tables.RealTable, X: np.ndarray, seed: int, epsilon: float) -> Iterator[Any]:  # fmt: skip
-        """Probabilities of Opacus itself, one array for each setting of `baselines.SETTINGS`; all records in a batch."""
+    def opacus(
+        self, table: real_tables.RealTable, X: np.ndarray, seed: int, epsilon: float
+    ) -> Iterator[Any]:
+        """Probabilities of Opacus itself, one array for each setting of `baselines.SETTINGS`; one batch of all."""
         from peers.client import Peer
 
         if self._opacus is None:
@@ -99,7 +101,11 @@ class Diffprivlib:
     def ask(self, task: str, table: real_tables.RealTable, X: np.ndarray, seed: int,
             epsilon: float) -> Iterator[dict[str, Any]]:  # fmt: skip
         """Its answers on one split, with an intercept and without; labels of a regression within [-1, 1]."""
-        given: dict[str, Any] = {"data": self._data(table, X, seed), "epsilon": epsilon, "seed": seed}
+        given: dict[str, Any] = {
+            "data": self._data(table, X, seed),
+            "epsilon": epsilon,
+            "seed": seed,
+        }
         for on in (True, False):
             if self._worker is not None:
                 yield getattr(self._worker, task)(**given, intercept=on)
@@ -243,7 +249,9 @@ def measure(given: argparse.Namespace, into: Path) -> None:
     names = given.tables.split(",") if given.tables else list(TASKS[given.task][1])
     epsilons = [float(each) for each in given.epsilons.split(",")]
     begun = time.perf_counter()
-    how = frozenset(given.peers.split(",") if given.peers else ()) | ({LEAN} if given.lean else set())
+    how = frozenset(given.peers.split(",") if given.peers else ()) | (
+        {LEAN} if given.lean else set()
+    )
     todo = [(seed, name) for seed in range(given.seeds) for name in names]
     todo = [pair for pair in todo if not _file(into, given.task, *pair).exists()]
     job(given.task, names[-1], 0, epsilons[-1:], how - {OPACUS})  # compiles, once for all processes

@@ -11,7 +11,7 @@ from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 
 from reticent.estimators import PrivateLinearSVC, PrivateLogisticRegression
-from reticent.estimators.probabilities import PredictorCounts, reach_of
+from reticent.estimators.probabilities import PredictorCounts, edges
 from reticent.losses import CappedLogistic
 from reticent.noise import Source
 from reticent.privacy import Budget
@@ -125,7 +125,7 @@ def test_probabilities_are_those_of_log_odds():
 def test_the_middle_keeps_its_probability(monkeypatch):
     """Scaled about the prediction for a record with mean features, whose odds the capped loss has right."""
     X, y, _ = records(8000, size=6.0)
-    y = (y * (np.random.default_rng(5).random(len(y)) < 0.1)).astype(int)  # a rare class
+    y = (y * (np.random.default_rng(5).random(len(y)) < 0.25)).astype(int)  # odds of 1 to 7
     kept = {}
 
     def usual(self, seen, level, reach, usual):
@@ -144,6 +144,15 @@ def test_the_middle_keeps_its_probability(monkeypatch):
     loss = CappedLogistic(0.5)
     assert logit(loss.probability(np.array([1e-6])))[0] == pytest.approx(0.5e-6, rel=1e-3)
     assert fitted._odds(-12.0)[1] == pytest.approx(1.0)
+
+
+def test_a_rare_class_keeps_its_link():
+    """Counted, since that was decided before, and not used."""
+    X, y, _ = records(20_000)
+    y = (y * (np.random.default_rng(5).random(len(y)) < 0.02)).astype(int)
+    fitted = model().fit(X, y)
+    assert WORDS in [release.mechanism for release in fitted.guarantee_.releases]
+    assert (fitted.calibration_, fitted.influence_) == ("none", 0.5)
 
 
 def test_a_shrunken_fit_is_scaled_up_and_loses_less():
@@ -174,6 +183,14 @@ def test_several_classes_and_margins_have_none():
     assert WORDS not in [release.mechanism for release in svc.guarantee_.releases]
 
 
-def test_reach():
-    assert reach_of(np.array([3.0, 4.0])) == 5.0
-    assert reach_of(np.ones(36)) == pytest.approx(6.0 * 0.5)
+@pytest.mark.parametrize("reach", [1e-9, 0.3, 3.999, 4.01, 30.0, 1e6])
+def test_intervals(reach):
+    """Symmetric, growing outwards, no wider than a half in the middle, and as far as asked for."""
+    ends = edges(reach)
+    widths = np.diff(ends)
+    np.testing.assert_allclose(ends, -ends[::-1], rtol=1e-9, atol=1e-12 * reach)
+    assert ends[-1] == pytest.approx(reach)
+    assert len(widths) == 16
+    assert widths.min() > 0.0
+    assert widths[8] < 0.5 * 1.2
+    assert (np.diff(widths[8:]) >= -1e-12 * reach).all()

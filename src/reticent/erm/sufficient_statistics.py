@@ -47,7 +47,7 @@ _EDGE = 0.25
 _FAILURE = 0.05
 """AdaSSP's own rho."""
 _MATRIX, _SIZE = 0.3, 0.02
-"""Shares of the budget (of mu squared, or of epsilon) for A'A and, twice, the size of residuals; the rest is for rounds.
+"""Shares of the budget (of mu squared, or of epsilon) for A'A and, twice, the size of residuals; rounds have the rest.
 A'A only decides how fast the rounds converge, not where to, so it needs less than they do together."""
 _CLIP = 2.0
 """Residuals are clipped to at least so many times their root mean square, which normal ones rarely exceed."""
@@ -380,16 +380,18 @@ def _boosted(
         problem.noise_scale(m, level(share), s, b)
         for m, share, s, b in zip(moved, shares, sizes, most, strict=True)
     ]
-    words = ("A'A", "sums of squared residuals, clipped", "sum of features times residuals, clipped")
+    words = (
+        "A'A",
+        "sums of squared residuals, clipped",
+        "sum of features times residuals, clipped",
+    )
     releases = [
         problem.release(what, m, scale, s, count)
         for what, m, scale, s, count in zip(
             words, moved, scales, sizes, (1, 2, rounds), strict=True
         )
     ]
-    spread = [
-        s * (math.sqrt(d + 1.0) if pure else 1.0) for s, d in zip(scales, sizes, strict=True)
-    ]
+    spread = [s * (math.sqrt(d + 1.0) if pure else 1.0) for s, d in zip(scales, sizes, strict=True)]
 
     points = [start]
     clip, inverse, vectors = Y, np.zeros(p), np.eye(p)

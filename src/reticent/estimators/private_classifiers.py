@@ -30,7 +30,7 @@ from reticent.estimators.class_counts import SHARES, ClassCounts
 from reticent.estimators.curvature import Curvature, Errors
 from reticent.estimators.mixins import LEAK, Classes, FloatArray, KnownClasses, lazily, shares
 from reticent.estimators.private import PrivateEstimator, Table, class_factors
-from reticent.estimators.probabilities import PredictorCounts, reach_of
+from reticent.estimators.probabilities import RARE, PredictorCounts
 from reticent.estimators.scaling import too_large
 from reticent.estimators.summary import Summary, summarise
 from reticent.estimators.units import ROOM
@@ -168,12 +168,16 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         if whole is not None:
             whole = with_remarks(whole)
         if judged is not None:
-            columns = self.n_features_in_
-            reach, middle = reach_of(fit.point[:columns]), float(fit.point[-1]) * table.scaling
+            # rows are within a norm of 1, so that no predictor is further from that of mean features
+            reach, middle = (
+                float(np.linalg.norm(fit.point[:-1])),
+                float(fit.point[-1]) * table.scaling,
+            )
             z = np.asarray(table.rows.matrix() @ fit.point)
-            seen = judged.seen(z, numbers, middle, reach, shares, source)
+            by_class = judged.seen(z, numbers, middle, reach, shares, source)
             level, usual = self._odds(middle)
-            self._judged = middle, level, judged.slope(seen, level, reach, usual)
+            if abs(level) <= RARE:
+                self._judged = middle, level, judged.slope(by_class, level, reach, usual)
         if curvature is not None:
             seen = curvature.draw(table.rows, numbers, fit.point, source)
             self._errors = Errors(fit.point, **fit.released, **seen)
@@ -335,8 +339,8 @@ class PrivateLogisticRegression(PrivateClassifier):
     scaling_ : str
         Whether features were centered and scaled, and why.
     calibration_ : str
-        What predictors were multiplied by to be log-odds, or "none": where records are few for the budget, or
-        features were not centered, or weights or a regularizer were given.
+        What predictors were multiplied by to be log-odds, or "none": where records are few for the budget, a class is
+        rare, features were not centered, or weights or a regularizer were given.
     clipped_ : ClipCounts
         How many records were beyond the bounds. A diagnostic that reads private data: do not
         publish it. Pickles leave it out.

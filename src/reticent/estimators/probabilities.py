@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import expit
 
 from reticent.checks import FloatArray
@@ -23,11 +24,12 @@ from reticent.privacy import Budget, Release
 
 _PIECES = 16
 """Intervals of the predictor."""
-_REACH, _FAR = 3.0, 6.0
-"""They end at so many times what a row of norm 1 in a random direction would have as predictor, or at the largest, and
-where log-odds are far from even."""
+_FINE = 0.5
+"""Those next to the middle are no wider than this; a step of 0.5 in log-odds hides little."""
 _CLEAR, _TELLING = 0.02, 0.25
 """Noise of all counts together, as a share of the records: small enough, and as much as they may have."""
+RARE = 3.0
+"""Log-odds of the middle beyond which a class is rare, and a line through the middle says little of even odds."""
 _DOUBT = math.log(2.0)
 """Standard deviation of the logarithm of the slope beforehand: a factor of two."""
 
@@ -99,14 +101,13 @@ class PredictorCounts:
         numbers : array of int
             The class of every record, 0 or 1.
         middle, reach : float
-            The intervals lie within ``middle - reach`` and ``middle + reach``.
+            The intervals end at ``middle - reach`` and ``middle + reach``; what is beyond is in the last.
         weights : array or None
             How much each record counts, from `reticent.estimators.bounds.counted`. None: 1 each.
         source : Source
             Where the noise comes from. The release must have been charged.
         """
-        where = (np.nan_to_num(z) - middle) / max(reach, 1e-300)
-        places = np.clip(np.floor((where + 1.0) * (0.5 * _PIECES)), 0, _PIECES - 1).astype(np.int64)
+        places = np.searchsorted(edges(reach)[1:-1], np.nan_to_num(z) - middle, side="right")
         seen = self.counts.seen(places + _PIECES * numbers, weights, source)
         return seen.reshape(2, _PIECES)
 
@@ -124,7 +125,7 @@ class PredictorCounts:
         usual : float
             What the slope would be if predictors were right already.
         """
-        ends = reach * np.linspace(-1.0, 1.0, _PIECES + 1)
+        ends = edges(reach)
         z = 0.5 * (ends[1:] + ends[:-1])
         many, more = _of_total(seen.sum(axis=0), float(self.count)), seen[1] - seen[0]
         logs = np.linspace(-4.0, 4.0, 161) * _DOUBT
@@ -137,9 +138,23 @@ class PredictorCounts:
         return usual * math.exp(float(weights @ logs / weights.sum()))
 
 
-def reach_of(weights: FloatArray) -> float:
-    """How far from its middle the predictor of a row of norm 1 is looked at, for learnt weights without a constant."""
-    return min(_FAR, float(np.linalg.norm(weights)) * min(1.0, _REACH / math.sqrt(len(weights))))
+def edges(reach: float) -> FloatArray:
+    """Ends of the intervals about 0: of one width, or narrow in the middle and wider outwards where they must reach far.
+
+    Examples
+    --------
+    >>> edges(4.0)[8:].tolist()
+    [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0]
+    >>> edges(40.0)[8:].round(1).tolist()
+    [0.0, 0.5, 1.2, 2.3, 4.2, 7.4, 13.0, 22.8, 40.0]
+    """
+    half = _PIECES // 2
+    steps = np.arange(-half, half + 1) / half
+    times = reach / (_FINE * half)
+    if times <= 1.001:
+        return reach * steps
+    a = brentq(lambda a: math.sinh(a) - times * a, 1e-3, 300.0)
+    return reach * np.sinh(a * steps) / math.sinh(a)
 
 
 def _of_total(seen: FloatArray, total: float) -> FloatArray:

@@ -25,7 +25,7 @@ from reticent.privacy import Budget, Release
 _PIECES = 16
 """Intervals of the predictor."""
 _FINE = 0.5
-"""Those next to the middle are no wider than this; a step of 0.5 in log-odds hides little."""
+"""About how wide those next to the middle are at most; a step of 0.5 in log-odds hides little."""
 _CLEAR, _TELLING = 0.02, 0.25
 """Noise of all counts together, as a share of the records: small enough, and as much as they may have."""
 RARE = 3.0
@@ -139,7 +139,7 @@ class PredictorCounts:
 
 
 def edges(reach: float) -> FloatArray:
-    """Ends of the intervals about 0: of one width, or narrow in the middle and wider outwards where they must reach far.
+    """Ends of the intervals about 0: of one width, or narrow in the middle and wide outwards where they reach far.
 
     Examples
     --------

@@ -62,6 +62,20 @@ def test_help_texts_are_sentences() -> None:
         assert len(first.split()) >= 2, (where, text)
 
 
+@pytest.mark.parametrize("words", [[], ["serve"], ["vertical"]])
+def test_lists_of_commands_are_not_cut_off(words: list[str]) -> None:
+    """A list shows the first sentence of a command's help, up to the width of a terminal of 80 columns."""
+    from click.testing import CliRunner
+    from typer.main import get_command
+
+    from reticent.cli.app import app
+
+    shown = CliRunner().invoke(get_command(app), [*words, "--help"], terminal_width=80).output
+    commands = shown.split("\nCommands:\n")[1].split("\n\n")[0].splitlines()
+    assert len(commands) >= 8
+    assert [line for line in commands if line.endswith("...") or not line.endswith(".")] == []
+
+
 def test_without_a_command_the_help_is_shown(reticent: Reticent) -> None:
     done = reticent()
     assert done.status == 2

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import re
 import sys
+import tomllib
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -100,6 +101,21 @@ def test_python_can_be_called_by_set_up() -> None:
     source = (ROOT / "scripts" / "set_up.py").read_text("utf-8")
     names = set(re.findall(r"^(?:import|from) (\w+)", source, flags=re.MULTILINE))
     assert names <= set(sys.stdlib_module_names)
+
+
+def test_the_quick_start_names_every_extra() -> None:
+    page = (DOCS / "quick-start.md").read_text("utf-8")
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    for name in extras["optional-dependencies"]:
+        assert re.search(rf"^\|.*`{name}`.*\|", page, flags=re.MULTILINE), name
+
+
+def test_files_that_pages_name_are_there() -> None:
+    for path in [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]:
+        for name in re.findall(
+            r"`((?:tests|scripts|benchmarks|examples|src)/[\w/.-]+\.\w+)`", path.read_text()
+        ):
+            assert (ROOT / name).exists(), f"{path}: {name}"
 
 
 def test_notebooks_hold_the_code_of_their_pages() -> None:

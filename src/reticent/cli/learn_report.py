@@ -105,10 +105,15 @@ def _by_age(page: Page, guarantee: Guarantee) -> None:
     """The promise at every age, as a picture, where there is one."""
     if not guarantee.releases or any(release.ages is None for release in guarantee.releases):
         return
-    promises = guarantee.by_age()
+    promises, scope = guarantee.by_age(), guarantee.scope
+    counted = (
+        "The age is the number of consecutive outputs, and this is about the records of a person that came within them"
+        if scope.within
+        else f"An output's age is counted from {scope.since}, which has age 1"
+    )
     page.figure(
         promises.plot(title="What is promised, by age"),
-        f"An output's age is counted from the record's own, which has age 1: {promises}.",
+        f"{counted}: {promises}.",
     )
 
 

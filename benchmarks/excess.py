@@ -19,8 +19,9 @@ private model is better than the one without privacy, whose rows are not clipped
 """
 
 STALE = """These figures were made before rows beyond the norm counted less in regressions, before the share of
-clipped rows fell with the noise, and before rates and mean labels got more of small budgets; the command below measures
-the present defaults, with tuned DP-SGD and boosted AdaSSP beside them.
+clipped rows fell with the noise, before rates and mean labels got more of small budgets, and before predictors became
+log-odds by counts of predictions and residuals were clipped from the first round on; the command below measures the
+present defaults, with tuned DP-SGD and boosted AdaSSP beside them.
 """
 
 SHOWN = ("ours", "ours, not scaled", "ours, delta = 0", "AdaSSP", "boosted AdaSSP, tuned",

@@ -130,7 +130,10 @@ def audit(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Attack Reticent's own claims, or yours; exit with 1 if one is refuted."""
+    """Attack Reticent's own claims, or yours.
+
+    Exits with 1 if one is refuted.
+    """
     from reticent.cli.auditing import audit as body
     from reticent.cli.auditing import audit_mine
 

@@ -108,9 +108,7 @@ def audit(
     ] = None,
     full: Annotated[
         bool,
-        typer.Option(
-            "--full/--quick", help="Spend about 25 seconds on each attack, or about 1.5."
-        ),
+        typer.Option("--full/--quick", help="Spend about 25 seconds on each attack, or about 1.5."),
     ] = False,
     runs: Annotated[
         int | None, typer.Option(help="Number of runs of each case, however long they take.", min=8)

@@ -196,3 +196,34 @@ def test_nothing_is_seen_of_a_group_that_could_not_be_committed(
     assert engine.live("s").head == head
     engine.witness = right
     assert [engine.call(command)["steps"] for command in sends] == [2, 3]
+
+
+class _Careless:
+    """Says that it refuses before it writes, and does not."""
+
+    stream, careful = "s", True
+
+    def apply(self, turn: Any) -> None:
+        turn.rows.set_about("left behind", "1")
+        raise Problem(409, "refused", "no")
+
+
+def test_whoever_writes_and_refuses_leaves_nothing(make: Callable[[str], Engine]) -> None:
+    """Also of those who said that they would not; the others of the group are carried out all the same."""
+    engine, which = make("a"), asked("s", seed=3)
+    engine.call(streams.Create(which))
+    gate, answers, ready = _Gate(), [], threading.Event()
+    engine.submit(gate, lambda answer, error: None)
+    for command in (streams.Send("s", batch(which, [1])), _Careless()):
+        engine.submit(
+            command, lambda *found: (answers.append(found), len(answers) == 2 and ready.set())
+        )
+    gate.open.set()
+    assert ready.wait(30)
+    (taken, nobody), (nothing, refused) = answers
+    assert (taken["accepted"], nobody) == (1, None)
+    assert nothing is None
+    assert refused.status == 500
+    assert engine.live("s").head.steps == 1
+    with engine.store.read() as rows:
+        assert rows.fact("left behind") is None

@@ -14,7 +14,6 @@ Where several workers share a store, a stream is written by the worker that hold
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 import os
@@ -57,7 +56,7 @@ class Command(Protocol):
     """Something to be done in a transaction. It refuses with a Problem before it has changed a stream.
 
     What it has written by then is taken back, unless it says that it refuses before it writes, by ``careful = True``:
-    that spares each of many small commands a savepoint.
+    that spares each of many small commands a savepoint. One that says so and does not ends the transaction.
     """
 
     def apply(self, turn: Turn) -> Any:
@@ -375,7 +374,7 @@ class Engine:
                     acts = len(turn.acts)
                     try:
                         careful = getattr(command, "careful", False)
-                        with contextlib.nullcontext() if careful else rows.step():
+                        with rows.unwritten() if careful else rows.step():
                             if getattr(command, "stream", None) is None:
                                 rows.alone()
                             answers.append((command.apply(turn), None))

@@ -128,6 +128,7 @@ class Container:
             "HOME": "/nonexistent",
             "PYTHONDONTWRITEBYTECODE": "1",
             "TMPDIR": str(self.folder),
+            "XDG_STATE_HOME": str(self.folder / "state"),  # for the anchor of the service
         }
         return bare | {"NUMBA_CACHE_DIR": str(self.folder / "cache")} if cache else bare
 

@@ -656,7 +656,13 @@ def test_a_promise_that_fades(reticent: Reticent, folder: Path) -> None:
     assert done.status == 0, done.err
     page = (folder / "fading" / "report.html").read_text()
     assert "ever, less and less" in page
+    assert ">1 to 2<" in page  # not the first epsilon alone
     assert "for 10,000" in page
+    assert "first 10,000 outputs, counted from the record" in page
+    done = reticent("explain", "fading/model.json")
+    assert done.status == 0, done.err
+    assert "sees 10,000 outputs from the record's own" in done.out
+    assert "for ever" not in done.out
     for fade, what in (("100", "AGE:EPSILON"), ("100:2", "first pair"), ("9:1,5:2", "rising ages")):
         done = reticent(*words, "-o", "refused", "--fade", fade)
         assert done.status != 0

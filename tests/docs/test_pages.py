@@ -103,6 +103,21 @@ def test_python_can_be_called_by_set_up() -> None:
     assert names <= set(sys.stdlib_module_names)
 
 
+def test_an_audit_that_asked_about_nothing_is_no_success() -> None:
+    verdict = script("vulnerabilities").verdict
+    skipped = {"name": "a", "skip_reason": "not found"}
+    clean = {"name": "b", "version": "1", "vulns": []}
+    bad = {"name": "c", "version": "2", "vulns": [{"id": "CVE-1", "fix_versions": ["3"]}]}
+    assert verdict([skipped, skipped]) == (
+        ["0 of 2 packages audited, 0 known vulnerabilities"],
+        False,
+    )
+    assert verdict([skipped, clean])[1]
+    lines, well = verdict([bad, clean])
+    assert not well
+    assert lines[0] == "c 2: CVE-1, mended in 3"
+
+
 def test_the_quick_start_names_every_extra() -> None:
     page = (DOCS / "quick-start.md").read_text("utf-8")
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -128,6 +143,8 @@ def test_notebooks_hold_the_code_of_their_pages() -> None:
         found = json.loads(notebooks.notebook(DOCS / f"{name}.md"))
         code = ["".join(c["source"]) for c in found["cells"] if c["cell_type"] == "code"]
         assert "\n".join(code) + "\n" == "".join(example.source for example in examples), name
+        refused = [c for c in found["cells"] if "raises-exception" in c["metadata"].get("tags", ())]
+        assert len(refused) == sum(bool(example.exc_msg) for example in examples), name
         assert [cell["id"] for cell in found["cells"]] == sorted(
             {cell["id"] for cell in found["cells"]}, key=lambda word: int(word.split("-")[1])
         )

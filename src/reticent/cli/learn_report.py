@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from reticent.privacy import Guarantee
+from reticent.privacy.budget import plain
 from reticent.report import Page
 from reticent.tables import Model
 from reticent.trace import Summary
@@ -41,8 +42,8 @@ def write(
     )
     facts = {
         "records": f"{model.records:,}",
-        "epsilon": f"{how['epsilon']:g}",
-        "delta": f"{how['delta']:g}",
+        "epsilon": _epsilon(how),
+        "delta": plain(how["delta"]),
         "protected for": _length(how),
     }
     if diagnostics is not None:
@@ -92,6 +93,12 @@ def write(
 def _without_seed(command: str) -> str:
     """Who knows the seed takes the noise off."""
     return re.sub(r"(--seed[= ])\S+", r"\1SEED", command)
+
+
+def _epsilon(how: Mapping[str, Any]) -> str:
+    """The epsilon of the promise; of one that fades, from the first age to the last."""
+    fade = how.get("fade")
+    return f"{how['epsilon']:g}" + (f" to {fade[-1][1]:g}" if fade else "")
 
 
 def _length(how: Mapping[str, Any]) -> str:

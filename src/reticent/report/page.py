@@ -116,7 +116,9 @@ class Page:
         self._figures += 1
         drawing = inline_svg(figure, f"figure-{self._figures}", caption)
         words = self._tag(kind) + _text(caption)
-        self._parts.append(f"<figure>{drawing}<figcaption>{words}</figcaption></figure>")
+        self._parts.append(
+            f'<figure><div class="drawing">{drawing}</div><figcaption>{words}</figcaption></figure>'
+        )
 
     def summary(self, summary: Any) -> None:
         """Numbers with their errors and intervals: a table, a forest plot, and what they are about.

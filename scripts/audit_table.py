@@ -283,7 +283,8 @@ def false_alarms() -> str:
         differ = exact["differ"]
         out += [
             "",
-            f"The {exact['lines']} lines of the quick mode that draw nothing at random were computed in two processes: "
+            f"On commit {exact['version']} the {exact['lines']} lines of the quick mode that draw nothing at random "
+            "were computed in two processes: "
             + (
                 "everything that they say was equal to the byte."
                 if not differ
@@ -295,8 +296,9 @@ def false_alarms() -> str:
         refuted = sum(len(one["refuted"]) for one in repeats["repeats"])
         out += [
             "",
-            f"The {lines} lines of the quick mode that have chance in them were run {count} times, whole, with noise "
-            f"from the operating system: of {count * lines:,} attacks {refuted or 'none'} refuted a claim; "
+            f"On commit {repeats['version']} the {lines} lines of the quick mode that have chance in them were run "
+            f"{count} times, whole, with noise from the operating system: of {count * lines:,} attacks "
+            f"{refuted or 'none'} refuted a claim; "
             f"at most {repeats['false_alarm'] * count:g} were to be expected.",
         ]
     return "\n".join(out)

@@ -59,7 +59,7 @@ release-check: wheel
 # Known vulnerabilities of what is installed; needs the advisory database, so not every machine can run it.
 vulnerabilities: setup
 	$(BIN)/pip install --quiet --disable-pip-version-check 'pip-audit>=2.8'
-	$(BIN)/pip-audit --local --skip-editable
+	$(BIN)/python scripts/vulnerabilities.py
 
 # What is installed, in the versions that the tests ran with: a software bill of materials.
 sbom: setup

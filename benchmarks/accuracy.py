@@ -7,9 +7,10 @@
 
 The first measures, one file for each table and seed; without --into these go into benchmarks/results/accuracy.json at
 once, else `collect` does that later. `picture` draws the top of docs/benchmarks.md from it. diffprivlib runs in
-this interpreter if it is installed here, else in its own environment (benchmarks/peers); the better of with and without
-an intercept on each split; it has no delta. The other baselines are those of baselines.py, the best setting of each
-split.
+this interpreter if it is installed here, else in its own environment (benchmarks/peers), with and without an intercept;
+it has no delta. `--peers opacus` asks Opacus as well. The other baselines are those of baselines.py. Of an entrant with
+several settings each measure is that of the setting that is best in it on average over the splits of a table, which
+nobody knows without the test records. `--lean` leaves out our own variants.
 
 Three quarters of the records are learnt from, the rest is for testing; a new split and new noise for each seed.
 Features are scaled from declared ranges (`real_tables`) to rows of norm at most one, for every entrant alike. Means
@@ -48,7 +49,9 @@ import reticent
 DELTA = 1e-6
 PEERS = Path(__file__).parent / "peers"
 
-Found = dict[str, dict[str, float]]
+Found = dict[str, Any]
+"""Of each entrant its measures; of one with several settings, a list of them."""
+LEAN, OPACUS = "lean", "opacus"
 
 
 class Diffprivlib:
@@ -57,6 +60,7 @@ class Diffprivlib:
     def __init__(self) -> None:
         self._worker: Any = None
         self._peer: Any = None
+        self._opacus: Any = None
         self._folder = tempfile.TemporaryDirectory(prefix="accuracy-")
         try:
             sys.path.insert(0, str(PEERS))
@@ -72,14 +76,36 @@ class Diffprivlib:
     def __bool__(self) -> bool:
         return not (self._worker is None and self._peer is None)
 
-    def ask(self, task: str, table: real_tables.RealTable, X: np.ndarray, seed: int,
-            epsilon: float) -> Iterator[dict[str, Any]]:  # fmt: skip
-        """Its answers on one split, with an intercept and without; labels of a regression within [-1, 1]."""
+    def opacus(
+        self, table: real_tables.RealTable, X: np.ndarray, seed: int, epsilon: float
+    ) -> Iterator[Any]:
+        """Probabilities of Opacus itself, one array for each setting of `baselines.SETTINGS`; one batch of all."""
+        from peers.client import Peer
+
+        if self._opacus is None:
+            self._opacus = Peer("opacus")
+        for steps, rate, clip in baselines.SETTINGS:
+            made = self._opacus.ask(
+                "probabilities", data=self._data(table, X, seed), epsilon=epsilon, delta=DELTA, rate=1.0,
+                steps=steps, lr=rate, clip=clip, intercept=True, seed=seed, train="0",
+            )  # fmt: skip
+            yield np.array(made["sure"])
+
+    def _data(self, table: real_tables.RealTable, X: np.ndarray, seed: int) -> str:
         path = Path(self._folder.name) / f"{table.name}-{seed}.npz"
         if not path.exists():
             train, test = table.split(seed)
             np.savez(path, X=X, y=within(table), train0=train, test0=test)
-        given: dict[str, Any] = {"data": str(path), "epsilon": epsilon, "seed": seed}
+        return str(path)
+
+    def ask(self, task: str, table: real_tables.RealTable, X: np.ndarray, seed: int,
+            epsilon: float) -> Iterator[dict[str, Any]]:  # fmt: skip
+        """Its answers on one split, with an intercept and without; labels of a regression within [-1, 1]."""
+        given: dict[str, Any] = {
+            "data": self._data(table, X, seed),
+            "epsilon": epsilon,
+            "seed": seed,
+        }
         for on in (True, False):
             if self._worker is not None:
                 yield getattr(self._worker, task)(**given, intercept=on)
@@ -97,7 +123,7 @@ def within(table: real_tables.RealTable) -> np.ndarray:
 
 
 def regression(table: real_tables.RealTable, seed: int, X: np.ndarray, peer: Diffprivlib,
-               epsilons: list[float]) -> Iterator[Found]:  # fmt: skip
+               epsilons: list[float], how: frozenset[str]) -> Iterator[Found]:  # fmt: skip
     train, test = table.split(seed)
     model = reticent.PrivateLinearRegression
     common: dict[str, Any] = {"feature_norm": 1.0, "label_bounds": table.label_bounds}
@@ -116,20 +142,22 @@ def regression(table: real_tables.RealTable, seed: int, X: np.ndarray, peer: Dif
             "AdaSSP": model(epsilon, DELTA, solver="adassp", scaling="none", **common),
             "ours, delta = 0": model(epsilon, 0.0, **common),
         }
-        found = {"not private": plain}
+        if LEAN in how:
+            del entrants["ours, not scaled"]
+        found: Found = {"not private": plain}
         for name, entrant in entrants.items():
             loss = 1.0 - float(entrant.fit(X[train], table.y[train]).score(X[test], table.y[test]))
             found[name] = {"R2": 1.0 - loss, "loss": loss}
         tries = baselines.boosts(X[train], y[train], X[test], reticent.Budget(epsilon, DELTA), seed)
-        found["boosted AdaSSP, tuned"] = min(map(scored, tries), key=lambda each: each["loss"])
+        found["boosted AdaSSP, tuned"] = list(map(scored, tries))
         if peer:
-            best = max(each["R2"] for each in peer.ask("linear_scores", table, X, seed, epsilon))
-            found["diffprivlib"] = {"R2": best, "loss": 1.0 - best}
+            asked = [each["R2"] for each in peer.ask("linear_scores", table, X, seed, epsilon)]
+            found["diffprivlib"] = [{"R2": each, "loss": 1.0 - each} for each in asked]
         yield found
 
 
 def classification(table: real_tables.RealTable, seed: int, X: np.ndarray, peer: Diffprivlib,
-                   epsilons: list[float]) -> Iterator[Found]:  # fmt: skip
+                   epsilons: list[float], how: frozenset[str]) -> Iterator[Found]:  # fmt: skip
     train, test = table.split(seed)
     model = reticent.PrivateLogisticRegression
     common: dict[str, Any] = {"feature_norm": 1.0, "classes": [0, 1], "random_state": seed}
@@ -139,10 +167,10 @@ def classification(table: real_tables.RealTable, seed: int, X: np.ndarray, peer:
     def learnt(entrant: Any) -> dict[str, float]:
         return scores(y, entrant.fit(X[train], table.y[train]).predict_proba(X[test])[:, 1])
 
-    def least(tries: Any) -> dict[str, float]:
-        return min((scores(y, np.array(sure)) for sure in tries), key=lambda each: each["loss"])
+    def each(tries: Any) -> list[dict[str, float]]:
+        return [scores(y, np.array(sure)) for sure in tries]
 
-    same = {
+    same: Found = {
         "not private": learnt(LogisticRegression(C=1e4, max_iter=300)),
         "base rate": {
             "accuracy": max(float(np.mean(y)), 1.0 - float(np.mean(y))), "AUC": 0.5,
@@ -153,15 +181,18 @@ def classification(table: real_tables.RealTable, seed: int, X: np.ndarray, peer:
     for epsilon in epsilons:
         found = dict(same)
         found["ours"] = learnt(model(epsilon, DELTA, **common))
-        found["ours, not scaled"] = learnt(model(epsilon, DELTA, scaling="none", **common))
         found["ours, delta = 0"] = learnt(model(epsilon, 0.0, **common))
-        found["ours, influence 0.75"] = learnt(model(epsilon, DELTA, influence=0.75, **common))
+        if LEAN not in how:
+            found["ours, not scaled"] = learnt(model(epsilon, DELTA, scaling="none", **common))
+            found["ours, influence 0.75"] = learnt(model(epsilon, DELTA, influence=0.75, **common))
         budget = reticent.Budget(epsilon, DELTA)
         tries = baselines.descents(X[train], table.y[train], X[test], budget, seed)
-        found["DP-SGD, tuned"] = least(tries)
+        found["DP-SGD, tuned"] = each(tries)
+        if OPACUS in how:
+            found["Opacus, tuned"] = each(peer.opacus(table, X, seed, epsilon))
         if peer:
             asked = peer.ask("probabilities", table, X, seed, epsilon)
-            found["diffprivlib"] = least(each["sure"] for each in asked)
+            found["diffprivlib"] = each(one["sure"] for one in asked)
         yield found
 
 
@@ -194,7 +225,9 @@ TASKS: dict[str, tuple[Callable[..., Iterator[Found]], dict[str, Any], tuple[str
 _peers: dict[int, Diffprivlib] = {}  # by process: a forked one must not talk to its parent's
 
 
-def job(task: str, name: str, seed: int, epsilons: list[float]) -> dict[str, Any] | None:
+def job(
+    task: str, name: str, seed: int, epsilons: list[float], how: frozenset[str]
+) -> dict[str, Any] | None:
     """One table and one seed, at every epsilon; None where the table's file is not there."""
     warnings.simplefilter("ignore")
     if os.getpid() not in _peers:
@@ -204,7 +237,7 @@ def job(task: str, name: str, seed: int, epsilons: list[float]) -> dict[str, Any
     except FileNotFoundError:
         return None
     X = table.unit() / np.sqrt(table.X.shape[1])
-    made = list(TASKS[task][0](table, seed, X, _peers[os.getpid()], epsilons))
+    made = list(TASKS[task][0](table, seed, X, _peers[os.getpid()], epsilons, how))
     return {
         "task": task, "table": name, "seed": seed, "size": [len(table.y), table.X.shape[1]],
         "found": {f"{e:g}": each for e, each in zip(epsilons, made, strict=True)},
@@ -216,12 +249,17 @@ def measure(given: argparse.Namespace, into: Path) -> None:
     names = given.tables.split(",") if given.tables else list(TASKS[given.task][1])
     epsilons = [float(each) for each in given.epsilons.split(",")]
     begun = time.perf_counter()
+    how = frozenset(given.peers.split(",") if given.peers else ()) | (
+        {LEAN} if given.lean else set()
+    )
     todo = [(seed, name) for seed in range(given.seeds) for name in names]
-    job(given.task, names[-1], 0, epsilons[-1:])  # compiles, once for all processes
+    todo = [pair for pair in todo if not _file(into, given.task, *pair).exists()]
+    job(given.task, names[-1], 0, epsilons[-1:], how - {OPACUS})  # compiles, once for all processes
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(given.jobs, mp_context=context) as pool:
         waiting = {
-            pool.submit(job, given.task, name, seed, epsilons): (name, seed) for seed, name in todo
+            pool.submit(job, given.task, name, seed, epsilons, how): (name, seed)
+            for seed, name in todo
         }
         try:
             for done in as_completed(waiting, timeout=given.seconds):
@@ -230,14 +268,27 @@ def measure(given: argparse.Namespace, into: Path) -> None:
                 if made is None:
                     print(f"{name} is not in the folder of RETICENT_DATA and is left out")
                     continue
-                file = into / f"{given.task}-{name.replace(' ', '_')}-{seed}.json"
-                file.write_text(json.dumps(made) + "\n")
+                _file(into, given.task, seed, name).write_text(json.dumps(made) + "\n")
                 print(f"{name} {seed} {time.perf_counter() - begun:.0f} s", flush=True)
         except TimeoutError:
             print(f"stopped after {given.seconds} s")
+            running = list(pool._processes.values())  # which a pool forgets when it is shut down
             pool.shutdown(wait=False, cancel_futures=True)
-            for process in list(pool._processes.values()):
+            for process in running:
                 process.terminate()
+
+
+def _file(into: Path, task: str, seed: int, name: str) -> Path:
+    return into / f"{task}-{name.replace(' ', '_')}-{seed}.json"
+
+
+def on_splits(cells: list[Any], key: str) -> list[float]:
+    """One measure of an entrant on every split: of several settings, the one that is best on average."""
+    if not isinstance(cells[0], list):
+        return [round(each[key], 5) for each in cells]
+    tries = [[round(each[key], 5) for each in settings] for settings in zip(*cells, strict=True)]
+    sign = 1.0 if key in ("loss", "ECE") else -1.0
+    return min(tries, key=lambda made: sign * float(np.mean(made)))
 
 
 def collect(folder: Path) -> None:
@@ -252,12 +303,13 @@ def collect(folder: Path) -> None:
         place = known.setdefault(task, {}).setdefault(name, {})
         for epsilon in runs[0]["found"]:
             cells = [made["found"][epsilon] for made in runs]
+            everywhere = [name for name in cells[0] if all(name in each for each in cells)]
             place[epsilon] = {
                 entrant: {
-                    key: [round(each[entrant][key], 5) for each in cells]
-                    for key in cells[0][entrant]
+                    key: on_splits([each[entrant] for each in cells], key)
+                    for key in np.ravel(cells[0][entrant])[0]
                 }
-                for entrant in cells[0]
+                for entrant in everywhere
             }
             row = [
                 f"{entrant} "
@@ -303,6 +355,8 @@ def main() -> None:
     parser.add_argument("--tables", default="")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--into", type=Path)
+    parser.add_argument("--peers", default="", help="opacus")
+    parser.add_argument("--lean", action="store_true", help="without our own variants")
     parser.add_argument("--seconds", type=float)
     given = parser.parse_args()
     if given.task == "picture":

@@ -1,22 +1,35 @@
-"""False alarms of the attacks that count: how often a claim that is true, and tight, is refuted.
+"""False alarms of the audit: how often a claim that is true is refuted.
 
-python benchmarks/audit_nulls.py [--nulls 10000] [--only TEXT]: prints a table. Every attack is told to be wrong with
-probability 0.05 at most, on a mechanism whose privacy is exactly what it claims; so at most one in twenty may be
-refuted. White-box lines have no chance in them, and are not here.
+    python benchmarks/audit_nulls.py [--nulls 10000] [--only TEXT]   # true and tight claims, each attack by itself
+    python benchmarks/audit_nulls.py --exact                         # lines without chance, twice: are they equal?
+    python benchmarks/audit_nulls.py --repeats 20 [--minutes 10]     # lines with chance, the whole quick mode so often
+
+In the first, every attack is told to be wrong with probability 0.05 at most, on a mechanism whose privacy is exactly
+what it claims; so at most one in twenty may be refuted. In the last, all lines together are told to be wrong with
+probability a millionth, and noise comes from the operating system. Results are kept in benchmarks/results/, repeats of
+one version of the sources go on where they were stopped, and scripts/audit_table.py writes them into docs/audit.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import math
+import os
+import subprocess
+import sys
 import time
+import warnings
 from collections.abc import Callable
+from typing import Any
 
+import kept
 import numpy as np
 from numpy.typing import NDArray
 
 from reticent import audit
-from reticent.audit import canaries
+from reticent.audit import canaries, summary
 from reticent.audit.bets import Bets
 from reticent.audit.statistics import Classifier, Fisher
 from reticent.privacy import Curve, Gaussian, Laplace, Pure, compose
@@ -135,20 +148,108 @@ def alarms(name: str, count: int) -> int:
     return sum(NULLS[name](rng) for _ in range(count))
 
 
+def stored(name: str) -> dict[str, Any]:
+    """What is kept under a name; nothing yet is an empty dictionary."""
+    path = kept.RESULTS / f"audit_{name}.json"
+    found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    return found
+
+
+def keep(name: str, values: dict[str, Any]) -> None:
+    (kept.RESULTS / f"audit_{name}.json").write_text(json.dumps(values, indent=1) + "\n")
+
+
+def simulate(only: str, count: int) -> None:
+    """True claims, each attack by itself."""
+    for name in NULLS:
+        if only not in name:
+            continue
+        began = time.process_time()
+        found = alarms(name, count)
+        row = {"claims": count, "refuted": found, "allowed": ALARM, "version": kept.version(),
+               "seconds": round(time.process_time() - began, 1)}  # fmt: skip
+        keep("nulls", {**stored("nulls"), name: row})
+        print(name, row, flush=True)
+
+
+def digests() -> dict[str, str]:
+    """For every line of the quick mode without chance a digest of all that it says but its time."""
+    found = {}
+    for task in summary.planned(True):
+        if task[0] != "exact":
+            continue
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            said = {**summary.run_line(*task).to_dict(), "seconds": 0.0}
+        text = json.dumps(said, sort_keys=True, default=repr)
+        found[": ".join(summary.title(*task[:3]))] = hashlib.sha256(text.encode()).hexdigest()
+    return found
+
+
+def twice() -> None:
+    """Lines without chance in two processes, whose hashes of strings differ."""
+    first, second = (
+        json.loads(
+            subprocess.run(
+                [sys.executable, "-W", "ignore", __file__, "--digests"], check=True, stdout=subprocess.PIPE, text=True,
+                env={**os.environ, "PYTHONHASHSEED": seed},
+            ).stdout
+        )
+        for seed in ("1", "2")
+    )  # fmt: skip
+    differ = sorted(name for name in first if first[name] != second[name])
+    keep("exact", {"lines": len(first), "differ": differ, "version": kept.version()})
+    print(f"{len(first)} lines, {len(differ)} differ: {differ}")
+
+
+def repeat(count: int, minutes: float | None) -> None:
+    """All lines with chance of the quick mode, so often."""
+    began, version = time.monotonic(), kept.version()
+    tasks = [task for task in summary.planned(True) if task[0] != "exact"]
+    done = stored("repeats")
+    if done.get("version") != version or done.get("lines") != len(tasks):
+        done = {"version": version, "lines": len(tasks), "false_alarm": 1e-6, "repeats": []}
+    place = done.pop("unfinished", {"refuted": [], "at": 0, "seconds": 0.0})
+    while len(done["repeats"]) < count:
+        for task in tasks[place["at"] :]:
+            if minutes is not None and time.monotonic() - began > 60.0 * minutes:
+                keep("repeats", {**done, "unfinished": place})
+                return
+            start = time.process_time()
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                line = summary.run_line(*task)
+            if not line.holds:
+                place["refuted"].append(f"{line.name}: {line.setting}")
+            place["at"] += 1
+            place["seconds"] += time.process_time() - start
+        done["repeats"].append({"refuted": place["refuted"], "seconds": round(place["seconds"], 1)})
+        place = {"refuted": [], "at": 0, "seconds": 0.0}
+        keep("repeats", done)
+        print(len(done["repeats"]), done["repeats"][-1], flush=True)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--nulls", type=int, default=10_000, help="how many for each attack")
     parser.add_argument("--only", default="", help="attacks whose name contains this")
+    parser.add_argument(
+        "--exact", action="store_true", help="compare two runs of lines without chance"
+    )
+    parser.add_argument("--digests", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--repeats", type=int, help="repeats of all lines with chance")
+    parser.add_argument("--minutes", type=float, help="stop after so long, to go on later")
     given = parser.parse_args()
-    print("| attack | true claims | refuted | share | allowed | seconds |")
-    print("|---|---|---|---|---|---|")
-    for name in NULLS:
-        if given.only in name:
-            began = time.process_time()
-            found = alarms(name, given.nulls)
-            seconds = time.process_time() - began
-            print(f"| {name} | {given.nulls:,} | {found:,} | {found / given.nulls:.4f} | {ALARM} | {seconds:.0f} |",
-                  flush=True)  # fmt: skip
+    if given.digests:
+        print(json.dumps(digests()))
+    elif given.exact:
+        twice()
+    elif given.repeats:
+        repeat(given.repeats, given.minutes)
+    else:
+        simulate(given.only, given.nulls)
 
 
 if __name__ == "__main__":

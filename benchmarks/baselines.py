@@ -14,6 +14,8 @@ from scipy.special import expit
 import reticent
 
 CONSTANT = 1.0
+SETTINGS = tuple(itertools.product((10, 40), (0.5, 2.0, 8.0), (0.5,)))
+"""Of DP-SGD: steps, length of a step, norm that gradients are clipped to."""
 
 
 def with_constant(X: np.ndarray) -> np.ndarray:
@@ -31,7 +33,7 @@ def descents(
     """
     A, B, n = with_constant(X), with_constant(outside), len(X)
     longest = np.linalg.norm(A, axis=1)
-    for steps, rate, clip in itertools.product((10, 40), (0.5, 2.0, 8.0), (0.5,)):
+    for steps, rate, clip in SETTINGS:
         rng = np.random.default_rng([seed, steps])
         x, speed = np.zeros(A.shape[1]), np.zeros(A.shape[1])
         for _ in range(steps):

@@ -6,13 +6,15 @@
 
 Bare commits: the bytes of a batch go into one SQLite table (WAL, synchronous FULL), one transaction each, with no
 network and nothing learnt. The bare handler: a Starlette application under the same uvicorn that commits one row for
-each request. Clients run in processes of their own on the same cores. Where other work shares the machine, what the
-service itself takes of a processor says more than the clock: both are printed.
+each request. Clients run in processes of their own on the same cores. Single requests are sent to the service twice:
+as it is, and with its threads kept on one core. Where other work shares the machine, what the service itself takes of
+a processor says more than the clock: both are printed.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import http.client
 import io
 import json
@@ -25,6 +27,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +51,8 @@ COMPARED = (
     ("arrow / bare commits", "arrow", "bare_commits"),
     ("single / bare handler, 1 connection", "single_1", "bare_1"),
     ("single / bare handler, 8 connections", "single_8", "bare_8"),
+    ("single on one core / bare handler, 1 connection", "pinned_1", "bare_1"),
+    ("single on one core / bare handler, 8 connections", "pinned_8", "bare_8"),
 )
 
 BARE = """
@@ -245,6 +250,20 @@ def memory(pid: int) -> float:
     raise RuntimeError("the process is gone")
 
 
+@contextlib.contextmanager
+def on_one_core(pid: int) -> Iterator[None]:
+    """Keep all threads of a process on one core, as `taskset` does."""
+    threads = [int(place.name) for place in Path(f"/proc/{pid}/task").iterdir()]
+    before = os.sched_getaffinity(pid)
+    try:
+        for thread in threads:
+            os.sched_setaffinity(thread, {min(before)})
+        yield
+    finally:
+        for thread in threads:
+            os.sched_setaffinity(thread, before)
+
+
 def turn(folder: Path, server: Server, bare: Bare, seconds: float) -> dict[str, Any]:
     """Everything once, each beside what it is compared with."""
     path = "/v1/streams/speed/records"
@@ -263,6 +282,8 @@ def turn(folder: Path, server: Server, bare: Bare, seconds: float) -> dict[str, 
     found["lines"] = service(LINES, BATCH, 2)
     for connections in (1, 8):
         found[f"single_{connections}"] = service("single", 1, connections)
+        with on_one_core(server.process.pid):
+            found[f"pinned_{connections}"] = service("single", 1, connections)
         found[f"bare_{connections}"] = handler(connections)
     found["ratios"] = {
         words: found[own]["rate"] / found[bare]["rate"] for words, own, bare in COMPARED
@@ -332,12 +353,18 @@ def page(runs: list[dict[str, Any]]) -> str:
         "| | | |",
     ]
     for count, words in ((1, "one connection"), (8, "eight connections")):
-        own, bare = f"single_{count}", f"bare_{count}"
-        name = f"single / bare handler, {count} connection{'s' * (count > 1)}"
-        lines.append(
-            f"| single requests, {words} | {rate(own)} a second, {wait(own)} | {busy(own, 1)} requests "
-            f"| bare handler, {rate(bare, 'rate')}, {wait(bare)} | {ratio(name)} | {saved(name)} |"
-        )
+        bare = f"bare_{count}"
+        for own, which, where in (
+            (f"single_{count}", "single", ""),
+            (f"pinned_{count}", "single on one core", ", kept on one core"),
+        ):
+            if own not in mine[0]:  # earlier runs did not do this
+                continue
+            name = f"{which} / bare handler, {count} connection{'s' * (count > 1)}"
+            lines.append(
+                f"| single requests, {words}{where} | {rate(own)} a second, {wait(own)} | {busy(own, 1)} requests "
+                f"| bare handler, {rate(bare, 'rate')}, {wait(bare)} | {ratio(name)} | {saved(name)} |"
+            )
     load = kept.span([run["load"] for run in mine], ".1f")
     rounds = sum(len(run["ratios_of_turns"]) for run in mine)
     words = f"Version {runs[-1]['version']}, {rounds} rounds on two cores, clients included, load {load}; "
@@ -370,7 +397,9 @@ def main() -> int:
     streams = said.streams if said.streams is not None else (1000 if said.full else 0)
     version = kept.version()
     found = measure(15.0 if said.full else 4.0, said.rounds, streams)
-    for name in ("bare_commits", "arrow", "lines", "single_1", "single_8", "bare_1", "bare_8"):
+    for name in (
+        "bare_commits", "arrow", "lines", "single_1", "pinned_1", "bare_1", "single_8", "pinned_8", "bare_8",
+    ):  # fmt: skip
         one = found[name]
         print(
             f"{name}: {one.get('records', one['rate']):,.0f} records/s, "

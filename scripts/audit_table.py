@@ -3,10 +3,14 @@
     python scripts/audit_table.py --run                    # all lines: exact ones in full, attacks in quick mode
     python scripts/audit_table.py --run white-box-erm ...  # some families or attacks, the others as they are stored
     python scripts/audit_table.py --missing                # the lines that are not stored
+    python scripts/audit_table.py --full [--minutes 10]    # attacks in full mode, those that are not stored
+    python scripts/audit_table.py --time quick             # the whole command by the clock: no compiled code, then all
+    python scripts/audit_table.py --time full              # likewise, compiled code at hand
     python scripts/audit_table.py                          # rewrite the generated parts of the page from what is stored
     python scripts/audit_table.py --check                  # exit with 1 if the page or the list of lines is out of date
 
-Seconds are of one processor, compiled code at hand.
+Seconds of lines are of one processor, compiled code at hand; those of the whole command are by the clock, on two cores.
+The page also has what benchmarks/audit_nulls.py and the museum of planted bugs have kept in benchmarks/results/.
 """
 
 from __future__ import annotations
@@ -14,18 +18,27 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
+import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import beta
 
 from reticent.audit import summary, whitebox_cases
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS, DOCS = ROOT / "benchmarks" / "results", ROOT / "docs"
 STORED, PAGE = DOCS / "audit-lines.json", DOCS / "audit.md"
+TIMES = RESULTS / "audit_times.json"
+CORES = 2
 END = "<!-- end generated -->"
 
 Row = dict[str, Any]
@@ -46,18 +59,33 @@ def stored() -> list[Row]:
     return rows
 
 
-def compute(task: summary.Task, quick: bool) -> Row:
-    """One line: the share of its claim that it reaches, and the least fault that it notices."""
+def measure(task: summary.Task) -> Row:
+    """One line: the share of its claim that it reaches, the least fault that it notices, its runs and its time."""
     began = time.process_time()
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         line = summary.run_line(*task)
-    share = line.finding.tightness
+    found = line.finding
+    share, control = found.tightness, getattr(found, "control", "")
+    notices = None if math.isinf(found.fault) else round(max(found.fault, 1.001), 3)
+    runs = {} if task[0] == "exact" else {"runs": line.finding.runs}
     return {
-        "name": line.name, "setting": line.setting, "exact": task[0] == "exact", "quick": quick,
         "share": None if share is None else round(share, 4),
-        "notices": None if math.isinf(line.finding.fault) else round(max(line.finding.fault, 1.001), 3),
-        "verdict": line.verdict, "seconds": round(time.process_time() - began, 2),
+        "notices": control or notices,
+        "verdict": line.verdict, **runs, "seconds": round(time.process_time() - began, 2),
     }  # fmt: skip
+
+
+def compute(task: summary.Task, quick: bool) -> Row:
+    """One line, as it is stored."""
+    name, setting = summary.title(*task[:3])
+    return {"name": name, "setting": setting, "exact": task[0] == "exact", "quick": quick,
+            **measure(task)}  # fmt: skip
+
+
+def keep(rows: Iterable[Row], place: Path = STORED) -> None:
+    """Store rows, one a line."""
+    place.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
 
 
 def run(only: list[str], missing: bool) -> None:
@@ -69,16 +97,63 @@ def run(only: list[str], missing: bool) -> None:
             continue
         rows[key] = compute(task, quick)
         print("  ".join(str(value) for value in rows[key].values()), flush=True)
-        kept = [json.dumps(rows[k]) for k in lines if k in rows]
-        STORED.write_text("[\n" + ",\n".join(kept) + "\n]\n")
+        keep(rows[k] for k in lines if k in rows)
+
+
+def run_full(minutes: float | None) -> None:
+    """Attacks with the runs of the full mode, those that are not stored yet."""
+    began, lines = time.monotonic(), present()
+    tasks = {
+        summary.title(*task[:3]): task for task in summary.planned(False) if task[0] != "exact"
+    }
+    rows = {(row["name"], row["setting"]): row for row in stored()}
+    for key, task in tasks.items():
+        if minutes is not None and time.monotonic() - began > 60.0 * minutes:
+            return
+        if key in rows and "full" not in rows[key]:
+            rows[key]["full"] = measure(task)
+            print(*key, rows[key]["full"], flush=True)
+            keep(rows[k] for k in lines if k in rows)
+
+
+def time_whole(mode: str) -> None:
+    """The command by the clock, with an empty folder of compiled code and with what the first run left there."""
+    found = json.loads(TIMES.read_text()) if TIMES.exists() else []
+    with tempfile.TemporaryDirectory() as kernels:
+        environment = {**os.environ, "NUMBA_CACHE_DIR": kernels}
+        command = [sys.executable, "-W", "ignore", "-m", "reticent", "audit", "--json"]
+        command += ["--jobs", str(CORES)]
+        for compiled in (False, True):
+            if mode == "full" and not compiled:
+                environment.pop("NUMBA_CACHE_DIR")
+                continue
+            began, used = time.perf_counter(), os.times()
+            words = [*command, "--full"] if mode == "full" else command
+            answer = subprocess.run(words, env=environment, stdout=subprocess.PIPE, check=True)
+            seconds, now = time.perf_counter() - began, os.times()
+            processor = now.children_user + now.children_system
+            processor -= used.children_user + used.children_system
+            report = json.loads(answer.stdout)
+            row = {"mode": mode, "compiled": compiled, "cores": CORES, "seconds": round(seconds, 1),
+                   "processor": round(processor, 1),
+                   "lines": len(report["lines"]), "holds": report["holds"]}  # fmt: skip
+            found = [r for r in found if (r["mode"], r["compiled"]) != (mode, compiled)] + [row]
+            keep(found, TIMES)
+            print(row, flush=True)
 
 
 def _cell(row: Row) -> str:
     share = "" if row["share"] is None else f"{row['share']:.2f}"
-    notices = "" if row["notices"] is None else f"{row['notices']:.3g}"
+    notices = row["notices"] or ""
+    notices = notices if isinstance(notices, str) else f"{notices:.3g}"
     words = "" if row["verdict"] == "holds" else row["verdict"]
     mode = "" if row["quick"] else "full"
-    return f"| {row['setting'] or row['name']} | {share} | {notices} | {mode} | {words} |"
+    first = f"| {row['setting'] or row['name']} | {share} | {notices} |"
+    if row["exact"]:
+        return f"{first} {mode} | {words} |"
+    more = row.get("full", {})
+    again = f"{more['share']:.2f}" if more.get("share") is not None else ""
+    return f"{first} {words} | {again} | {'' if more.get('verdict') == 'holds' else more.get('verdict', '')} |"
 
 
 def _minutes(rows: list[Row]) -> str:
@@ -113,27 +188,153 @@ def families(rows: list[Row]) -> str:
         f'{weak[0]} of {len(exact)} exact lines say "no power", and {weak[1]} of {len(rows) - len(exact)} '
         f"attacks with the runs of the quick mode. The quick mode has {len(quick)} lines and takes "
         f"{_minutes(quick)} minutes of processor time, compiled code at hand; all exact lines take {_minutes(exact)}.",
+        *full_mode(rows),
+        *whole(),
     ]
     return "\n".join(out)
+
+
+def full_mode(rows: list[Row]) -> Iterable[str]:
+    """How long the full mode should take, by its lines one by one."""
+    exact, attacks = ([row for row in rows if row["exact"] is kind] for kind in (True, False))
+    timed = [row["full"] for row in attacks if "full" in row]
+    if timed:
+        seconds = [row["seconds"] for row in timed]
+        # what was not timed is taken to be as long as the mean of what was
+        whole = sum(row["seconds"] for row in exact) + sum(seconds) * len(attacks) / len(timed)
+        words = (
+            ""
+            if len(timed) == len(attacks)
+            else f", {len(timed)} of them timed and the others like their mean"
+        )
+        yield (
+            f"The full mode's lines, {len(exact)} exact ones and {len(attacks)} attacks{words}, take "
+            f"{whole / 60.0:.0f} minutes of processor time; two cores should need half of that and the longest line, "
+            f"{(whole / CORES + max(seconds)) / 60.0:.0f} minutes by this estimate."
+        )
+
+
+def whole() -> Iterable[str]:
+    """How long the command takes by the clock."""
+    for row in _stored("audit_times") or ():
+        at_hand = "compiled code at hand" if row["compiled"] else "no compiled code"
+        yield (
+            f"`reticent audit{' --full' if row['mode'] == 'full' else ''}` on {row['cores']} cores, {at_hand}: "
+            f"{row['seconds'] / 60.0:.1f} minutes by the clock, {row['processor'] / 60.0:.1f} of processor time, "
+            f"{row['lines']} lines."
+        )
 
 
 def every(rows: list[Row]) -> str:
     """All lines, by family."""
     out: list[str] = []
     for name in dict.fromkeys(row["name"] for row in rows):
+        mine = [row for row in rows if row["name"] == name]
+        heads = "| mode | |" if mine[0]["exact"] else "| | share in full mode | |"
         out += [
             f"**{name}**",
             "",
-            "| setting | share | notices noise / | mode | |",
-            "|---|---|---|---|---|",
+            f"| setting | share | notices noise / {heads}",
+            "|---" * (heads.count("|") + 2) + "|",
         ]
-        out += [*(_cell(row) for row in rows if row["name"] == name), ""]
+        out += [*(_cell(row) for row in mine), ""]
     return "\n".join(out).rstrip()
+
+
+def _stored(name: str) -> Any:
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def planted() -> str:
+    """What the museum found, on one version of the sources."""
+    kept = _stored("museum")
+    if not kept:
+        return "The museum was not run whole."
+    found = kept["found"]
+    caught = {
+        mode: sum(row["caught"] and row["mode"] == mode for row in found)
+        for mode in ("quick", "full")
+    }
+    missed = ", ".join(row["name"] for row in found if not row["caught"]) or "none"
+    minutes = sum(row.get("processor", row["seconds"]) for row in found) / 60.0
+    return (
+        f"Of {len(found)} bugs that were planted on one commit ({kept['version']}), {caught['quick']} were caught by "
+        f"lines of the quick mode, {caught['full']} by lines of the full mode alone, and missed: {missed}; "
+        f"{len(kept['listed'])} more are listed. That took {minutes:.0f} minutes of processor time, compiling included."
+    )
+
+
+def false_alarms() -> str:
+    """Simulated nulls of every attack, two runs of the lines without chance, repeats of the others."""
+    out = [
+        "| attack | true claims | refuted | share | 95 % interval | allowed |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, row in _stored("audit_nulls").items():
+        k, n = row["refuted"], row["claims"]
+        low = float(beta.ppf(0.025, k, n - k + 1)) if k else 0.0
+        high = float(beta.ppf(0.975, k + 1, n - k))
+        out.append(
+            f"| {name} | {n:,} | {k:,} | {k / n:.4f} | {low:.4f} to {high:.4f} | {row['allowed']} |"
+        )
+    exact, repeats = _stored("audit_exact"), _stored("audit_repeats")
+    if exact:
+        differ = exact["differ"]
+        out += [
+            "",
+            f"On commit {exact['version']} the {exact['lines']} lines of the quick mode that draw nothing at random "
+            "were computed in two processes: "
+            + (
+                "everything that they say was equal to the byte."
+                if not differ
+                else f"{exact['lines'] - len(differ)} said the same to the byte, and {', '.join(differ)} did not."
+            ),
+        ]
+    if repeats.get("repeats"):
+        count, lines = len(repeats["repeats"]), repeats["lines"]
+        refuted = sum(len(one["refuted"]) for one in repeats["repeats"])
+        out += [
+            "",
+            f"On commit {repeats['version']} the {lines} lines of the quick mode that have chance in them were run "
+            f"{count} times, whole, with noise from the operating system: of {count * lines:,} attacks "
+            f"{refuted or 'none'} refuted a claim; "
+            f"at most {repeats['false_alarm'] * count:g} were to be expected.",
+        ]
+    return "\n".join(out)
+
+
+def tight(rows: list[Row]) -> str:
+    """What attacks reach in full mode, by name."""
+    out = ["| attack | least share | runs of each world |", "|---|---|---|"]
+    attacks = [row for row in rows if not row["exact"] and "full" in row]
+    if not attacks:
+        return "No attack has been run in full mode since pairs and limits changed."
+    for name in dict.fromkeys(row["name"] for row in attacks):
+        mine = [row["full"] for row in attacks if row["name"] == name]
+        runs = [row["runs"] for row in mine]
+        span = f"{min(runs):,}" if min(runs) == max(runs) else f"{min(runs):,} to {max(runs):,}"
+        out.append(f"| {name} | {min(row['share'] for row in mine):.2f} | {span} |")
+    weak = sum(row["full"]["verdict"] == "no power" for row in attacks)
+    lines = sum(not row["exact"] for row in rows)
+    rest = (
+        ""
+        if len(attacks) == lines
+        else f"; the other {lines - len(attacks)} have not been run in it"
+    )
+    out += ["", f'In full mode {weak} of {len(attacks)} attacks say "no power"{rest}.']
+    return "\n".join(out)
 
 
 def written(text: str, rows: list[Row]) -> str:
     """The page with its generated parts."""
-    for name, part in (("families", families(rows)), ("every line", every(rows))):
+    for name, part in (
+        ("families", families(rows)),
+        ("planted", planted()),
+        ("false alarms", false_alarms()),
+        ("tight", tight(rows)),
+        ("every line", every(rows)),
+    ):
         begin = f"<!-- generated: {name} -->"
         before, rest = text.split(begin, 1)
         text = f"{before}{begin}\n{part}\n{END}{rest.split(END, 1)[1]}"
@@ -162,6 +363,9 @@ def main() -> int:
         "--run", nargs="*", metavar="NAME", help="compute these lines, by default all"
     )
     parser.add_argument("--missing", action="store_true", help="compute what is not stored")
+    parser.add_argument("--full", action="store_true", help="compute attacks in full mode")
+    parser.add_argument("--minutes", type=float, help="stop --full after so long")
+    parser.add_argument("--time", choices=("quick", "full"), help="the whole command by the clock")
     parser.add_argument("--check", action="store_true", help="write nothing")
     given = parser.parse_args()
     if given.check:
@@ -169,6 +373,10 @@ def main() -> int:
         return 1 if problems() else 0
     if given.run is not None or given.missing:
         run(given.run or [], given.missing)
+    if given.full:
+        run_full(given.minutes)
+    if given.time is not None:
+        time_whole(given.time)
     PAGE.write_text(written(PAGE.read_text(), stored()))
     return 0
 

@@ -15,7 +15,7 @@ import http.server
 import shutil
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -94,36 +94,46 @@ def served(folder: Path) -> Iterator[str]:
         server.shutdown()
 
 
-def look(site: Path, out: Path | None, only: str) -> list[str]:
-    """What is wrong with the pages of a folder."""
+def look(
+    places: Mapping[str, str], out: Path | None, arrive: Callable[[Any], None] = lambda page: None
+) -> list[str]:
+    """What is wrong with pages, by their names and addresses; `arrive` does what is needed after opening one."""
     from playwright.sync_api import sync_playwright
 
     browser_path = next((found for name in BROWSERS if (found := shutil.which(name))), None)
-    pages = sorted(path.parent.relative_to(site) for path in site.rglob("index.html"))
     wrong: list[str] = []
-    with served(site) as address, sync_playwright() as driver:
+    with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
-        for name, (width, scheme) in LOOKS.items():
+        for look_name, (width, scheme) in LOOKS.items():
             context = browser.new_context(
                 viewport={"width": width, "height": 900}, color_scheme=scheme
             )
             page = context.new_page()
             failed: list[str] = []
             page.on("pageerror", lambda error, failed=failed: failed.append(str(error)))
-            for place in pages:
-                if only not in place.as_posix():
-                    continue
-                page.goto(f"{address}{place.as_posix()}/", wait_until="load")
+            for name, address in places.items():
+                page.goto(address, wait_until="load")
+                arrive(page)
                 faults = [*page.evaluate(FAULTS, LEAST_CONTRAST), *failed]
                 failed.clear()
-                wrong += [f"{place.as_posix()}, {name}: {fault}" for fault in faults]
+                wrong += [f"{name}, {look_name}: {fault}" for fault in faults]
                 if out is not None:
-                    picture = out / f"{'-'.join(place.parts) or 'home'}-{name}.png"
-                    picture.parent.mkdir(parents=True, exist_ok=True)
+                    out.mkdir(parents=True, exist_ok=True)
+                    picture = out / f"{name.replace('/', '-')}-{look_name}.png"
                     page.screenshot(path=str(picture), full_page=True)
             context.close()
         browser.close()
     return wrong
+
+
+def look_at_site(site: Path, out: Path | None, only: str) -> list[str]:
+    """What is wrong with the pages of a folder."""
+    pages = sorted(path.parent.relative_to(site).as_posix() for path in site.rglob("index.html"))
+    with served(site) as address:
+        places = {
+            "home" if page == "." else page: f"{address}{page}/" for page in pages if only in page
+        }
+        return look(places, out)
 
 
 def main() -> int:
@@ -132,7 +142,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="Where to keep pictures.")
     parser.add_argument("--only", default="", help="Only pages whose address has this in it.")
     options = parser.parse_args()
-    wrong = look(options.site, options.out, options.only)
+    wrong = look_at_site(options.site, options.out, options.only)
     print("\n".join(wrong) or "nothing to mend")
     return int(bool(wrong))
 

@@ -57,8 +57,10 @@ def _code(example: tuple[str, str]) -> dict[str, Any]:
     output = (
         [{"output_type": "stream", "name": "stdout", "text": _lines(printed)}] if printed else []
     )
+    # Jupyter runs on behind a cell with this tag: what is refused is shown, and is no failure
+    metadata = {"tags": ["raises-exception"]} if printed.startswith("Traceback") else {}
     return {
-        "cell_type": "code", "execution_count": None, "metadata": {}, "outputs": output,
+        "cell_type": "code", "execution_count": None, "metadata": metadata, "outputs": output,
         "source": _lines(source.rstrip("\n")),
     }  # fmt: skip
 

@@ -86,5 +86,19 @@ def logistic(
     return {"accuracy": float(right.float().mean()), "seconds": seconds, "noise": noise}
 
 
+def probabilities(
+    data: str, epsilon: float, delta: float, rate: float, steps: int, lr: float, clip: float, intercept: bool,
+    seed: int, train: str,
+) -> dict[str, Any]:  # fmt: skip
+    """Of the second class, for records that were not learnt from."""
+    A, b, outside, _ = tensors(data, train)
+    torch.manual_seed(seed)
+    noise = multiplier(epsilon, delta, rate, steps)
+    model = fit(A, b, noise, rate, steps, lr, clip, intercept, seed)
+    with torch.no_grad():
+        sure = torch.sigmoid(model(outside).squeeze(1))
+    return {"sure": sure.double().numpy().round(9).tolist()}
+
+
 if __name__ == "__main__":
-    serve({"logistic": logistic})
+    serve({"logistic": logistic, "probabilities": probabilities})

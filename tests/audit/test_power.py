@@ -15,10 +15,12 @@ SLOW = os.environ.get("RETICENT_SLOW") == "1"
 
 
 def load(place: str):
+    sys.path.insert(0, str((ROOT / place).parent))
     spec = importlib.util.spec_from_file_location(Path(place).stem, ROOT / place)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
+    sys.path.remove(str((ROOT / place).parent))
     return module
 
 

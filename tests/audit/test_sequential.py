@@ -9,8 +9,9 @@ import pytest
 from scipy.stats import binom
 
 from reticent import audit
-from reticent.audit import canaries
-from reticent.privacy import BoundedRange, Gaussian, Pure
+from reticent.audit import bets, canaries
+from reticent.audit.finding import epsilon_of_part, part_of
+from reticent.privacy import BoundedRange, Gaussian, Laplace, Pure, SubsampledGaussian, compose
 
 NULLS = 10_000
 ALARM = 0.05
@@ -68,6 +69,37 @@ def test_power_and_honesty(divided_by, holds):
         assert found.runs < 20_000  # it stopped when the verdict was clear
 
 
+def test_parts_of_a_claim():
+    """Every mu and epsilon times the share; what has no known parts is scaled at each delta."""
+    mixed = compose([Gaussian(2.0), (BoundedRange(1.0), 3), Laplace(0.5)])
+    assert part_of(mixed, 1.0) is mixed
+    assert part_of(mixed, 0.5) == compose([Gaussian(1.0), (BoundedRange(0.5), 3), Laplace(0.25)])
+    for delta in (1e-6, 0.01, 0.2):
+        parts = [epsilon_of_part(mixed, share, delta) for share in (0.25, 0.5, 0.75, 1.0, 1.5)]
+        assert parts == sorted(parts)
+        assert parts[3] == mixed.epsilon(delta)
+    sampled = SubsampledGaussian(0.1, 2.0, 3)
+    assert part_of(sampled, 0.5) is None
+    assert epsilon_of_part(sampled, 0.5, 1e-6) == 0.5 * sampled.epsilon(1e-6)
+
+
+@pytest.mark.parametrize(("divided_by", "holds"), [(1.0, True), (1.7, False)])
+def test_power_against_a_mixed_claim(divided_by, holds):
+    """A Gaussian number, and a Laplace one that says little: neither mu nor a pure epsilon tells the claim."""
+    rng = np.random.default_rng(3)
+
+    def run(world, size):
+        first = world + rng.normal(size=size) / divided_by
+        return np.stack([first, 0.05 * world + rng.laplace(size=size) / divided_by], axis=1)
+
+    found = audit.sequential(
+        run, 0.0, 1.5, claim=compose([Gaussian(1.5), Laplace(0.075)]), delta=1e-6, runs=4000,
+        batch=1000, statistic=lambda rows: rows[:, 0],
+    )  # fmt: skip
+    assert found.holds is holds
+    assert found.verdict == ("holds" if holds else "REFUTED")
+
+
 def test_a_longer_run_can_only_add():
     def bound(runs):
         rng = np.random.default_rng(0)
@@ -80,7 +112,37 @@ def test_a_longer_run_can_only_add():
     assert 0.0 < bound(500) <= bound(1300) <= bound(9000)
 
 
+@pytest.mark.parametrize("cost", [1e-6, 1e-4, 1e-2])
+def test_batches_fit_into_the_time_that_was_given(cost, monkeypatch):
+    """A clock that only runs move; the first batch is free, as it may compile."""
+    clock = [0.0]
+    monkeypatch.setattr(bets.time, "process_time", lambda: clock[0])
+    done = []
+    for size in bets._sizes(50_000, 1.5):
+        done.append(size)
+        clock[0] += size * cost
+    most = min(50_000, 1.5 / cost + done[0])
+    assert sum(done) <= max(
+        most, 2 * done[0]
+    )  # two batches at least: one to learn from, one to bet on
+    assert len(done) >= 2
+    assert sum(done) >= min(50_000, 0.9 * most)
+    assert list(bets._sizes(1000)) == [125, 125, 125, 187, 281, 157]
+
+
+def test_an_attack_that_ran_out_of_time_is_a_shorter_attack():
+    rng = np.random.default_rng(0)
+    found = audit.sequential(
+        lambda world, size: world + rng.laplace(size=size), 0.0, 1.0, claim=1.0, runs=10**7,
+        batch=10**4, seconds=0.01,
+    )  # fmt: skip
+    assert found.holds
+    assert 512 <= found.runs < 10**7
+
+
 def test_what_is_wrong_is_said():
+    with pytest.raises(ValueError, match="seconds must be"):
+        audit.sequential(lambda world: 0.0, 0, 1, claim=1.0, runs=100, seconds=-1.0)
     with pytest.raises(ValueError, match="claim must be given"):
         audit.sequential(lambda world: 0.0, 0, 1, claim=None, runs=100)
     with pytest.raises(ValueError, match="claim must be given"):

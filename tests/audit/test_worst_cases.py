@@ -12,7 +12,7 @@ import pytest
 
 import reticent
 from reticent import audit, losses, online, sets, sums
-from reticent.audit import matrices, pairs_online, pairs_sums, registry, summary
+from reticent.audit import bets, matrices, pairs_online, pairs_sums, registry, summary
 from reticent.noise import Source
 
 
@@ -20,9 +20,9 @@ from reticent.noise import Source
 def report():
     """Less time for each attack than `run_all` takes by itself; the table is the same."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(summary, "_FEWEST", 150)
+        patch.setattr(bets, "_FIRST", 96)
         patch.setattr(summary, "_QUICK", 30_000)
-        patch.setattr(summary, "_QUICK_MICROSECONDS", 1.5e5)
+        patch.setattr(summary, "_QUICK_SECONDS", 0.3)
         return audit.run_all(quick=True, white_box=False)  # test_whitebox.py has those
 
 
@@ -72,7 +72,14 @@ def test_every_guarantee_was_recomputed(report):
             assert line.agreement.rows or line.agreement.skipped
     again = {line.name: line.agreement.epsilon for line in report.lines if line.agreement}
     assert again["tree-gaussian-plain"] == pytest.approx(1.0, rel=1e-4)
-    assert again["online-perturbed-implicit"] == pytest.approx(8.0, rel=1e-4)
+    assert again["online-perturbed-implicit"] == pytest.approx(16.0, rel=1e-4)
+
+
+def test_last_bits_are_shown_to_be_seen_in_floating_point(report):
+    for line in (line for line in report.lines if line.name == "last bits"):
+        assert line.finding.control == "floating point"
+        assert line.verdict == "holds"
+        assert line.cells()[4:6] == ("", "floating point")
 
 
 def test_the_report_as_text_and_as_data(report):

@@ -62,6 +62,20 @@ def test_help_texts_are_sentences() -> None:
         assert len(first.split()) >= 2, (where, text)
 
 
+@pytest.mark.parametrize("words", [[], ["serve"], ["vertical"]])
+def test_lists_of_commands_are_not_cut_off(words: list[str]) -> None:
+    """A list shows the first sentence of a command's help, up to the width of a terminal of 80 columns."""
+    from click.testing import CliRunner
+    from typer.main import get_command
+
+    from reticent.cli.app import app
+
+    shown = CliRunner().invoke(get_command(app), [*words, "--help"], terminal_width=80).output
+    commands = shown.split("\nCommands:\n")[1].split("\n\n")[0].splitlines()
+    assert len(commands) >= 8
+    assert [line for line in commands if line.endswith("...") or not line.endswith(".")] == []
+
+
 def test_without_a_command_the_help_is_shown(reticent: Reticent) -> None:
     done = reticent()
     assert done.status == 2
@@ -642,7 +656,13 @@ def test_a_promise_that_fades(reticent: Reticent, folder: Path) -> None:
     assert done.status == 0, done.err
     page = (folder / "fading" / "report.html").read_text()
     assert "ever, less and less" in page
+    assert ">1 to 2<" in page  # not the first epsilon alone
     assert "for 10,000" in page
+    assert "first 10,000 outputs, counted from the record" in page
+    done = reticent("explain", "fading/model.json")
+    assert done.status == 0, done.err
+    assert "sees 10,000 outputs from the record's own" in done.out
+    assert "for ever" not in done.out
     for fade, what in (("100", "AGE:EPSILON"), ("100:2", "first pair"), ("9:1,5:2", "rising ages")):
         done = reticent(*words, "-o", "refused", "--fade", fade)
         assert done.status != 0

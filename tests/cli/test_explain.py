@@ -15,6 +15,7 @@ from reticent import papers
 from reticent.cli.answers import ALGORITHMS as KNOWN
 from reticent.cli.answers import Question, answer
 from reticent.cli.claim_commands import ALGORITHMS
+from reticent.privacy import Gaussian, Guarantee, Release
 from reticent.report.page import in_words
 
 from .processes import Reticent
@@ -88,6 +89,27 @@ def test_explaining_a_model(reticent: Reticent, folder: Path) -> None:
     data = json.loads(reticent("explain", "run/model.json", "--json").out)
     assert data["epsilon"] == pytest.approx(2.0, rel=1e-6)
     assert data["published"]["claimed_epsilon"] == 2.0
+
+
+@pytest.mark.parametrize(
+    ("scope", "said"),
+    [
+        ({}, "released from the run, together, for ever"),
+        (
+            {"window": 1024},
+            "any 1,024 outputs in a row, counted from the first that a record enters",
+        ),
+        ({"window": 64, "unit": "person"}, "about the records of a person that came within them"),
+        ({"ages": (8, 4096)}, "about the first 4,096 outputs, counted from the record's own"),
+        ({"ages": (8, 4096), "unit": "person"}, "counted from the person's first"),
+    ],
+)
+def test_how_long_a_promise_lasts_is_said_and_never_more(scope: dict, said: str) -> None:
+    words = in_words(Guarantee([Release("sum", Gaussian(0.2), 1.0, "gaussian")], **scope))
+    assert said in words[-1]
+    assert ("for ever" in words[-1]) == (scope == {})
+    # what the odds are about is what the sentence after them is about
+    assert ("every output" in words[1]) == (scope == {})
 
 
 def test_explaining_settings_in_words_and_as_json(reticent: Reticent) -> None:

@@ -103,6 +103,31 @@ def test_stopped_and_continued(home: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert [one for one in parts if one["records"] % 100 == 0] == whole
 
 
+@pytest.mark.parametrize("more", [{"horizon": COUNT}, {"window": 64}, {"fade": "64:4,512:8"}])
+def test_explain_tells_the_noise_of_persons(home: Path, capsys, more: dict[str, object]) -> None:
+    """The noise and the promise are those of the stream that learnt, not of one that protects single records."""
+    from reticent.cli.console import Console
+    from reticent.cli.explain import explain_model
+
+    command.learn(options(home, max_records=4, min_gap=16, **more))
+    model = Model.load(home / "run" / "model.json")
+    explain_model(home / "run" / "model.json", plot=None, console=Console(as_json=True))
+    said = json.loads(capsys.readouterr().out)
+    assert said["promise"] == str(model.guarantee)
+    assert said["published"] is None  # of papers that protect one record
+    ages = [(64, 4.0), (512, 8.0)] if "fade" in more else None
+    face = estimators.OnlineLogisticRegression(
+        epsilon=4.0, feature_norm=model.feature_norm, horizon=more.get("horizon"), fade=ages,
+        window=more.get("window"), max_records=4, min_gap=16, classes=["false", "true"], random_state=0,
+    )  # fmt: skip
+    total = face._plan_for(len(model.features)).learner().total
+    steps = said["steps"]
+    assert said["curves"]["reticent"] == pytest.approx([total.error(step) for step in steps])
+    # a stream that protects records adds less
+    alone = face.set_params(max_records=None, min_gap=None)._plan_for(len(model.features)).learner()
+    assert said["curves"]["reticent"][-1] > 1.2 * alone.total.error(steps[-1])
+
+
 def test_another_id_is_another_record(home: Path) -> None:
     """Whoever changes an id in what was learnt from is refused, as with any other cell."""
     text = (home / "visits.csv").read_text()

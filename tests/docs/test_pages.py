@@ -7,6 +7,7 @@ import importlib.util
 import json
 import re
 import sys
+import tomllib
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -102,6 +103,36 @@ def test_python_can_be_called_by_set_up() -> None:
     assert names <= set(sys.stdlib_module_names)
 
 
+def test_an_audit_that_asked_about_nothing_is_no_success() -> None:
+    verdict = script("vulnerabilities").verdict
+    skipped = {"name": "a", "skip_reason": "not found"}
+    clean = {"name": "b", "version": "1", "vulns": []}
+    bad = {"name": "c", "version": "2", "vulns": [{"id": "CVE-1", "fix_versions": ["3"]}]}
+    assert verdict([skipped, skipped]) == (
+        ["0 of 2 packages audited, 0 known vulnerabilities"],
+        False,
+    )
+    assert verdict([skipped, clean])[1]
+    lines, well = verdict([bad, clean])
+    assert not well
+    assert lines[0] == "c 2: CVE-1, mended in 3"
+
+
+def test_the_quick_start_names_every_extra() -> None:
+    page = (DOCS / "quick-start.md").read_text("utf-8")
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    for name in extras["optional-dependencies"]:
+        assert re.search(rf"^\|.*`{name}`.*\|", page, flags=re.MULTILINE), name
+
+
+def test_files_that_pages_name_are_there() -> None:
+    for path in [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]:
+        for name in re.findall(
+            r"`((?:tests|scripts|benchmarks|examples|src)/[\w/.-]+\.\w+)`", path.read_text()
+        ):
+            assert (ROOT / name).exists(), f"{path}: {name}"
+
+
 def test_notebooks_hold_the_code_of_their_pages() -> None:
     """The pages are run as doctests; whatever they run is in the notebook, in order, and nothing else."""
     notebooks = script("notebooks")
@@ -112,6 +143,8 @@ def test_notebooks_hold_the_code_of_their_pages() -> None:
         found = json.loads(notebooks.notebook(DOCS / f"{name}.md"))
         code = ["".join(c["source"]) for c in found["cells"] if c["cell_type"] == "code"]
         assert "\n".join(code) + "\n" == "".join(example.source for example in examples), name
+        refused = [c for c in found["cells"] if "raises-exception" in c["metadata"].get("tags", ())]
+        assert len(refused) == sum(bool(example.exc_msg) for example in examples), name
         assert [cell["id"] for cell in found["cells"]] == sorted(
             {cell["id"] for cell in found["cells"]}, key=lambda word: int(word.split("-")[1])
         )

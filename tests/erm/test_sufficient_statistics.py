@@ -178,7 +178,10 @@ def test_bad_input_spends_nothing(changes, message):
 
 
 def test_boosted_equals_its_reference():
-    """Written anew: one noisy matrix, rounds of clipped residuals, the mean of the last half."""
+    """Written anew: one noisy matrix, rounds of clipped residuals, the mean of the last half.
+
+    The clip comes from six sums of squares, clipped at 1, 1/2, ..., 1/32, before each of the first two rounds.
+    """
     A, y = records(count=2000, regression=True)
     y = np.clip(0.6 * y, -1, 1)
     fit = erm.sufficient_statistics(
@@ -186,17 +189,25 @@ def test_boosted_equals_its_reference():
     )
     matrix, size, pull = (r.sensitivity / r.curve.mu for r in fit.guarantee.releases)
     source = Source(2)
+    times = max(2.0, math.sqrt(2 * math.log(2000 * BUDGET.mu / 2)) - 1)
+
+    def clipped(x, most):
+        ends = [2.0**-k for k in range(6)]
+        sums = [np.minimum(((y - A @ x) / end) ** 2, 1.0).sum() for end in ends]
+        seen = np.array(sums) + noisy(np.zeros(6), size, source)
+        last = max([k for k in range(6) if seen[k] + 2 * size <= 2000 / times**2], default=0)
+        return min(most, times * ends[last] * math.sqrt(max(seen[last], size) / 2000))
+
+    clip = clipped(np.zeros(4), 1.0)
     E = np.zeros((4, 4))
     E[np.triu_indices(4)] = noisy(np.zeros(10), matrix, source)
     E = (E + E.T) / np.where(np.eye(4) > 0, 2.0, math.sqrt(2.0))
     values, vectors = np.linalg.eigh(A.T @ A + E)
     inverse = vectors @ np.diag(1 / np.maximum(values + 5.0, math.sqrt(8) * matrix)) @ vectors.T
-    x, clip, points = np.zeros(4), 1.0, []
+    x, points = np.zeros(4), []
     for t in range(4):
         if t == 1:
-            squares = np.minimum((y - A @ x) ** 2, 1.0).sum() + noisy(np.zeros(1), size, source)[0]
-            times = math.sqrt(2 * math.log(2000 * BUDGET.mu / 2)) - 1
-            clip = min(1.0, max(2.0, times) * math.sqrt(max(squares, size) / 2000))
+            clip = clipped(x, clip)
         v = A.T @ np.clip(y - A @ x, -clip, clip) + clip * noisy(np.zeros(4), pull, source) * -1
         x = x + inverse @ v
         points.append(x)
@@ -210,8 +221,8 @@ def test_boosted_spends_the_budget_and_sensitivities_are_met(neighbours):
     budget = reticent.Budget(1.0, 1e-6, neighbours)
     fit = erm.sufficient_statistics(LOSS, None, A, y, budget=budget, method="boosted", seed=0)
     matrix, size, pull = fit.guarantee.releases
-    mu = math.sqrt(matrix.curve.mu**2 + size.curve.mu**2 + 8 * pull.curve.mu**2)
-    assert pull.count == 8
+    mu = math.sqrt(matrix.curve.mu**2 + 2 * size.curve.mu**2 + 8 * pull.curve.mu**2)
+    assert (size.count, pull.count) == (2, 8)
     assert gaussian_epsilon(1e-6, mu) == pytest.approx(1.0, rel=1e-6)
     # two records at random, at the bounds: none moves anything by more than was accounted for
     rng = np.random.default_rng(0)
@@ -225,7 +236,8 @@ def test_boosted_spends_the_budget_and_sensitivities_are_met(neighbours):
         assert np.linalg.norm(r * a - q * b) <= pull.sensitivity
     limits = (1.0, 1.0) if neighbours == "zero-out" else (math.sqrt(2), 2.0)
     assert (matrix.sensitivity, pull.sensitivity) == pytest.approx(limits, rel=1e-4)
-    assert size.sensitivity == pytest.approx(1.0, rel=1e-4)
+    # six shares of 1 at most, all of them 1 for a residual at the bound and 0 for a blanked record
+    assert size.sensitivity == pytest.approx(math.sqrt(6.0), rel=1e-4)
 
 
 def test_boosted_without_noise_is_least_squares_and_weights_are_records():

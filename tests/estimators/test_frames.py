@@ -58,3 +58,52 @@ def test_scalers_follow_set_output(output: str) -> None:
         assert np.asarray(found).shape == X.shape
         if output != "default":
             assert list(found.columns) == NAMES
+
+
+def _tables():
+    """Tables that cannot be learnt from, and what the refusal says; none of it is what a cell holds."""
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    arrow = pytest.importorskip("pyarrow")
+    whole = pandas.DataFrame(dict(zip(NAMES, X.T, strict=True)))
+    secret = ["secret"] * len(X)
+    yield whole.assign(c=pandas.Categorical(secret)), "something else is in column 'c'"
+    yield whole.assign(b=secret, c=secret), "something else is in columns 'b', 'c'"
+    yield whole.assign(when=pandas.Timestamp("2026-01-01")), "something else is in column 'when'"
+    yield arrow.table({"a": X[:, 0], "b": secret}), "something else is in column 'b'"
+    yield polars.DataFrame({"a": X[:, 0], "b": secret}), "something else is in column 'b'"
+    yield np.array([[0.1, "secret"]] * len(X), dtype=object), "something else is in column 1"
+    yield polars.DataFrame({"a": X[:, 0]}).lazy(), "give X.collect()"
+    holes = whole.astype("Float64")
+    holes.loc[3, "a"] = pandas.NA
+    yield holes, "contains NaN in column 'a'; X must hold finite numbers"
+    yield np.where(X > 0.49, np.inf, X), "contains infinity.* in columns 0, 1, 2"
+    yield np.full(len(X), 0.625), "one number per record. Reshape your data"
+    yield "people.csv", "got the path 'people.csv'; read it first, with reticent.tables.open"
+
+
+def test_refusals_name_the_column_and_quote_no_record() -> None:
+    estimators = [
+        reticent.PrivateLogisticRegression(feature_norm=1.0, classes=[0, 1]),
+        reticent.OnlineLogisticRegression(feature_norm=1.0, classes=[0, 1]),
+    ]
+    for rows, said in _tables():
+        for estimator in estimators:
+            learn = getattr(estimator, "partial_fit", None) or estimator.fit
+            with pytest.raises(ValueError, match=said) as refused:
+                learn(rows, LABELS)
+            assert "secret" not in str(refused.value)
+            assert "0.625" not in str(refused.value)
+            assert refused.value.__suppress_context__
+        with pytest.raises(ValueError, match=said):
+            PrivateScaler(([-1] * 3, [1] * 3)).fit(rows)
+
+
+def test_words_for_numbers_are_refused_and_not_quoted() -> None:
+    options = {"feature_norm": 1.0, "label_bounds": (0, 1)}
+    for learn in (
+        reticent.PrivateLinearRegression(**options).fit,
+        reticent.OnlineLinearRegression(**options).partial_fit,
+    ):
+        with pytest.raises(ValueError, match="y must hold numbers; for labels that are w") as said:
+            learn(X, ["secret"] * len(X))
+        assert "secret" not in str(said.value)

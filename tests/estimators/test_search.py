@@ -138,16 +138,22 @@ def test_says_what_it_costs(capsys: pytest.CaptureFixture[str]) -> None:
     assert words in capsys.readouterr().err
 
 
-def test_the_number_of_fits_is_geometric_and_candidates_uniform(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("own", "law"), [(7.0, [1 / 3, 1 / 3, 1 / 3]), (100.0, [1 / 4, 1 / 2, 1 / 4])]
+)
+def test_the_number_of_fits_is_geometric_and_the_law_of_candidates(
+    own: float, law: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Chi-squared tests, each with a false-alarm probability of 1e-7."""
+    """Chi-squared tests, each with a false-alarm probability of 1e-7. Own settings are tried in every other run."""
     X, y = table(50)
     grid = {"regularizer": [50.0, 100.0, 1000.0]}
-    search = PrivateSearchCV(logistic(), grid, 1.0, fits=3, verbose=0, random_state=0)
+    search = PrivateSearchCV(
+        logistic(regularizer=own), grid, 1.0, fits=3, verbose=0, random_state=0
+    )
     budget, candidates, mean = search._asked()
     made = search._price(budget, candidates, mean, X, y)
     assert list(made.costs) == [0, 1, 2]
+    assert made.own == (1 if own == 100.0 else None)
     drawn: list[int] = []
 
     def noted(self: PrivateSearchCV, candidate: dict[str, float], *rest: object) -> None:
@@ -167,8 +173,8 @@ def test_the_number_of_fits_is_geometric_and_candidates_uniform(
     seen.append(4000 - sum(seen))
     assert sum((s - e) ** 2 / e for s, e in zip(seen, expected, strict=True)) < chi2.isf(1e-7, 8)
     picks = Counter(drawn)
-    each = len(drawn) / 3
-    assert sum((picks[k] - each) ** 2 / each for k in range(3)) < chi2.isf(1e-7, 2)
+    expected = [len(drawn) * share for share in law]
+    assert sum((picks[k] - e) ** 2 / e for k, e in enumerate(expected)) < chi2.isf(1e-7, 2)
     assert max(lengths) > 15  # never cut off
 
 
@@ -324,10 +330,75 @@ def test_persons() -> None:
         assert abs(whole - other) <= 1.0
 
 
-@pytest.mark.parametrize(("candidates", "mean"), [(1, 1.5), (2, 4.0), (9, 18.0), (30, 1.01)])
-def test_how_likely_a_candidate_is_to_be_tried(candidates: int, mean: float) -> None:
+@pytest.mark.parametrize(("share", "mean"), [(1.0, 1.5), (0.5, 4.0), (1 / 9, 18.0), (1 / 30, 1.01)])
+def test_how_likely_a_candidate_is_to_be_tried(share: float, mean: float) -> None:
     """By the law of the number of runs, term by term; what is left out of the sum is below 1e-15."""
     runs = np.arange(1, 4000)
     law = (1.0 - 1.0 / mean) ** (runs - 1) / mean
-    found = float(np.sum(law * (1.0 - (1.0 - 1.0 / candidates) ** runs)))
-    assert module.tried(candidates, mean) == pytest.approx(found, rel=1e-12)
+    found = float(np.sum(law * (1.0 - (1.0 - share) ** runs)))
+    assert module.tried(share, mean) == pytest.approx(found, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("own", "grid", "number"),
+    [
+        ({}, {"influence": [0.75, 0.5], "regularizer": [30.0, None]}, 3),
+        ({}, {"influence": [0.75, 0.5], "regularizer": [30.0]}, None),
+        ({"feature_norm": "private"}, {"feature_norm": [1.0, "private"]}, 1),
+        ({"regularizer": 10}, {"regularizer": [1.0, 10.0, 10]}, 1),
+        ({"classes": np.array([0, 1])}, {"classes": [(1, 0), (0, 1)]}, 1),
+    ],
+)
+def test_own_settings_are_known_among_the_candidates(own, grid, number) -> None:
+    search = PrivateSearchCV(clone(logistic()).set_params(**own), grid)
+    assert search._own(search._asked()[1]) == number
+
+
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_own_settings_lose_only_to_what_is_clearly_better(
+    delta: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The winner has the largest noisy score, own settings with two standard deviations of the noise on top; the score
+    that is shown has no such thing on it."""
+    X, y = table(600)
+    grid = {"regularizer": [100.0, 500.0, 1000.0]}
+    search = PrivateSearchCV(logistic(regularizer=500.0), grid, 1.0, delta, fits=12, verbose=0,
+                             random_state=0)  # fmt: skip
+    budget, candidates, mean = search._asked()
+    made = search._price(budget, candidates, mean, X, y)
+    assert made.own == 1
+    deviation = made.scale * (math.sqrt(2.0) if delta == 0.0 else 1.0)
+    scores: list[tuple[int, float]] = []
+
+    def noted(self, candidate: dict[str, float], *rest: object):
+        scores.append((candidates.index(candidate), math.nan))
+        return honest(self, candidate, *rest)
+
+    def noisy(self, total: float, source: Source) -> float:
+        found = drawn(self, total, source)
+        scores[-1] = (scores[-1][0], found)
+        return found
+
+    honest, drawn = PrivateSearchCV._candidate, module._Price.score
+    monkeypatch.setattr(PrivateSearchCV, "_candidate", noted)
+    monkeypatch.setattr(module._Price, "score", noisy)
+    source, beaten = Source(0), 0
+    for _ in range(20):
+        scores.clear()
+        score, number, _ = search._run(made, candidates, mean, X, y, source)
+        ranks = [value + 2.0 * deviation * (k == 1) for k, value in scores]
+        place = int(np.argmax(ranks))
+        assert (number, score) == (scores[place][0], scores[place][1] / len(y))
+        beaten += place != int(np.argmax([value for _, value in scores]))
+    assert beaten > 0  # the margin decided at least once
+
+
+def test_dear_own_settings_are_left_out() -> None:
+    """They count as much as all the others together, and no more."""
+    X, y = table()
+    grid = {"regularizer": [1.0, 10.0, 1000.0]}
+    words = PrivateSearchCV(logistic(regularizer=1.0), grid, fits=6).describe(X, y)
+    assert "{'regularizer': 1.0}" in words.split("left out")[1]
+    assert "a candidate is tried with probability 0.86" in words
+    words = PrivateSearchCV(logistic(regularizer=10.0), grid, fits=6).describe(X, y)
+    assert "own settings are tried with probability 0.86, each other candidate with 0.86" in words

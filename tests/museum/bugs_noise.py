@@ -117,7 +117,7 @@ BUGS = (
         "        value = shift + drawn\n",
         "        value = shift + 0.5 * drawn\n",
         "the same in compiled code, below every scale that is recorded",
-        ("attack: exponential-mechanism x 20000",),
+        ("attack: exponential-mechanism; neighbours=zero-out",),
     ),
     Bug(
         "clip-that-lets-pass",

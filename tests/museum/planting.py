@@ -12,6 +12,7 @@ import importlib.machinery
 import importlib.util
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -112,16 +113,18 @@ def run_here(bug: Bug) -> dict[str, object]:
     plant(bug)
     import numpy as np
 
-    from reticent.audit import registry, whitebox_cases
+    from reticent.audit import summary, whitebox_cases
 
-    began, verdicts = time.perf_counter(), []
+    verdicts = []
     for line in bug.lines:
         family, setting = line.split(": ", 1)
         if family == "attack":
-            name, _, runs = setting.partition(" x ")
-            name, _, choices = name.partition("; ")
-            changes = dict(part.split("=") for part in choices.split(", ")) if choices else {}
-            found = registry.worst_case(name, **changes).attack(int(runs))
+            (task,) = (
+                task
+                for task in summary.planned(bug.mode == "quick", white_box=False)
+                if summary.title(*task[:3]) == tuple(setting.split("; "))
+            )
+            found = summary.run_line(*task).finding
         else:
             (case,) = (c for c in whitebox_cases.cases(family) if c.setting == setting)
             with np.errstate(all="ignore"):
@@ -129,8 +132,9 @@ def run_here(bug: Bug) -> dict[str, object]:
         verdicts.append({"line": line, "verdict": found.verdict, "how": found.how,
                          "share": found.tightness})  # fmt: skip
     caught = all(v["verdict"] == "REFUTED" for v in verdicts)
-    seconds = time.perf_counter() - began
-    return {"name": bug.name, "caught": caught, "seconds": seconds, "lines": verdicts}
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    processor = sum(part.ru_utime + part.ru_stime for part in used)
+    return {"name": bug.name, "caught": caught, "processor": round(processor, 2), "lines": verdicts}
 
 
 def run(bug: Bug) -> dict[str, object]:
@@ -140,17 +144,21 @@ def run(bug: Bug) -> dict[str, object]:
         cache = {"NUMBA_CACHE_DIR": kernels} if bug.changes_kernels else {}
         source = str(PACKAGE.parent)
         began = time.perf_counter()
-        answer = subprocess.run(
-            [sys.executable, "-W", "ignore", str(Path(__file__)), bug.name],
-            capture_output=True, text=True, timeout=PATIENCE, check=False,
-            env={**os.environ, **cache, "PYTHONPATH": source, "OPENBLAS_NUM_THREADS": "1"},
-        )  # fmt: skip
+        try:
+            answer = subprocess.run(
+                [sys.executable, "-W", "ignore", str(Path(__file__)), bug.name],
+                capture_output=True, text=True, timeout=PATIENCE, check=False,
+                env={**os.environ, **cache, "PYTHONPATH": source, "OPENBLAS_NUM_THREADS": "1"},
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return {"name": bug.name, "caught": False, "mode": bug.mode, "lines": [], "seconds": PATIENCE,
+                    "error": f"no answer within {PATIENCE} s"}  # fmt: skip
     if answer.returncode:
         last = answer.stderr.strip().splitlines()[-1:] or ["no message"]
-        return {"name": bug.name, "caught": False, "lines": [], "error": last[0],
+        return {"name": bug.name, "caught": False, "mode": bug.mode, "lines": [], "error": last[0],
                 "seconds": time.perf_counter() - began}  # fmt: skip
     found = json.loads(answer.stdout.strip().splitlines()[-1])
-    return {**found, "seconds": time.perf_counter() - began}
+    return {**found, "mode": bug.mode, "seconds": round(time.perf_counter() - began, 2)}
 
 
 if __name__ == "__main__":

@@ -6,8 +6,9 @@ import ast
 
 import pytest
 
-from reticent.audit import names, whitebox_cases
+from reticent.audit import summary, whitebox_cases
 
+from . import __main__ as museum
 from . import bugs, planting
 
 EVERY = (*bugs.BUGS, *bugs.UNCAUGHT)
@@ -37,6 +38,7 @@ def test_the_patch_applies_and_is_a_program(bug):
 
 
 def test_the_lines_exist_and_those_of_the_quick_mode_are_quick():
+    attacks = {summary.title(*task[:3]) for task in summary.planned(True, white_box=False)}
     settings = {
         f"{family}: {case.setting}": case.quick
         for family in whitebox_cases.names()
@@ -46,8 +48,7 @@ def test_the_lines_exist_and_those_of_the_quick_mode_are_quick():
         assert bug.lines, f"{bug.name} names no line that catches it"
         for line in bug.lines:
             if line.startswith("attack: "):
-                name = line.removeprefix("attack: ").split(" x ")[0].split(";")[0]
-                assert name in names(), line
+                assert tuple(line.removeprefix("attack: ").split("; ")) in attacks, line
             else:
                 assert line in settings, f"{bug.name}: there is no line {line!r}"
                 assert settings[line] or bug.mode == "full", f"{line} is not part of the quick mode"
@@ -64,3 +65,32 @@ def test_a_patch_that_no_longer_applies_says_so():
     bug = planting.Bug("old", "noise/door.py", "no such line", "", "", ())
     with pytest.raises(ValueError, match=r"bug 'old': noise/door.py contains its snippet 0 times"):
         bug.patched()
+
+
+def test_results_are_kept_and_gone_on_from(tmp_path, monkeypatch):
+    """What was planted on these sources is not planted again; on others it is."""
+    planted = []
+
+    def plant(bug):
+        planted.append(bug.name)
+        return {"name": bug.name, "caught": True, "mode": bug.mode, "lines": [], "seconds": 0.0}
+
+    monkeypatch.setattr(museum.planting, "run", plant)
+    monkeypatch.setattr(museum, "version", lambda: "one")
+    out = tmp_path / "museum.json"
+
+    def run(*words):
+        monkeypatch.setattr("sys.argv", ["museum", *words, "--out", str(out), "--jobs", "1"])
+        return museum.main()
+
+    first, second = (bug.name for bug in bugs.BUGS[:2])
+    assert (
+        run(first, second, "--minutes", "0") == 1
+    )  # nothing was begun, so nothing is called caught
+    assert planted == []
+    assert run(first) == 0
+    assert run(first, second) == 0
+    assert planted == [first, second]
+    monkeypatch.setattr(museum, "version", lambda: "another")
+    assert run(first) == 0
+    assert planted == [first, second, first]

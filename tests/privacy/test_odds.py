@@ -72,6 +72,17 @@ def test_persons_and_ages_are_named():
     assert "all of their records take part" in str(_guarantee(Gaussian(0.1), unit="person").odds())
 
 
+def test_a_window_of_persons_says_nothing_of_their_earlier_records():
+    """Only the records that came within the outputs are protected: older ones are in these outputs too."""
+    within = str(_guarantee(Gaussian(0.1), unit="person", window=64).odds())
+    assert "those of their records that come within 64 consecutive outputs take part" in within
+    assert "sees these outputs and knows all other records" in within
+    assert "all of their records" not in within
+    fading = str(_guarantee(Gaussian(0.1), unit="person", ages=(8, 64)).odds())
+    assert "all of their records take part" in fading
+    assert "sees 64 outputs from the person's first" in fading
+
+
 def test_a_plot_has_a_dot_for_every_person():
     pytest.importorskip("matplotlib")
     ax = _guarantee(Gaussian(0.2368)).odds(200).plot()

@@ -76,6 +76,16 @@ def test_a_folder_without_its_anchor(options: Options, tmp_path: Path) -> None:
         Folder(options)
 
 
+def test_a_place_where_no_anchor_can_be_made(options: Options, tmp_path: Path) -> None:
+    """As in a container without a home; the same folder starts once a place is named."""
+    (tmp_path / "anchors").write_text("a file where a folder should be")
+    with pytest.raises(
+        StoreError, match=r"for the anchor cannot be made .*; name a file with --anchor"
+    ):
+        Folder(options)
+    Folder(replace(options, anchor=tmp_path / "elsewhere" / "anchor")).close()
+
+
 def test_a_damaged_database(options: Options) -> None:
     here = Running(options)
     for first in range(0, 300, 100):

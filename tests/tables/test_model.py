@@ -185,15 +185,16 @@ def test_records_that_are_not_the_models_are_refused(
 
 
 def test_a_model_has_the_link_of_its_loss(schema: Schema) -> None:
-    """A capped loss's predictors are not log-odds; the file must know."""
+    """A capped loss's predictors are not log-odds unless they were made so; the file must know."""
     encoder = Encoder(schema)
     X = np.random.default_rng(0).uniform(-1, 1, (COUNT, 5))
-    estimator = reticent.PrivateLogisticRegression(
-        epsilon=8.0, feature_norm=2.3, classes=["no", "yes"], random_state=0
-    ).fit(X, np.where(X[:, 0] > 0, "yes", "no"))
-    model = Model.from_estimator(estimator, encoder, records=COUNT)
-    assert model.how["influence"] == 0.5
-    np.testing.assert_allclose(model.probabilities(X), estimator.predict_proba(X), atol=1e-12)
+    for scaling, influence in (("none", 0.5), ("auto", 1.0)):
+        estimator = reticent.PrivateLogisticRegression(
+            epsilon=8.0, feature_norm=2.3, classes=["no", "yes"], random_state=0, scaling=scaling
+        ).fit(X, np.where(X[:, 0] > 0, "yes", "no"))
+        model = Model.from_estimator(estimator, encoder, records=COUNT)
+        assert model.how["influence"] == influence
+        np.testing.assert_allclose(model.probabilities(X), estimator.predict_proba(X), atol=1e-12)
 
 
 def test_predicting_imports_nothing_slow(

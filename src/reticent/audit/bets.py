@@ -11,14 +11,15 @@ inequality it *ever* exceeds 1/alpha with probability at most alpha. Hence three
 of runs does not give: events and stakes are improved all the time, by all runs so far; bets at several pairs (epsilon,
 delta) are averaged, without a share of alpha each; and a run may stop when the verdict is clear, or go on.
 
-The same capital is kept for smaller claims (all epsilons times s, or mu times s): the largest s below which all of
-them are refuted is a lower bound on the privacy loss, as a share of the claim. Proofs: docs/audit.md.
+The same capital is kept for smaller claims (of noise divided by s: every mu, or epsilon, times s): the largest s below
+which all of them are refuted is a lower bound on the privacy loss, as a share of the claim. Proofs: docs/audit.md.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -29,7 +30,7 @@ from scipy.special import logsumexp
 
 from reticent.audit.attack import Watch, outputs_of, roc_of
 from reticent.audit.bounds import cuts
-from reticent.audit.finding import Finding, as_curve
+from reticent.audit.finding import Finding, as_curve, epsilon_of_part, part_of
 from reticent.audit.statistics import Statistic, candidates
 from reticent.checks import FloatArray, integer, number
 from reticent.privacy import Curve, Gaussian, Guarantee, Pure
@@ -42,10 +43,12 @@ SHARES = np.round(
 DELTAS = (1e-6, 1e-4, 1e-2, 0.05, 0.2)
 """At which deltas a claim that is not pure is held to its word, beside the one that was asked for."""
 
+_FEW_SHARES = (*(k / 10 for k in range(1, 11)), 1.25, 1.5, 2.0, 3.0)
 _FIRST = 256  # runs of each world that are only learnt from, at most
 _KEPT = 50_000  # so many of the latest runs decide on the next event
 _STAKES = np.concatenate([[0.0], np.geomspace(1e-3, 0.98, 40)])
 _LEARN = 20_000
+_TOO_FEW = 32  # further runs of each world that are not worth choosing events for
 
 
 @dataclass(frozen=True)
@@ -59,25 +62,29 @@ class _Levels:
 @functools.lru_cache(maxsize=64)
 def _levels(claim: Curve, delta: float, shares: tuple[float, ...]) -> _Levels:
     rows: list[tuple[list[float], list[float]]] = []
+    quick = claim.gdp is not None or claim.pure is not None
     if claim.gdp is not None:
-        scaled: list[Curve] = [Gaussian(s * claim.gdp) for s in shares]
+        claim = Gaussian(claim.gdp)
     elif claim.pure is not None:
-        scaled = [Pure(s * claim.pure) for s in shares]
-    else:
-        scaled = []
-    if scaled:  # how far the worlds are apart at all
-        rows.append(([0.0] * len(shares), [curve.delta(0.0) for curve in scaled]))
+        claim = Pure(claim.pure)
+    # compositions take long: fewer parts of them, each a little more than is asked for
+    taken = [s if quick else _rounded_up(s) for s in shares]
+    parts = {s: part_of(claim, s) for s in taken}
+    scaled = {s: part for s, part in parts.items() if part is not None}
+    if len(scaled) == len(parts):  # how far the worlds are apart at all
+        apart = {s: part.delta(0.0) for s, part in scaled.items()}
+        rows.append(([0.0] * len(taken), [apart[s] for s in taken]))
     for level in dict.fromkeys((delta, *(() if claim.pure is not None else DELTAS))):
         if level == 0.0 and claim.pure is None:
             continue
-        values = (
-            [curve.epsilon(level) for curve in scaled]
-            if scaled
-            else [s * claim.epsilon(level) for s in shares]
-        )
-        if max(values) > 0.0:
-            rows.append((values, [level] * len(shares)))
+        values = {s: epsilon_of_part(claim, s, level) for s in parts}
+        if max(values.values()) > 0.0:
+            rows.append(([values[s] for s in taken], [level] * len(taken)))
     return _Levels(np.array([row[0] for row in rows]), np.array([row[1] for row in rows]))
+
+
+def _rounded_up(share: float) -> float:
+    return next((s for s in _FEW_SHARES if s >= share), share)
 
 
 @dataclass(frozen=True)
@@ -214,6 +221,7 @@ def sequential(
     statistic: Any = None,
     false_alarm: float = 1e-6,
     batch: int | None = None,
+    seconds: float | None = None,
     stop: bool = True,
     name: str = "mechanism",
     progress: bool = False,
@@ -241,6 +249,9 @@ def sequential(
         The probability that a true claim is ever refuted is at most this, however often one looks.
     batch : int, optional
         How many outputs to ask for at a time; None calls ``run(world)`` for each.
+    seconds : float, optional
+        About how many seconds of processor time to spend after the first runs, which may have to compile; fewer runs
+        are then made than ``runs`` where one takes long. Bets may be stopped for whatever reason.
     stop : bool
         Whether to stop when the claim is refuted; otherwise all runs are made, and the bound grows.
     name : str
@@ -271,6 +282,8 @@ def sequential(
     runs = integer(runs, "runs", low=8)
     delta = number(delta, "delta", low=0.0, high=1.0, open_high=True)
     alarm = number(false_alarm, "false_alarm", low=0.0, high=1.0, open_low=True, open_high=True)
+    if seconds is not None:
+        seconds = number(seconds, "seconds", low=0.0)
     curve = as_curve(claim)
     if curve is None:
         raise ValueError("claim must be given: bets are made against a claim, got None")
@@ -279,7 +292,7 @@ def sequential(
     chosen: Statistic | None = None
     scores: list[FloatArray] = [np.zeros(1), np.zeros(1)]
     with Progress(name, 2 * runs, progress) as bar:
-        for size in _sizes(runs):
+        for size in _sizes(runs, seconds):
             fresh = [
                 np.concatenate(list(outputs_of(run, world, size, batch, watch, side, bar)))
                 for side, world in (("a", world_a), ("b", world_b))
@@ -316,17 +329,26 @@ def _bound(claim: Curve, delta: float, share: float) -> tuple[float, float | Non
     if claim.gdp is not None:
         mu = math.nextafter(share * claim.gdp, math.inf)
         return math.nextafter(Gaussian(mu).epsilon(delta), math.inf), mu
-    return math.nextafter(share * claim.epsilon(delta), math.inf), None
+    return math.nextafter(epsilon_of_part(claim, share, delta), math.inf), None
 
 
-def _sizes(runs: int) -> Iterator[int]:
-    """Few runs first, to learn from, then ever more."""
-    size, done = min(_FIRST, max(4, runs // 8)), 0
+def _sizes(runs: int, seconds: float | None = None) -> Iterator[int]:
+    """Few runs first, to learn from, then ever more, as long as there is time for them."""
+    first = size = min(_FIRST, max(4, runs // 8))
+    done, spent = 0, 0.0
     while done < runs:
         size = min(size, runs - done)
+        began = time.process_time()
         yield size
         done += size
         size = max(size, done // 2)
+        if done == first:
+            continue
+        spent += time.process_time() - began
+        if seconds is not None and spent > 0.0:
+            size = min(size, int((seconds - spent) * (done - first) / spent))
+            if size < _TOO_FEW:
+                return
 
 
 def _best(past: list[NDArray[Any]], statistic: Any) -> Statistic:

@@ -23,10 +23,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, ndtr, ndtri
+from scipy.special import betainc, expit, ndtr, ndtri
 from scipy.stats import binom
 
-from reticent.audit.finding import Finding, as_curve
+from reticent.audit.finding import Finding, as_curve, epsilon_of_part
 from reticent.checks import integer, number
 from reticent.noise import Source
 from reticent.privacy import Curve, Gaussian, Guarantee
@@ -41,7 +41,8 @@ def p_value(right: int, guesses: int, canaries: int, epsilon: float, delta: floa
     0.0009765625
     """
     chance = float(expit(epsilon))
-    tail = float(binom.sf(right - 1, guesses, chance))
+    # the upper tail of a binomial law
+    tail = float(betainc(right, guesses - right + 1, chance)) if right else 1.0
     if delta == 0.0 or right == 0:
         return min(1.0, tail)
     below = binom.pmf(np.arange(right - 1, -1, -1), guesses, chance)
@@ -104,9 +105,9 @@ def _inverse(curve: Curve, shares: NDArray[np.float64]) -> Inverse:
     if curve.gdp is not None:
         mu = shares * curve.gdp
         return lambda p: np.asarray(ndtr(ndtri(p) - mu))
-    epsilons = _profile(curve)
-    kept = np.isfinite(epsilons)
-    levels, scaled = _LEVELS[kept], shares[:, None] * epsilons[kept]
+    epsilons = np.array([_profile(curve, float(share)) for share in shares])
+    kept = np.isfinite(epsilons).all(axis=0)
+    levels, scaled = _LEVELS[kept], epsilons[:, kept]
     # P <= e^epsilon Q + delta, for the event and for its complement
     slopes = np.hstack([np.exp(-scaled), np.exp(scaled)])
     constants = np.hstack([-np.exp(-scaled) * levels, 1.0 - levels - np.exp(scaled)])
@@ -117,9 +118,9 @@ def _inverse(curve: Curve, shares: NDArray[np.float64]) -> Inverse:
     return inverse
 
 
-@functools.lru_cache(maxsize=8)
-def _profile(curve: Curve) -> NDArray[np.float64]:
-    return np.array([curve.epsilon(delta) for delta in _LEVELS])
+@functools.lru_cache(maxsize=256)
+def _profile(curve: Curve, share: float) -> tuple[float, ...]:
+    return tuple(epsilon_of_part(curve, share, delta) for delta in _LEVELS.tolist())
 
 
 _LEVELS = np.concatenate([[0.0], np.geomspace(1e-6, 0.5, 24)])
@@ -347,7 +348,9 @@ def few_runs(
     mu = None if curve.gdp is None else share * curve.gdp
     epsilon = 0.0
     if share > 0.0:
-        bound = Gaussian(mu).epsilon(delta) if mu is not None else share * curve.epsilon(delta)
+        bound = (
+            Gaussian(mu).epsilon(delta) if mu is not None else epsilon_of_part(curve, share, delta)
+        )
         epsilon = math.nextafter(bound, math.inf)
     mean = float(np.mean(doubt._counts))
     how = f"{mean:.1f} of {m} guesses were right on average of {done} runs"

@@ -6,6 +6,7 @@ many runs, did not refute the claim.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from dataclasses import dataclass
@@ -14,7 +15,18 @@ from typing import Any
 import numpy as np
 
 from reticent.checks import FloatArray
-from reticent.privacy import Curve, Guarantee, Pure, gaussian
+from reticent.privacy import (
+    BoundedRange,
+    Composed,
+    Curve,
+    Gaussian,
+    Guarantee,
+    Laplace,
+    ObjectivePerturbation,
+    Pure,
+    compose,
+    gaussian,
+)
 
 POWER = 0.5
 """A line that reaches less of its claim says so in place of 'holds'."""
@@ -31,6 +43,39 @@ def as_curve(claim: Guarantee | Curve | float | None) -> Curve | None:
     raise TypeError(
         f"claim must be a Guarantee, a privacy curve, a pure epsilon or None, got {claim!r}"
     )
+
+
+def part_of(claim: Curve, share: float) -> Curve | None:
+    """What noise divided by ``share`` would be promised: every mu and every epsilon times it; None where unknown.
+
+    Examples
+    --------
+    >>> from reticent.privacy import Gaussian, Laplace, compose
+    >>> part_of(compose([Gaussian(1.0), Laplace(2.0)]), 0.5)
+    Composed(parts=((Gaussian(mu=0.5), 1), (Laplace(epsilon=1.0), 1)))
+    """
+    if share == 1.0:
+        return claim
+    if isinstance(claim, Composed):
+        parts = [(part_of(part, share), count) for part, count in claim.parts]
+        known = [(part, count) for part, count in parts if part is not None]
+        return compose(known) if len(known) == len(parts) else None
+    if isinstance(claim, Gaussian):
+        return Gaussian(share * claim.mu)
+    for kind in (Pure, Laplace, BoundedRange):
+        if type(claim) is kind:
+            return kind(share * claim.pure)
+    if isinstance(claim, ObjectivePerturbation):
+        return dataclasses.replace(
+            claim, mu=share * claim.mu, log_determinant=share * claim.log_determinant
+        )
+    return None
+
+
+def epsilon_of_part(claim: Curve, share: float, delta: float) -> float:
+    """The epsilon at delta of so much of a claim; where its parts are unknown, of its epsilon."""
+    part = part_of(claim, share)
+    return share * claim.epsilon(delta) if part is None else part.epsilon(delta)
 
 
 @dataclass(frozen=True)
@@ -71,6 +116,9 @@ class Finding:
         The event, or the reason, behind the bound.
     roc
         The measured trade-off, for :meth:`plot`.
+    control
+        A fault that the same attack was seen to refute, for attacks that reach all of a claim or nothing: a share of
+        it then says nothing of their power.
     """
 
     name: str
@@ -83,6 +131,7 @@ class Finding:
     repeated: bool = False
     how: str = ""
     roc: Roc | None = None
+    control: str = ""
 
     @functools.cached_property
     def claimed(self) -> float | None:
@@ -96,9 +145,9 @@ class Finding:
 
     @property
     def tightness(self) -> float | None:
-        """The bound as a share of the claim."""
+        """The bound as a share of the claim; None where that says nothing."""
         claimed = self.claimed
-        if claimed is None or claimed == 0.0 or math.isinf(claimed):
+        if self.control or claimed is None or claimed == 0.0 or math.isinf(claimed):
             return None
         return self.epsilon / claimed
 
@@ -136,7 +185,7 @@ class Finding:
             "name": self.name, "epsilon": self.epsilon, "delta": self.delta, "gdp": self.gdp,
             "claimed": self.claimed, "holds": self.holds, "tightness": self.tightness,
             "runs": self.runs, "false_alarm": self.false_alarm, "repeated": self.repeated,
-            "how": self.how,
+            "how": self.how, "control": self.control,
         }  # fmt: skip
 
     def plot(self, ax: Any = None) -> Any:

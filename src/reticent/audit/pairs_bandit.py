@@ -126,7 +126,6 @@ def bandit_pair(
         why="the value of the first play is as far from the middle of its range as counts, or not there",
         subject=learner,
         selection=0.15 if learner.guarantee.gdp and horizon is not None else 0.35,
-        cost=2500.0 if horizon is None else 30.0 * horizon,
     )
 
 

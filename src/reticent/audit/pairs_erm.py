@@ -34,7 +34,6 @@ def canary_pair(
     delta: float = 1e-6,
     neighbours: str = "zero-out",
     width: int = 1000,
-    cost: float = 100.0,
 ) -> Pair:
     """The worst case of a solver with Gaussian noise: ``fit(X, y, budget)`` on one record a coordinate."""
     budget = Budget(epsilon, delta, neighbours)
@@ -56,7 +55,6 @@ def canary_pair(
         why="each coordinate has a record of its own, as long as allowed, or blanked, or turned round",
         subject=example,
         selection=0.2,
-        cost=cost,
     )
 
 
@@ -98,14 +96,13 @@ def _add(name: str, make: Callable[..., Pair], fit: Callable[..., erm.Fit], **op
         return make(name, fit, **changes)
 
 
-_add("erm-gradient-descent", canary_pair, _descent, width=10_000, cost=4.0)
+_add("erm-gradient-descent", canary_pair, _descent, width=10_000)
 _add(
     "erm-objective-perturbation",
     canary_pair,
     _perturbed_objective,
     epsilon=4.0,
     width=1000,
-    cost=800.0,
 )
-_add("erm-output-perturbation", canary_pair, _perturbed_output, epsilon=4.0, width=100, cost=60.0)
-_add("erm-averaged-iterate", canary_pair, _averaged_iterate, width=1000, cost=30.0)
+_add("erm-output-perturbation", canary_pair, _perturbed_output, epsilon=4.0, width=100)
+_add("erm-averaged-iterate", canary_pair, _averaged_iterate, width=1000)

@@ -77,7 +77,6 @@ def learner_pair(
         why=why,
         subject=kept,
         selection=0.4,
-        cost=250.0 if leads else 1500.0,
     )
 
 
@@ -123,7 +122,6 @@ def leader_pair(
         why=f"the gradient of step {record + 1} is null, or as long as allowed; {end} decisions are seen",
         subject=ordinary,
         selection=0.3,
-        cost=2.0 * end,
     )
 
 
@@ -203,10 +201,11 @@ _of_records(
     lambda dim, **given: online.FollowTheRegularizedLeader(
         sets.L2Ball(dim, _FAR), losses.Linear(), regularizer=1.0, **given
     ),
-    {"window": 4},
+    {"window": 2, "horizon": 4},
     dim=2,
     epsilon=4.0,
     delta=0.0,
+    horizon=2,
 )
 _of_records(
     "online-local-linear-leader",
@@ -214,6 +213,7 @@ _of_records(
         sets.Simplex(dim), losses.Linear(ridge=1.0), step="local-linear", **given
     ),
     dim=3,
+    epsilon=16.0,
 )
 _of_records(
     "online-perturbed-implicit",
@@ -221,12 +221,14 @@ _of_records(
         sets.L2Ball(dim, _LARGE), losses.Linear(ridge=1.0), inner=online.ImplicitGradient(), **given
     ),
     {"window": 4},
+    epsilon=16.0,
 )
 _of_records(
     "online-perturbed-gradient",
     lambda dim, **given: online.PerturbedIterates(
         sets.L2Ball(dim, _LARGE), losses.Linear(ridge=1.0), inner=online.GradientDescent(), **given
     ),
+    epsilon=16.0,
 )
 
 

@@ -80,7 +80,6 @@ def selection_pair(
         why="a candidate that is seldom chosen gains while all others lose",
         subject=choice,
         selection=0.2,
-        cost=60.0,
     )
 
 

@@ -94,10 +94,10 @@ def total_pair(
     shift = reach * matrices.moved(end, tau)
     if noise == "gamma":
         run = _one_by_one(ordinary, background, tau)
-        batch, cost = 500, 150.0
+        batch = 500
     else:
         run = _many(ordinary.mechanism, background, tau)
-        batch, cost = max(64, _NUMBERS // end), 0.2 * end
+        batch = max(64, _NUMBERS // end)
     return Pair(
         name,
         run,
@@ -110,7 +110,6 @@ def total_pair(
         why=f"the record of step {tau + 1} moves the totals from there on; {end} of them are seen",
         subject=ordinary,
         selection=0.5 if noise == "gamma" else 0.2,
-        cost=cost,
     )
 
 
@@ -180,26 +179,31 @@ def _register(name: str, kind: type[sums.Mechanism], *more: dict[str, Any], **op
 
 
 for _noise in ("gaussian", "laplace", "gamma"):
-    # runs of Gamma noise are made one by one: at a larger epsilon fewer of them show something
+    # Runs of Gamma noise are made one by one, and where there are more draws than totals the best score is not known:
+    # at a larger epsilon, and over fewer totals, fewer runs show something.
+    _pure = _noise != "gaussian"
     _level = {"noise": _noise, "epsilon": 4.0 if _noise == "gamma" else 1.0}
     _register(
         f"independent-{_noise}", sums.IndependentMechanism, {"window": 2}, **_level, horizon=2
     )
-    for _estimator in ("honaker", "plain"):
-        _name = f"tree-{_noise}-{_estimator}"
-        _register(_name, sums.TreeMechanism, **_level, estimator=_estimator, horizon=8)
+    _short = 2 if _noise == "gamma" else 4 if _pure else 8
+    _honaker = _level | {"epsilon": 4.0 if _pure else 1.0, "horizon": _short}
+    _register(f"tree-{_noise}-honaker", sums.TreeMechanism, **_honaker, estimator="honaker")
+    _plain = _level | {"horizon": 4 if _noise == "gamma" else 8}
+    _register(f"tree-{_noise}-plain", sums.TreeMechanism, **_plain, estimator="plain")
     # An endless total draws far ahead, which is a waste where runs are made one by one. Beside the
-    # worst record, one that enters later, while others expire.
+    # worst record, some that enter later, while others expire.
+    _late = ((4, 3), (3, 2)) if _pure else ((6, 4), (8, 6))
     _register(
         f"window-tree-{_noise}",
         sums.WindowTreeMechanism,
-        {"record": 6, "window": 4},
-        {"record": 7, "window": 6},
+        *({"record": at, "window": window, "epsilon": 4.0} for at, window in _late),
         **_level,
-        horizon=24 if _noise == "gamma" else None,
+        horizon=8 if _noise == "gamma" else None,
         window=4,
     )
 _register("correlated", sums.CorrelatedMechanism, {"objective": "mean"}, horizon=16)
 _register("correlated-window", sums.CorrelatedMechanism, {"record": 9}, horizon=None, window=8)
-_register("tree-epochs", sums.TreeMechanism, horizon=None, steps=16)
-_register("correlated-epochs", sums.CorrelatedMechanism, horizon=None, steps=16)
+# An epoch of its own promises less than all of them: long ones come closest.
+_register("tree-epochs", sums.TreeMechanism, horizon=None, steps=64, epsilon=4.0)
+_register("correlated-epochs", sums.CorrelatedMechanism, horizon=None, steps=64, epsilon=4.0)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -358,6 +359,7 @@ def two_point_range(epsilon: float, count: int, delta: float) -> float:
     return max(two_point(float(gain), float(epsilon - gain), count, delta) for gain in gains)
 
 
+@lru_cache(maxsize=64)  # the settings of a worst case share a claim
 def _accounted(parts: Any, delta: float) -> tuple[float, bool] | str:
     """Epsilon by privacy loss distributions, and whether every part is known exactly to them."""
     try:

@@ -51,8 +51,6 @@ class Pair:
         An object whose guarantee :func:`reticent.audit.guarantee` can recompute, if there is one.
     selection
         The share of runs on which the event is chosen, at most.
-    cost
-        About how many microseconds one run takes; used to keep a table of many pairs quick.
     """
 
     name: str
@@ -66,7 +64,6 @@ class Pair:
     why: str = ""
     subject: Any = None
     selection: float = 0.5
-    cost: float = 1.0
 
     def attack(
         self, runs: int, *, false_alarm: float = 1e-6, progress: bool = False, **changes: Any
@@ -85,12 +82,19 @@ class Pair:
         }
         return mechanism(self.run, self.world_a, self.world_b, **(given | changes))
 
-    def bet(self, runs: int, *, false_alarm: float = 1e-6, progress: bool = False) -> Finding:
+    def bet(
+        self,
+        runs: int,
+        *,
+        seconds: float | None = None,
+        false_alarm: float = 1e-6,
+        progress: bool = False,
+    ) -> Finding:
         """Attack the algorithm on this pair by :func:`reticent.audit.sequential`, with at most so many runs."""
         return sequential(
             self.run, self.world_a, self.world_b, runs=runs, delta=self.delta,
             statistic=self.statistic, claim=self.claim, false_alarm=false_alarm, batch=self.batch,
-            name=self.name, progress=progress,
+            seconds=seconds, name=self.name, progress=progress,
         )  # fmt: skip
 
 

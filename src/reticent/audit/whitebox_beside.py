@@ -32,6 +32,7 @@ from reticent.estimators.class_counts import ClassCounts
 from reticent.estimators.curvature import Curvature
 from reticent.estimators.finding import First
 from reticent.estimators.private_regressors import sum_of_labels
+from reticent.estimators.probabilities import PredictorCounts
 from reticent.estimators.scaling import Scaling, counts_of_norms
 from reticent.estimators.summary import SquaredLabels
 from reticent.estimators.units import to_unit
@@ -52,6 +53,7 @@ def releases(neighbours: str, delta: float) -> Iterator[Case]:
         "scaling": (_scaled(budget), _lengths),
         "scaling by the first records of a stream": (_scaled(budget, of_stream=True), _lengths),
         "balanced classes": (_by_class(budget), _classes),
+        "predictors by class": (_judged(budget), _predictors),
         "norms behind private bounds": (_norms(budget), _norm_pairs),
         "squared labels": (_squares(budget), _labels),
         "bounds from the first records of a stream": (_counted(budget, of_stream=True), _places),
@@ -351,6 +353,33 @@ def _by_class(budget: Budget) -> Run:
         return Outcome(seen, Guarantee.of(budget, [counts.release]))
 
     return run
+
+
+def _judged(budget: Budget) -> Run:
+    """Counts of a model's own predictions, 16 intervals for each class."""
+    counts = PredictorCounts.of(budget, 10**6, "lattice")
+    assert counts is not None
+
+    def run(data: Any, source: Source) -> Outcome:
+        z, numbers, weights = data
+        seen = counts.seen(z, numbers, 0.5, 2.0, counted(weights, None), source)
+        return Outcome(seen.ravel(), Guarantee.of(budget, [counts.release]))
+
+    return run
+
+
+def _predictors(neighbours: str) -> Iterator[Pair]:
+    """A record at every place, within the intervals or beyond, blanked or of the other class elsewhere."""
+    for first in (0.0, 2.4, -1.6, HUGE, -HUGE, math.nan):
+        z, numbers, weights = np.array([first, 0.1, 1.0]), np.array([1, 0, 1]), np.ones(3)
+        other, classes, null = z.copy(), numbers.copy(), weights.copy()
+        if neighbours == "zero-out":
+            null[0] = 0.0
+        else:
+            other[0], classes[0] = -1.1, 0
+        yield Pair(
+            (z, numbers, weights), (other, classes, null), f"a record with predictor {first:g}"
+        )
 
 
 def _classes(neighbours: str) -> Iterator[Pair]:

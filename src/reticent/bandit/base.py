@@ -39,13 +39,14 @@ from reticent.sets import ConvexSet
 from reticent.state import parts
 from reticent.state.files import check_kind
 from reticent.state.lease import Lease, claim
+from reticent.state.twins import Twins
 from reticent.sums.running import refuse_ids
 from reticent.trace import Play
 
 STATE_VERSION = 4
 
 
-class Bandit(Rounds):
+class Bandit(Twins, Rounds):
     """Base of the bandit learners; see `ProjectionFreeBandit` for the arguments."""
 
     def __init__(self, set: ConvexSet, **arguments: Any) -> None:
@@ -371,21 +372,8 @@ class Bandit(Rounds):
         """The live parts, for a twin that need not rebuild them."""
         return {"set": self.set} | ({} if self.mirror.name in KNOWN else {"mirror": self.mirror})
 
-    def __reduce__(self) -> Any:
-        return _revive, (type(self), self.state(), self._given())
-
-    def __copy__(self) -> Self:
-        return type(self).from_state(self.state(), **self._given())
-
-    def __deepcopy__(self, memo: object) -> Self:
-        return self.__copy__()
-
     def __repr__(self) -> str:
         return f"<{type(self).__name__} on {self.set!r} at play {self._asked}: {self.guarantee}>"
-
-
-def _revive(cls: type[Bandit], state: dict[str, Any], given: dict[str, Any]) -> Any:
-    return cls.from_state(state, **given)
 
 
 def _number(ticket: Any) -> int:

@@ -164,8 +164,8 @@ def of_regularized(learner: Any, question: Question) -> Answer:
     bound = held[-1] * q.radius**2 / 2 + L * apart * float(np.sum(1.0 / held))
     out.expect = _regret("at most", bound, T, "the worst case, a theorem")
     out.expect.append(_about(learner, errors, steps, q))
-    if q.delta == 0 or q.window is not None:
-        return out
+    if q.delta == 0 or q.window is not None or learner.guarantee.unit == "person":
+        return out  # the paper's noise is for one record
     formula = papers.ftrl(q.epsilon, q.delta, horizon=T, norm=L)
     twin = online.FollowTheRegularizedLeader(
         learner.set, learner.loss, budget=q.budget, horizon=T, lipschitz=L, calibration="published"

@@ -108,9 +108,7 @@ def audit(
     ] = None,
     full: Annotated[
         bool,
-        typer.Option(
-            "--full/--quick", help="Run each case a million times, or for a minute or two."
-        ),
+        typer.Option("--full/--quick", help="Spend about 25 seconds on each attack, or about 1.5."),
     ] = False,
     runs: Annotated[
         int | None, typer.Option(help="Number of runs of each case, however long they take.", min=8)
@@ -130,7 +128,10 @@ def audit(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Attack Reticent's own claims, or yours; exit with 1 if one is refuted."""
+    """Attack Reticent's own claims, or yours.
+
+    Exits with 1 if one is refuted.
+    """
     from reticent.cli.auditing import audit as body
     from reticent.cli.auditing import audit_mine
 

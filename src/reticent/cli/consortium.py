@@ -55,7 +55,7 @@ def provision(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Make a start-up kit for the server, every party and the analyst."""
+    """Make start-up kits for the server, the parties and the analyst."""
     kits = _commands().provision(
         folder, party, name=name, host=host, port=port, scheme=scheme, analyst=analyst
     )
@@ -72,7 +72,7 @@ def example_tables(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Write tables of three made-up hospitals, to try a consortium with."""
+    """Write tables of three made-up hospitals, to try it with."""
     from reticent.vertical.flare.example import write
 
     said = write(folder, patients)
@@ -130,7 +130,10 @@ def party(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Start a party with its own data and its own budget, and stay until it is stopped."""
+    """Start a party with its own data and its own budget.
+
+    Stays until it is stopped.
+    """
     said = {
         "data": data,
         "id_column": id_column,
@@ -176,7 +179,9 @@ def run(
     rounds: Annotated[int | None, typer.Option(help="Number of Frank-Wolfe rounds.", min=1)] = None,
     radius: Annotated[float | None, typer.Option(help="Radius of the l1 ball.")] = None,
     loss: Annotated[str | None, typer.Option(help="Loss: squared or logistic.")] = None,
-    variant: Annotated[str | None, typer.Option(help="Variant of the algorithm.")] = None,
+    variant: Annotated[
+        str | None, typer.Option(help="Variant of the algorithm: ball, product or sampled.")
+    ] = None,
     columns: Annotated[
         int | None, typer.Option(help="Number of columns that a party may send sketches of.", min=1)
     ] = None,
@@ -211,7 +216,7 @@ def weights(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """A party's own part of a model, with the names of its columns."""
+    """Show a party's part of a model, with its columns' names."""
     found = _commands().weights(kit, model)
     rows = [(name, f"{value:+.6f}") for name, value in found.items()]
     words = table(rows) if rows else "no column of this party has a weight"
@@ -238,7 +243,10 @@ def score(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Write a party's part of people's scores, masked so that only the sum of all parts can be read."""
+    """Write a party's part of people's scores, under a mask.
+
+    Only the sum of all parties' parts can be read.
+    """
     part = _commands().score(kit, model, data=data, name=name, out=out, again=again)
     words = (
         f"{out}: {len(part.masked)} people. Together with the parts of all other parties it shows each person's "
@@ -264,7 +272,10 @@ def predict(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Add the parties' parts to predictions, one line a person in the order of the ids."""
+    """Add the parties' parts to predictions.
+
+    Writes one line per person, in the order of the ids.
+    """
     if (ids is None) != (id_column is None):
         raise Refused("--ids and --id-column go together: a table, and its column of ids")
     from reticent.vertical.flare.tables import read_ids
@@ -283,7 +294,7 @@ def predict(
 
 @app.command(epilog=example("reticent vertical ledger kits/clinic"))
 def ledger(kit: Kit, quiet: Quiet = False, json: Json = False) -> None:
-    """What a party's records have lost, run by run, and what is left."""
+    """Show what a party's records have lost, and what is left."""
     book = _commands().ledger(kit)
     spent = book.spent
     data = {

@@ -52,12 +52,18 @@ def _of_model(model: Model) -> tuple[Question, Answer | None]:
         return dataclasses.replace(question, algorithm=how.get("solver", "offline")), None
     names = {field.name for field in dataclasses.fields(tasks.Settings)}
     kept = {name: value for name, value in how.items() if name in names}
+    if kept.get("fade") is not None:  # the file holds pairs, the option is text
+        kept["fade"] = ",".join(f"{age}:{epsilon}" for age, epsilon in kept["fade"])
     settings = tasks.Settings(**kept | {"task": model.task, "seed": 0})
     encoder = model.encoder
     estimator = tasks.build(
         dataclasses.replace(settings, horizon=settings.horizon or None), encoder
     )
     learner = estimator._plan_for(len(model.features)).learner()
+    if (
+        learner.guarantee.unit != model.guarantee.unit
+    ):  # a file that does not say how often a person counts
+        return question, None
     question = dataclasses.replace(question, dim=learner.dim, radius=learner.set.radius)
     return question, of_regularized(learner, question)
 

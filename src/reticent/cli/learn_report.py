@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from reticent.privacy import Guarantee
+from reticent.privacy.budget import plain
 from reticent.report import Page
 from reticent.tables import Model
 from reticent.trace import Summary
@@ -41,8 +42,8 @@ def write(
     )
     facts = {
         "records": f"{model.records:,}",
-        "epsilon": f"{how['epsilon']:g}",
-        "delta": f"{how['delta']:g}",
+        "epsilon": _epsilon(how),
+        "delta": plain(how["delta"]),
         "protected for": _length(how),
     }
     if diagnostics is not None:
@@ -94,6 +95,12 @@ def _without_seed(command: str) -> str:
     return re.sub(r"(--seed[= ])\S+", r"\1SEED", command)
 
 
+def _epsilon(how: Mapping[str, Any]) -> str:
+    """The epsilon of the promise; of one that fades, from the first age to the last."""
+    fade = how.get("fade")
+    return f"{how['epsilon']:g}" + (f" to {fade[-1][1]:g}" if fade else "")
+
+
 def _length(how: Mapping[str, Any]) -> str:
     """For how long a record is protected, in a few words."""
     if how.get("fade") is not None:
@@ -105,10 +112,15 @@ def _by_age(page: Page, guarantee: Guarantee) -> None:
     """The promise at every age, as a picture, where there is one."""
     if not guarantee.releases or any(release.ages is None for release in guarantee.releases):
         return
-    promises = guarantee.by_age()
+    promises, scope = guarantee.by_age(), guarantee.scope
+    counted = (
+        "The age is the number of consecutive outputs, and this is about the records of a person that came within them"
+        if scope.within
+        else f"An output's age is counted from {scope.since}, which has age 1"
+    )
     page.figure(
         promises.plot(title="What is promised, by age"),
-        f"An output's age is counted from the record's own, which has age 1: {promises}.",
+        f"{counted}: {promises}.",
     )
 
 

@@ -104,7 +104,10 @@ def adopt(
     anchor: AnchorFile = None,
     database: Database = None,
 ) -> None:
-    """Go on with a restored or copied folder: fresh noise for every stream, charged to its ledger."""
+    """Continue with a restored or copied folder.
+
+    Every stream gets fresh noise, which is charged to its ledger.
+    """
     options = _options(data, database, key_file, anchor)
     done = _service("adopting").adopt(options)
     print(f"{len(done.renewed)} streams go on with fresh noise; each was charged for it")
@@ -131,7 +134,10 @@ def rotate(
     anchor: AnchorFile = None,
     database: Database = None,
 ) -> None:
-    """Seal everything under a new key, while the service is stopped; then destroy the old one."""
+    """Seal everything under a new key.
+
+    The service must be stopped. Destroy the old key afterwards.
+    """
     sealing, folders = _service("sealing"), _service("folder")
     there = folders.open_home(_options(data, database, key_file, anchor))
     try:
@@ -147,13 +153,16 @@ def rotate(
 def token(
     data: Data = None,
     role: Annotated[
-        str, typer.Option(help="Role of the token, which decides what it may do.")
+        str, typer.Option(help="What it may do: writer, reader, data holder or administrator.")
     ] = "administrator",
     key_file: KeyFile = None,
     anchor: AnchorFile = None,
     database: Database = None,
 ) -> None:
-    """Make a token while the service is stopped: for whoever lost the first one."""
+    """Make a token, for whoever lost the first one.
+
+    The service must be stopped.
+    """
     if role not in _service("tokens").ROLES:
         raise Refused(f"--role must be one of {', '.join(_service('tokens').ROLES)}")
     folders = _service("folder")
@@ -177,7 +186,10 @@ def move(
     key_file: KeyFile = None,
     anchor: AnchorFile = None,
 ) -> None:
-    """Move a folder into an empty PostgreSQL database, while the service is stopped."""
+    """Move a folder into an empty PostgreSQL database.
+
+    The service must be stopped.
+    """
     if data is None or database is None:
         raise Refused("give both: --data, the folder to move, and --database, where to")
     options = _service("folder").Options(data, key_file=key_file, anchor=anchor, database=database)
@@ -197,7 +209,10 @@ def verify(
         ),
     ] = None,
 ) -> None:
-    """Verify the log of releases and acts, hash by hash, while the service runs or not."""
+    """Verify the log of releases and acts, hash by hash.
+
+    The service may run meanwhile.
+    """
     found = _service("looking").verify(_options(data, database, None, None), heads)
     print(f"{found.entries} entries, {found.decisions} decisions, {found.charges} charges")
     for name, end in found.heads.items():
@@ -214,7 +229,10 @@ def backup(
     data: Data = None,
     database: Database = None,
 ) -> None:
-    """Copy the database at one moment, while the service runs or not; the key is not copied."""
+    """Copy the database as it is at one moment.
+
+    The service may run meanwhile. The key is not copied.
+    """
     found = _service("backup").backup(_options(data, database, None, None), to)
     print(
         f"{found['streams']} streams at commit {found['commit']}, {found['bytes']} bytes, in {to}"
@@ -229,7 +247,10 @@ def restore(
     key_file: KeyFile = None,
     database: Database = None,
 ) -> None:
-    """Put a backup where no service is; it must then be adopted, for its noise was used."""
+    """Put a backup where no service is.
+
+    It must be adopted afterwards, because its noise was used.
+    """
     found = _service("backup").restore(source, _options(data, database, key_file, None))
     print(f"{found['streams']} streams at commit {found['commit']} are restored to {data}")
     print(
@@ -244,7 +265,10 @@ def doctor(
     anchor: AnchorFile = None,
     database: Database = None,
 ) -> None:
-    """Look at the folder, its key, anchor, disk, log and tokens, while the service runs or not."""
+    """Check the folder, its key, anchor, disk, log and tokens.
+
+    The service may run meanwhile.
+    """
     doctors = _service("doctor")
     found = doctors.examine(_options(data, database, key_file, anchor))
     for one in found:

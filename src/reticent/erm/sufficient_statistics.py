@@ -47,10 +47,14 @@ _EDGE = 0.25
 _FAILURE = 0.05
 """AdaSSP's own rho."""
 _MATRIX, _SIZE = 0.3, 0.02
-"""Shares of the budget (of mu squared, or of epsilon) for A'A and the size of residuals; the rest is for rounds.
+"""Shares of the budget (of mu squared, or of epsilon) for A'A and, twice, the size of residuals; rounds have the rest.
 A'A only decides how fast the rounds converge, not where to, so it needs less than they do together."""
 _CLIP = 2.0
 """Residuals are clipped to at least so many times their root mean square, which normal ones rarely exceed."""
+_HALVED = np.arange(6)
+"""Their squares are summed with clips of the largest label, half of it, a quarter and so on: all in one release."""
+_SURE = 2.0
+"""A smaller clip is taken where so many standard deviations of noise do not speak against it."""
 
 
 def sufficient_statistics(
@@ -366,25 +370,28 @@ def _boosted(
     root = _ROOT if problem.budget.neighbours == "replace" else 1.0
     moved = [
         bound * F * F * (root + slack),
-        bound * Y * Y * (1.0 + slack),
+        bound * math.sqrt(len(_HALVED)) * (1.0 + slack),
         problem.budget.sensitivity(clipped.norm) + slack * clipped.norm,
     ]
-    shares = [_MATRIX, _SIZE, (1.0 - _MATRIX - _SIZE) / rounds]
-    most = [2.0 * n * bound * F * F, 2.0 * n * bound * Y * Y, 2.0 * n * clipped.norm]
+    shares = [_MATRIX, _SIZE, (1.0 - _MATRIX - 2.0 * _SIZE) / rounds]
+    most = [2.0 * n * bound * F * F, 2.0 * n * bound, 2.0 * n * clipped.norm]
+    sizes = (size, len(_HALVED), p)
     scales = [
         problem.noise_scale(m, level(share), s, b)
-        for m, share, s, b in zip(moved, shares, (size, 1, p), most, strict=True)
+        for m, share, s, b in zip(moved, shares, sizes, most, strict=True)
     ]
-    words = ("A'A", "sum of squared residuals, clipped", "sum of features times residuals, clipped")
+    words = (
+        "A'A",
+        "sums of squared residuals, clipped",
+        "sum of features times residuals, clipped",
+    )
     releases = [
         problem.release(what, m, scale, s, count)
         for what, m, scale, s, count in zip(
-            words, moved, scales, (size, 1, p), (1, 1, rounds), strict=True
+            words, moved, scales, sizes, (1, 2, rounds), strict=True
         )
     ]
-    spread = [
-        s * (math.sqrt(d + 1.0) if pure else 1.0) for s, d in zip(scales, (size, 1, p), strict=True)
-    ]
+    spread = [s * (math.sqrt(d + 1.0) if pure else 1.0) for s, d in zip(scales, sizes, strict=True)]
 
     points = [start]
     clip, inverse, vectors = Y, np.zeros(p), np.eye(p)
@@ -392,14 +399,14 @@ def _boosted(
     def step(run: Run, t: int) -> None:
         nonlocal clip, inverse, vectors
         x = points[-1]
-        numbers = {}
+        numbers: dict[str, float] = {}
+        if t <= 2:
+            clip, numbers = _clip(run, problem, x, clip, scales[1], spread[1])
         if t == 1:
             V = unfolded(summed(rooted.table.map(Products())))[0]
             V = as_matrix(run.noisy(as_vector(V), scales[0]), p)
             values, vectors = np.linalg.eigh(V)
             numbers["largest eigenvalue"] = float(values[-1])
-        if t == 2:
-            clip = _clip(run, problem, x, Y, scales[1], spread[1])
         pull = replace(problem, loss=_huber(problem, clip)).gradient_sum(x) / clip
         u = -clip * run.noisy(pull, scales[2])
         if t == 1:
@@ -437,13 +444,23 @@ def _huber(problem: OfflineProblem, clip: float) -> Huber:
 
 
 def _clip(
-    run: Run, problem: OfflineProblem, x: FloatArray, Y: float, scale: float, spread: float
-) -> float:
-    """Twice the root mean square of the residuals, as far as it can be told from noise."""
-    squares = replace(problem, loss=_huber(problem, Y)).slope_squares(x)
-    seen = float(run.noisy(np.array([squares]), scale)[0])
-    mean = max(seen, spread) / problem.count
-    return min(Y, _times(problem) * math.sqrt(mean))
+    run: Run, problem: OfflineProblem, x: FloatArray, most: float, scale: float, spread: float
+) -> tuple[float, dict[str, float]]:
+    """A few times the root mean square of the residuals, as far as it can be told from noise; and what was seen.
+
+    Squares are clipped too, or the few residuals of wide bounds would decide how large the others seem.
+    """
+    Y, times = _bounds(problem)[1], _times(problem)
+    clips = Y * 0.5**_HALVED
+    squares = [replace(problem, loss=_huber(problem, c)).slope_squares(x) / c**2 for c in clips]
+    seen = run.noisy(np.array(squares), scale)
+    shares = seen / problem.count
+    noise = spread / problem.count
+    # with residuals of that size a clip is as many times their root mean square as it shall be
+    small = np.flatnonzero(shares + _SURE * noise <= times**-2)
+    last = int(small[-1]) if small.size else 0
+    found = times * float(clips[last]) * math.sqrt(max(float(shares[last]), noise))
+    return min(most, found), {f"squares {k + 1}": float(each) for k, each in enumerate(seen)}
 
 
 def _times(problem: OfflineProblem) -> float:

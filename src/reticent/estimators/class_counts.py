@@ -1,4 +1,4 @@
-"""How many records each class has, counted with noise: what ``class_weight="balanced"`` needs.
+"""How many records each class has, counted with noise: what ``class_weight="balanced"`` and base rates need.
 
 A record is counted in one class, so blanking it moves one count by 1, and replacing it moves two.
 """
@@ -36,6 +36,8 @@ class ClassCounts:
         Its kind.
     precision : {"lattice", "float"}
         "float" is for simulations.
+    words : str
+        What is counted.
     """
 
     classes: int
@@ -43,10 +45,16 @@ class ClassCounts:
     scale: float
     noise: str
     precision: str
+    words: str = "counts of the classes"
 
     @classmethod
     def of(
-        cls, budget: Budget, classes: int, precision: str, share: float = SHARES[0]
+        cls,
+        budget: Budget,
+        classes: int,
+        precision: str,
+        share: float = SHARES[0],
+        words: str = "counts of the classes",
     ) -> ClassCounts:
         """Counts that take a share of a budget."""
         places = 1.0 if budget.neighbours == "zero-out" else 2.0
@@ -58,7 +66,12 @@ class ClassCounts:
         if precision == "lattice":
             scale = noisy_release.scale_for(moved, level, classes, noise)
             moved = noisy_release.widened(moved, scale, classes, noise)
-        return cls(classes, moved, scale, noise, precision)
+        return cls(classes, moved, scale, noise, precision, words)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the noise on one count."""
+        return self.scale * (1.0 if self.noise == "gaussian" else math.sqrt(2.0))
 
     @property
     def release(self) -> Release:
@@ -66,7 +79,7 @@ class ClassCounts:
         pure = self.noise == "laplace"
         curve = Laplace(self.moved / self.scale) if pure else Gaussian(self.moved / self.scale)
         words = "Laplace, scale" if pure else "Gaussian, standard deviation"
-        return Release("counts of the classes", curve, self.moved, f"{words} {self.scale:.6g}")
+        return Release(self.words, curve, self.moved, f"{words} {self.scale:.6g}")
 
     def seen(self, numbers: Any, weights: Any, source: Source) -> FloatArray:
         """The counts with noise: all that is drawn; the rest is computed from it.

@@ -18,11 +18,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from reticent.estimators import parameters
 from reticent.estimators.charged import Charged
 from reticent.estimators.units import Units, in_labels, to_unit
+from reticent.estimators.validation import real_labels, validated
 from reticent.losses.records import as_it_is, clip_labels
 from reticent.solve.blocks import Lazy, block_size, check_whole, ends
 
@@ -57,7 +58,7 @@ class FittedEstimator(Charged):
     def _features(self, X: Any, y: Any, *, reset: bool, numeric: bool) -> tuple[Any, Any]:
         for array in (X, y):
             check_whole(array)
-        X, y = validate_data(
+        X, y = validated(
             self, X, y, reset=reset, accept_sparse="csr", dtype=self._precisions, y_numeric=numeric
         )
         X = as_it_is(X)
@@ -87,7 +88,7 @@ class FittedEstimator(Charged):
             yield from map(_doubles, X.blocks())
             return
         check_whole(X)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=PRECISIONS)
+        X = validated(self, X, reset=False, accept_sparse="csr", dtype=PRECISIONS)
         for start, stop in ends(*block_size(X)):
             rows = X[start:stop]
             yield sp.csr_array(rows, dtype=np.float64) if sp.issparse(rows) else _doubles(rows)
@@ -254,7 +255,7 @@ class Bounded:
             self.label_bounds,
             "label_bounds",
         )
-        y, beyond = clip_labels(np.asarray(y, dtype=np.float64), low, high)
+        y, beyond = clip_labels(real_labels(y), low, high)
         return to_unit(y, low, high), beyond
 
     def _label_bounds(self, found: tuple[float, float] | None) -> None:

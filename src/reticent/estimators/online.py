@@ -16,7 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from reticent import checks
 from reticent.estimators import parameters
@@ -25,6 +25,7 @@ from reticent.estimators.mixins import FittedEstimator, FloatArray
 from reticent.estimators.sparse_stream import SparseStream, begun, chosen, restored
 from reticent.estimators.stream import Stream, StreamPlan, plan_of
 from reticent.estimators.units import Units
+from reticent.estimators.validation import validated
 from reticent.losses import ClipCounts
 from reticent.online.learner import DECISION, Learner
 from reticent.privacy import Guarantee, uncharged
@@ -177,7 +178,7 @@ class OnlineEstimator(FittedEstimator, ABC):
         check_is_fitted(self)
         if self._sparse is None:
             return super()._predictors(X)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
+        X = validated(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
         return self._from_unit(self._sparse.predictors(X))
 
     def _from_unit(self, z: FloatArray) -> FloatArray:

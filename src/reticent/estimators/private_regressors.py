@@ -31,6 +31,7 @@ from reticent.estimators.private import PrivateEstimator, Table
 from reticent.estimators.scaling import NoisySum, too_large
 from reticent.estimators.summary import Moments, NoIntervals, SquaredLabels, Summary, summarise
 from reticent.estimators.units import clip_entries
+from reticent.estimators.validation import real_labels
 from reticent.losses import ClipCounts, Huber, Squared
 from reticent.losses.records import row_norms
 from reticent.privacy import Budget, Guarantee
@@ -76,7 +77,7 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
             if isinstance(X, Lazy):
                 return self._fit_lazy(X, y, sample_weight, groups)
             X, y = self._features(X, y, reset=True, numeric=True)
-            y = np.asarray(column_or_1d(y, warn=True), dtype=np.float64)
+            y = real_labels(column_or_1d(y, warn=True))
             common = self._common()
             given, bound = self._weights(sample_weight, X.shape[0], None, 1.0)
             persons = Groups.of(groups, X.shape[0], self.max_records)

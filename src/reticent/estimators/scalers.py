@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from reticent import checks
 from reticent.erm.groups import Groups
@@ -25,6 +25,7 @@ from reticent.estimators.bounds import Search, counted
 from reticent.estimators.charged import Charged
 from reticent.estimators.mixins import FittedEstimator, FloatArray, Unlabelled, lazily
 from reticent.estimators.remarks import with_details
+from reticent.estimators.validation import validated
 from reticent.noise import Source, release
 from reticent.privacy import Budget, Gaussian, Guarantee, Pure, Release, charge
 from reticent.solve.blocks import AS_IT_IS, Block, Form, InMemory, Lazy, summed
@@ -88,7 +89,7 @@ class _Scaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         found = lazily(X)[0]
         if hasattr(found, "mapped"):
             return found.mapped(self._moved, self.n_features_in_)
-        X = validate_data(self, X, reset=False, dtype=np.float64)
+        X = validated(self, X, reset=False, dtype=np.float64)
         return self._moved(X)
 
     def _moved(self, rows: Any) -> FloatArray:
@@ -110,7 +111,7 @@ class _Scaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.data_low_, self.data_high_ = _limits(self.bounds, X.shape[1])
 
     def _declare(self, X: Any) -> FloatArray:
-        X = validate_data(self, X, reset=True, dtype=np.float64)
+        X = validated(self, X, reset=True, dtype=np.float64)
         self.data_low_, self.data_high_ = _limits(self.bounds, X.shape[1])
         return np.asarray(X)
 
@@ -255,7 +256,7 @@ class PrivateScaler(_Scaler, Charged):
             if records.units != UNITS:
                 raise TypeError("PrivateScaler does not read arrays of a device; copy to the host")
         elif private:
-            X = np.asarray(validate_data(self, X, reset=True, dtype=np.float64))
+            X = np.asarray(validated(self, X, reset=True, dtype=np.float64))
         else:
             parameters.warn_of_defaults({"bounds": self.bounds})
             X = self._declare(X)

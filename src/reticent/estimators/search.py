@@ -47,6 +47,8 @@ from reticent.privacy.curve import Curve
 
 SCORE_SHARE = 0.1
 """Of one run's budget, for its score: of mu squared, or of epsilon where delta = 0."""
+MARGIN = 2.0
+"""Standard deviations of its noise by which a score must beat that of the estimator's own settings."""
 _STEPS = 2.0**-20
 _TRIES = 40
 _USED = 0.998
@@ -62,6 +64,9 @@ class _Price:
     scale: float  # of the noise on its score
     costs: dict[int, Curve]  # of the fits, by the numbers of the candidates that take part
     guarantee: Guarantee
+    own: (
+        int | None
+    )  # the number of the candidate that is the estimator as it was given, if it takes part
     left_out: tuple[tuple[dict[str, Any], str], ...] = ()  # candidates that do not, and why
 
     def score(self, total: float, source: Source) -> float:
@@ -69,23 +74,41 @@ class _Price:
         noise = "laplace" if self.run.delta == 0.0 else "gaussian"
         return float(release.noisy(np.array([total]), self.scale, source, noise=noise)[0])
 
+    @property
+    def others(self) -> list[int]:
+        """The numbers of the candidates that are not the estimator's own settings."""
+        return [number for number in self.costs if number != self.own]
 
-def tried(candidates: int, mean: float) -> float:
-    """The probability that one of the candidates is drawn at all, in a geometric number of runs of that mean.
+    @property
+    def margin(self) -> float:
+        """By which a sum of scores must beat that of the estimator's own settings."""
+        return MARGIN * self.scale * (math.sqrt(2.0) if self.run.delta == 0.0 else 1.0)
+
+    def draw(self, source: Source) -> int:
+        """A candidate's number: the estimator's own settings in every other run on average, else any alike."""
+        others = self.others
+        if self.own is None or not others:
+            return list(self.costs)[below(source, len(self.costs))]
+        place = below(source, 2 * len(others))
+        return others[place] if place < len(others) else self.own
+
+
+def tried(share: float, mean: float) -> float:
+    """The probability that a candidate is drawn at all, in a geometric number of runs of that mean.
 
     Parameters
     ----------
-    candidates : int
-        How many there are.
+    share : float
+        The probability that one run draws it.
     mean : float
         Of the number of runs.
 
     Examples
     --------
-    >>> tried(1, 7.0), round(tried(9, 18.0), 3)
-    (1.0, 0.692)
+    >>> tried(1.0, 7.0), round(tried(1 / 9, 18.0), 3), round(tried(0.5, 18.0), 3)
+    (1.0, 0.692, 0.947)
     """
-    missed = 1.0 - 1.0 / candidates
+    missed = 1.0 - share
     return 1.0 - missed / (mean - (mean - 1.0) * missed)
 
 
@@ -100,6 +123,8 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
     grid : dict, or list of dicts
         Candidates, as in scikit-learn's ``ParameterGrid``. They must be written down without a look at
         the records. Those that would cost the others too much take no part; :meth:`describe` names them.
+        Name the estimator's own settings among them: every other run on average then tries these, and
+        another candidate wins only by a score that is clearly better, not by noise.
     epsilon : float
         Privacy parameter of the whole search, the winner's fit included.
     delta : float
@@ -191,12 +216,10 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
         with self._all_or_nothing():
             budget, candidates, mean = self._asked()
             made = self._price(budget, candidates, mean, X, y, groups)
-            persons = None
-            if groups is not None:
-                persons = Groups.of(groups, len(np.asarray(y)), self.estimator.max_records)
+            persons = self._persons(y, groups)
             source = Source(parameters.CHECKS["seed"](self.random_state, "random_state"))
             if self.verbose:
-                print(self._words(made, mean), file=sys.stderr)
+                print(self._words(made, mean, _units(y, persons)), file=sys.stderr)
             charge(made.guarantee, "private search")
             best = uncharged(
                 lambda: self._run(made, candidates, mean, X, y, source, groups, persons)
@@ -228,7 +251,7 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
         """
         budget, candidates, mean = self._asked()
         made = self._price(budget, candidates, mean, X, y, groups)
-        return self._words(made, mean)
+        return self._words(made, mean, _units(y, self._persons(y, groups)))
 
     # What it costs --------------------------------------------------------------------------------
 
@@ -265,6 +288,11 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
             2.0**64 / stop,
         )
 
+    def _persons(self, y: Any, groups: Any) -> Groups | None:
+        if groups is None:
+            return None
+        return Groups.of(groups, len(np.asarray(y)), self.estimator.max_records)
+
     def _candidate(self, candidate: dict[str, Any], budget: Budget, seed: int | None) -> Any:
         model = clone(self.estimator).set_params(
             **candidate,
@@ -288,8 +316,13 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
 
         Some candidates cost a search more than others of the same epsilon, above all those with little
         regularisation, and what the dearest costs all runs pay. So each is priced alone first, and those
-        take part for which the sum of their fits' epsilons is largest: public numbers decide.
+        take part for which the sum of their fits' epsilons is largest, the estimator's own settings counting
+        as much as all others together: public numbers decide.
         """
+        own = self._own(candidates)
+        weights = [1] * len(candidates)
+        if own is not None:
+            weights[own] = max(1, len(candidates) - 1)
 
         def largest(numbers: list[int], start: float) -> _Price:
             def at(epsilon: float) -> _Price:
@@ -312,20 +345,26 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
                 start = alone[number].run.epsilon
         if not alone:
             raise refused[0]
-        best = None
+        best = (0.0, 0.0, [0])
         for least in {made.run.epsilon for made in alone.values()}:
             kept = [k for k, made in alone.items() if made.run.epsilon >= least]
-            if best is None or least * len(kept) > best[0] * len(best[1]):
-                best = least, kept
-        assert best is not None
-        least, kept = best
+            best = max(best, (least * sum(weights[k] for k in kept), least, kept))
+        _, least, kept = best
         made = alone[kept[0]] if len(kept) == 1 else largest(kept, least)
         left = tuple(
             (each, str(refused.get(k, "it would take more from the others than it adds")))
             for k, each in enumerate(candidates)
             if k not in made.costs
         )
-        return replace(made, left_out=left)
+        return replace(made, left_out=left, own=own if own in made.costs else None)
+
+    def _own(self, candidates: list[dict[str, Any]]) -> int | None:
+        """The number of the candidate that changes nothing of the estimator, if there is one."""
+        known = self.estimator.get_params(deep=False)
+        for number, candidate in enumerate(candidates):
+            if all(np.array_equal(known[name], value) for name, value in candidate.items()):
+                return number
+        return None
 
     def _at(
         self,
@@ -376,19 +415,26 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
             caveats=tuple(dict.fromkeys(words for fit in fits.values() for words in fit.caveats)),
             unit="record" if groups is None else "person",
         )
-        return _Price(run, rest, scale, costs, guarantee)
+        return _Price(run, rest, scale, costs, guarantee, None)
 
-    def _words(self, made: _Price, mean: float) -> str:
+    def _words(self, made: _Price, mean: float, count: int) -> str:
         cost = made.guarantee.summary
         left = ""
         if made.left_out:
             left = "; left out: " + "; ".join(f"{each} ({why})" for each, why in made.left_out)
-        count = f"{len(made.costs)} candidate{'s' if len(made.costs) > 1 else ''}"
+        size, others = len(made.costs), len(made.others)
+        if made.own is None or not others:
+            chances = f"a candidate is tried with probability {tried(1.0 / size, mean):.2f}"
+        else:
+            chances = (
+                f"the estimator's own settings are tried with probability {tried(0.5, mean):.2f}, each other "
+                f"candidate with {tried(0.5 / others, mean):.2f}, and wins only by a score that is better by "
+                f"{made.margin / count:.2g} with its noise"
+            )
         return (
-            f"private search: {count}, {mean:.3g} fits expected, {cost} in all; each fit "
-            f"has epsilon = {made.fit.epsilon:.3g}, {made.fit.epsilon / self.epsilon:.0%} of what a single "
-            f"fit without a search would have; a candidate is tried with probability "
-            f"{tried(len(made.costs), mean):.2f}{left}"
+            f"private search: {size} candidate{'s' if size > 1 else ''}, {mean:.3g} fits expected, {cost} in "
+            f"all; each fit has epsilon = {made.fit.epsilon:.3g}, {made.fit.epsilon / self.epsilon:.0%} of what "
+            f"a single fit without a search would have; {chances}{left}"
         )
 
     # Running --------------------------------------------------------------------------------------
@@ -399,10 +445,9 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
     ) -> tuple[float, int, Any] | None:  # fmt: skip
         """The best run: its score, its candidate's number, and its model. None if all failed."""
         stop = round(2.0**64 / mean)
-        numbers = list(made.costs)
         best = None
         while True:
-            number = numbers[below(source, len(numbers))]
+            number = made.draw(source)
             seed = int(source.words(1)[0] >> np.uint64(33)) if source.seeded else None
             try:
                 with warnings.catch_warnings():
@@ -418,15 +463,16 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
                         "a fit cost something else than was charged for; this is a bug in reticent"
                     )
                 score = made.score(total, source)
-                # of runs that score the same the first one stays: they are exchangeable
-                if best is None or score > best[0]:
-                    best = (score, number, model)
+                rank = score + (made.margin if number == made.own else 0.0)
+                # of runs that rank the same the first one stays: they are exchangeable
+                if best is None or rank > best[0]:
+                    best = (rank, score, number, model)
             if int(source.words(1)[0]) < stop:
                 break
         if best is None:
             return None
-        count = len(np.asarray(y)) if persons is None else persons.count
-        return best[0] / count, best[1], best[2].release()
+        _, score, number, model = best
+        return score / _units(y, persons), number, model.release()
 
     def _sum_of_scores(self, model: Any, X: Any, y: Any, persons: Groups | None = None) -> float:
         """A sum over records of numbers in [0, 1] that are multiples of 2^-20: exact in doubles."""
@@ -522,6 +568,11 @@ def _weighed(scores: Any, persons: Groups | None) -> float:
     if persons is None:
         return float(scores.sum())
     return float((np.floor(scores * counted(None, persons) / _STEPS) * _STEPS).sum())
+
+
+def _units(y: Any, persons: Groups | None) -> int:
+    """How many a sum of scores is a sum over: records, or persons."""
+    return len(np.asarray(y)) if persons is None else persons.count
 
 
 def below(source: Source, limit: int) -> int:

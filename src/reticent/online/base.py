@@ -30,6 +30,7 @@ from reticent.state import parts
 from reticent.state.files import check_kind
 from reticent.state.lease import Lease
 from reticent.state.persons import Digests, Persons
+from reticent.state.twins import Twins
 from reticent.sums.running import refuse_ids
 from reticent.trace import Diary, Play, Progress, Summary
 
@@ -39,7 +40,7 @@ _KEPT_NUMBERS = 2**20
 _NUMBERS = (float, int, np.float64, np.int64)
 
 
-class OnlineLearner(ABC):
+class OnlineLearner(Twins, ABC):
     """Base of the online learners."""
 
     def __init__(self, set: ConvexSet, loss: Loss | None, budget: Budget) -> None:
@@ -350,21 +351,8 @@ class OnlineLearner(ABC):
         """The live parts, for a twin in this or another process that need not rebuild them."""
         return {"set": self.set} | ({} if self.loss is None else {"loss": self.loss})
 
-    def __reduce__(self) -> Any:
-        return _revive, (type(self), self.state(), self._given())
-
-    def __copy__(self) -> Self:
-        return type(self).from_state(self.state(), **self._given())
-
-    def __deepcopy__(self, memo: object) -> Self:
-        return self.__copy__()
-
     def __repr__(self) -> str:
         return f"<{type(self).__name__} on {self.set!r} at step {self.steps}: {self.guarantee}>"
-
-
-def _revive(cls: type[OnlineLearner], state: dict[str, Any], given: dict[str, Any]) -> Any:
-    return cls.from_state(state, **given)
 
 
 def _label_rule(loss: Loss | None) -> Any:

@@ -36,6 +36,7 @@ from reticent.state import parts
 from reticent.state.files import check_kind
 from reticent.state.lease import Lease
 from reticent.state.persons import Persons
+from reticent.state.twins import Twins
 from reticent.sums import CorrelatedMechanism, OnDemand
 from reticent.sums import on_demand_kernels as demand
 from reticent.sums.running import refuse_ids
@@ -46,7 +47,7 @@ _PAGES = 1000  # places of a run at which the cumulative loss is written down
 _NO_LABELS = np.zeros(0)
 
 
-class SparseLeader:
+class SparseLeader(Twins):
     """A learner of sparse records in any number of columns, with noise drawn on demand in floating point.
 
     Parameters
@@ -501,14 +502,8 @@ class SparseLeader:
         self._settle(self.total.mechanism)
         return self
 
-    def __reduce__(self) -> Any:
-        return _revive, (type(self), self.state(), self.loss)
-
-    def __copy__(self) -> Self:
-        return type(self).from_state(self.state(), loss=self.loss)
-
-    def __deepcopy__(self, memo: object) -> Self:
-        return self.__copy__()
+    def _given(self) -> dict[str, Any]:
+        return {"loss": self.loss}
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.columns} columns at step {self.steps}: {self.guarantee}>"
@@ -551,10 +546,6 @@ def _refusal(row: int, columns: int) -> str:
         f"record {row} is not finite, or names a column outside 0 to {columns - 1}; "
         "the records before it have been learnt, it and those after it have not"
     )
-
-
-def _revive(cls: type[SparseLeader], state: dict[str, Any], loss: Any) -> SparseLeader:
-    return cls.from_state(state, loss=loss)
 
 
 __all__ = ["SparseLeader", "checked_rows"]

@@ -74,17 +74,26 @@ class Scope:
         """The last age at which anything is promised."""
         return self.ages[-1] if self.ages else self.window
 
+    @property
+    def since(self) -> str:
+        """The output that ages are counted from."""
+        return "the record's own" if self.unit == "record" else "the person's first"
+
+    @property
+    def within(self) -> bool:
+        """Whether only those records of a person are protected that came within the outputs that are seen."""
+        return self.unit == "person" and self.window is not None
+
     def __str__(self) -> str:
         who = _RELATION[self.neighbours].format(
             "one record is" if self.unit == "record" else "all records of one person are"
         )
         if self.ages:
             ages = ", ".join(f"{age:,}" for age in few(self.ages))
-            since = "the record's own" if self.unit == "record" else "the person's first"
-            return f"{who}, with a promise at the ages {ages} (outputs from {since})"
+            return f"{who}, with a promise at the ages {ages} (outputs from {self.since})"
         if self.window is None:
             return f"{who}, protected for ever"
-        if self.unit == "person":
+        if self.within:
             return (
                 f"{who}, protected in any {self.window} consecutive outputs, with the records that "
                 "came within them"

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from reticent.checks import integer
+from reticent.privacy.budget import Scope
 
 if TYPE_CHECKING:
     from reticent.privacy.guarantee import Guarantee
@@ -36,7 +37,11 @@ class Odds:
     unit : {"record", "person"}
         What takes part or does not: one record, or all of a person's.
     age : int, optional
-        The attacker sees so many outputs from the record's own; None: every output, for ever.
+        The attacker sees so many outputs from the record's own, or from the person's first; None: every output, for
+        ever.
+    within : bool
+        Whether what takes part is only those records of a person that come within the outputs which the attacker
+        sees: persons under a window.
 
     Examples
     --------
@@ -52,14 +57,20 @@ class Odds:
     blind: int
     unit: str = "record"
     age: int | None = None
+    within: bool = False
 
     def __str__(self) -> str:
-        theirs, others = (
-            ("their record takes", "all other records")
-            if self.unit == "record"
-            else ("all of their records take", "everyone else's records")
-        )
-        seen = "every output" if self.age is None else f"{self.age:,} outputs from the record's own"
+        since = Scope(unit=self.unit).since
+        seen = "every output" if self.age is None else f"{self.age:,} outputs from {since}"
+        if self.within:
+            theirs = (
+                f"those of their records that come within {self.age:,} consecutive outputs take"
+            )
+            seen, others = "these outputs", "all other records"
+        elif self.unit == "person":
+            theirs, others = "all of their records take", "everyone else's records"
+        else:
+            theirs, others = "their record takes", "all other records"
         if self.right >= self.people:
             return f"Whoever sees {seen} and knows {others} may be right about everyone: nothing is promised."
         return (
@@ -77,9 +88,8 @@ def odds_of(guarantee: Guarantee, people: int = 1000, age: int | None = None) ->
     """What `Guarantee.odds` returns."""
     people = integer(people, "people", low=2)
     if age is None:  # the attacker sees what the promise covers, and no more
-        age = (
-            guarantee.window if guarantee.window is not None else max(guarantee.ages, default=None)
-        )
+        age = guarantee.scope.last
     distance = min(1.0, guarantee.delta(0.0, age))
     right = math.ceil(people * (0.5 + 0.5 * distance) - _SLACK)
-    return Odds(people, min(people, right), people // 2, guarantee.unit, age)
+    within = guarantee.scope.within
+    return Odds(people, min(people, right), people // 2, guarantee.unit, age, within)

@@ -116,7 +116,9 @@ class Page:
         self._figures += 1
         drawing = inline_svg(figure, f"figure-{self._figures}", caption)
         words = self._tag(kind) + _text(caption)
-        self._parts.append(f"<figure>{drawing}<figcaption>{words}</figcaption></figure>")
+        self._parts.append(
+            f'<figure><div class="drawing">{drawing}</div><figcaption>{words}</figcaption></figure>'
+        )
 
     def summary(self, summary: Any) -> None:
         """Numbers with their errors and intervals: a table, a forest plot, and what they are about.
@@ -225,13 +227,26 @@ def in_words(guarantee: Any) -> list[str]:
     """
     lines = [f"{guarantee}."]
     lines.append(str(guarantee.odds()))
-    scope = (
-        "This is for everything that was or will be released from the run, together, for ever."
-        if guarantee.window is None
-        else f"This is for any {guarantee.window} outputs in a row, counted from the first that a record "
-        "enters. Nothing is promised about a record after that."
-    )
-    lines.append(scope)
+    scope = guarantee.scope
+    if scope.ages:
+        lines.append(
+            f"This is about the first {scope.last:,} outputs, counted from {scope.since}. Whoever sees fewer learns "
+            f"less, whoever sees more may learn more: {guarantee.by_age()}."
+        )
+    elif scope.within:
+        lines.append(
+            f"This is for any {scope.window:,} outputs in a row, about the records of a person that came within "
+            "them. Less, if anything, is promised against whoever sees more."
+        )
+    elif scope.window is not None:
+        lines.append(
+            f"This is for any {scope.window:,} outputs in a row, counted from the first that a record enters. Less, "
+            "if anything, is promised against whoever sees more."
+        )
+    else:
+        lines.append(
+            "This is for everything that was or will be released from the run, together, for ever."
+        )
     return lines
 
 

@@ -85,5 +85,9 @@ footer {
   margin-top: 3rem; border-top: 1px solid var(--line); padding-top: 1rem; color: var(--muted);
   font-size: .88rem;
 }
+@media (max-width: 600px) {
+  .drawing { overflow-x: auto; }
+  .drawing svg { min-width: 34rem; }
+}
 @media print { main { max-width: none; padding: 0; } figure, tr { break-inside: avoid; } }
 """

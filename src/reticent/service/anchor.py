@@ -94,7 +94,13 @@ class Anchor:
     def __init__(self, path: Path, facts: Facts | None = None) -> None:
         self.path = path
         if facts is not None:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            try:
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            except OSError as error:
+                raise StoreError(
+                    f"the folder {path.parent} for the anchor cannot be made ({error.strerror}); name a file with "
+                    "--anchor, on another disk or volume than --data"
+                ) from None
         elif not path.exists():
             raise StoreError(
                 f"this folder has no anchor at {path}: it was copied or restored from elsewhere, or the anchor was "

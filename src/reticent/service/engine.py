@@ -53,7 +53,11 @@ _PATIENCE = 5.0  # seconds: whoever would wait longer is told to come back
 
 
 class Command(Protocol):
-    """Something to be done in a transaction. It refuses with a Problem before it has changed anything."""
+    """Something to be done in a transaction. It refuses with a Problem before it has changed a stream.
+
+    What it has written by then is taken back, unless it says that it refuses before it writes, by ``careful = True``:
+    that spares each of many small commands a savepoint. One that says so and does not ends the transaction.
+    """
 
     def apply(self, turn: Turn) -> Any:
         """Do it, and return the answer."""
@@ -158,12 +162,18 @@ class Turn:
 
     def publish(self, live: Live, outputs: list[OutputRow], source: str | None = None) -> None:
         """Decisions to be published when the transaction is durable, and which source they come from, if any."""
-        self.rows.add_outputs(live.row.id, outputs)
         if source is not None:
             self.sources.setdefault(live.row.id, set()).add(source)
         self.published.setdefault(live.row.id, []).extend(outputs)
         last = outputs[-1]
         self.heads[live.row.name] = Head(last.steps, last.number, last.body, last.at)
+
+    def output(self, live: Live, number: int) -> OutputRow | None:
+        """A decision of a stream, of this transaction or an earlier one."""
+        for output in self.published.get(live.row.id, ()):
+            if output.number == number:
+                return output
+        return self.rows.output(live.row.id, number)
 
     def add(
         self, row: StreamRow, specification: Specification, runner: runners.Runner, body: bytes
@@ -219,7 +229,7 @@ class Engine:
     ) -> None:
         self.store, self.ring, self.clock, self.leases = store, ring, clock, leases
         self.deliver = deliver or _call_each
-        self._queue: queue.Queue[_Item | None] = queue.Queue(_WAITING)
+        self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
         self._known: dict[str, Live] = {}
         self._recent: OrderedDict[str, None] = OrderedDict()  # streams with a runner, latest last
         self._guard = threading.Lock()  # of _known
@@ -240,14 +250,12 @@ class Engine:
         """Have a command carried out; ``done`` gets its answer once it is durable, or its error."""
         if self._stopping:
             raise Problem(503, "stopping", "the service is stopping; try again in a moment")
-        wait = self._each * self._queue.qsize()
-        try:
-            if wait > _PATIENCE:
-                raise queue.Full
-            self._queue.put_nowait(_Item(command, done, direct))
-        except queue.Full:
+        waiting = self._queue.qsize()
+        wait = self._each * waiting
+        if waiting >= _WAITING or wait > _PATIENCE:
             words = "more requests are waiting than the service can answer soon"
-            raise too_busy(words, wait - 0.5 * _PATIENCE) from None
+            raise too_busy(words, wait - 0.5 * _PATIENCE)
+        self._queue.put(_Item(command, done, direct))
 
     def waiting(self) -> int:
         """How many commands wait."""
@@ -365,7 +373,8 @@ class Engine:
                 for command in commands:
                     acts = len(turn.acts)
                     try:
-                        with rows.step():
+                        careful = getattr(command, "careful", False)
+                        with rows.unwritten() if careful else rows.step():
                             if getattr(command, "stream", None) is None:
                                 rows.alone()
                             answers.append((command.apply(turn), None))
@@ -375,6 +384,8 @@ class Engine:
                     except LeaseLost as lost:
                         turn.gone.append(lost.args[0])
                         answers.append((None, moving()))
+                for stream, outputs in turn.published.items():
+                    rows.add_outputs(stream, outputs)
                 for live in turn.moved.values():
                     head = turn.head(live)
                     assert live.runner is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import importlib
 import logging
 import secrets
@@ -32,6 +33,7 @@ from reticent.tables import Schema
 log = logging.getLogger("reticent.service")
 
 _SWITCH = 0.0005  # seconds after which the engine's thread lets the event loop have its turn
+_GARBAGE = 20_000  # objects more than before, after which rings of them are looked for
 _FORGETTING = 600.0  # seconds between rounds of forgetting keys
 _LOOKING = 0.5  # seconds between looks at what other workers have published
 _STEADY = 3600.0  # seconds for which the clock must have been steady before anything is forgotten
@@ -157,6 +159,10 @@ def _get_ready(service: Service, fits: bool) -> None:
     except Exception as error:
         log.error("the kernels could not be compiled: %s", type(error).__name__, exc_info=error)
         return
+    # What is there now stays: the collector need not walk over it again and again, with all requests waiting.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_GARBAGE)
     if not service.stopping.is_set():
         service.ready = True
         logs.event("ready")

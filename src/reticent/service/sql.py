@@ -220,6 +220,20 @@ class Rows:
             with contextlib.suppress(Exception):
                 self._db.write("RELEASE SAVEPOINT step")
 
+    @contextlib.contextmanager
+    def unwritten(self) -> Iterator[None]:
+        before, self._changed = self._changed, False
+        try:
+            yield
+        except Exception as error:
+            if self._changed:
+                raise RuntimeError(
+                    "a command refused after it had written; this is a bug in reticent"
+                ) from error
+            raise
+        finally:
+            self._changed = self._changed or before
+
     # The store as a whole ----------------------------------------------------------------------------
 
     def about(self) -> dict[str, str]:

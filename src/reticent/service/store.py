@@ -207,6 +207,9 @@ class Transaction(Reading, Protocol):
     def step(self) -> AbstractContextManager[None]:
         """A part of the transaction: if the block raises, what it wrote is undone."""
 
+    def unwritten(self) -> AbstractContextManager[None]:
+        """A part that raises before it writes, so that nothing need be undone; a RuntimeError where it does not."""
+
     def changed(self) -> bool:
         """Whether the transaction has written anything."""
 

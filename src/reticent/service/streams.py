@@ -62,6 +62,7 @@ class Send:
 
     stream: str
     batch: Batch
+    careful = True
 
     def apply(self, turn: Turn) -> dict[str, Any]:
         """Learn from what is new and publish; count what was there, and refuse what is too old to know."""
@@ -72,11 +73,15 @@ class Send:
         low, high = packed.span(forgotten_until(turn, live))  # between these a key is too old
         ordered = sorted(batch.keys)
         if bisect_left(ordered, low) == bisect_left(ordered, high):  # none is too old
+            try:
+                ready = runner_for(turn, live, batch)
+            except Problem:  # what was there before is answered all the same
+                return self._mixed(turn, live, low, high)
             # Mostly nothing of a request was there before; then one insertion says so.
             every = live.specification.publish == "every"
             number = head.number + (len(batch) if every else 1)
             if turn.rows.remember_new(live.row.id, batch.keys, batch.digests, number):
-                new = learn(turn, live, batch)
+                new = learn(turn, live, batch, runner=ready)
                 assert new.number == number
                 return _answer(new, len(batch), 0, 0, number, True, len(batch))
         return self._mixed(turn, live, low, high)
@@ -149,7 +154,7 @@ class Ask:
         if self.key is not None:
             known = turn.rows.known(live.row.id, [self.key]).get(self.key)
             if known is not None:
-                found = turn.rows.output(live.row.id, known.number)
+                found = turn.output(live, known.number)
                 assert found is not None
                 return found.body
         check_open(live)
@@ -266,14 +271,27 @@ def check_room(runner: runners.Runner, count: int) -> None:
         )
 
 
-def learn(turn: Turn, live: Live, batch: Batch, source: str | None = None) -> Head:
-    """Have a stream take records and publish what its specification says; the log names the source, if any."""
+def runner_for(turn: Turn, live: Live, batch: Batch) -> runners.Runner:
+    """The runner of a stream that can take these records; refused otherwise, and nothing was changed."""
     check_open(live)
     if live.specification.kind == "bandit":
         raise wrong_kind("a bandit takes no records: POST /ask, play the point, POST /tell")
     runner = turn.runner(live)
     check_room(runner, len(batch))
     runner.check(batch)
+    return runner
+
+
+def learn(
+    turn: Turn,
+    live: Live,
+    batch: Batch,
+    source: str | None = None,
+    runner: runners.Runner | None = None,
+) -> Head:
+    """Have a stream take records and publish what its specification says; the log names the source, if any."""
+    if runner is None:  # nobody has asked yet whether it takes them
+        runner = runner_for(turn, live, batch)
     turn.touch(live)
     head = turn.head(live)
     outputs: list[OutputRow] = []

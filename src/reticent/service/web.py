@@ -31,6 +31,7 @@ LINES, ARROW = "application/x-ndjson", "application/vnd.apache.arrow.stream"
 ANY = "*"
 """In the place of a stream's name: all of them."""
 _READERS = 512  # streams whose decoder is kept
+_HELD = "reticent.held"  # in the scope of a request: bytes of its body
 _BODIES = 4  # of the largest size that are held at a time, from their first byte to their answer
 
 
@@ -175,11 +176,12 @@ class Service:
         self._hold(request, 0, int(said or 0))
         parts, size = [], 0
         async for part in request.stream():
-            size += len(part)
-            if size > self.limit:
-                raise self._too_large()
-            self._hold(request, len(part))
-            parts.append(part)
+            if part:
+                size += len(part)
+                if size > self.limit:
+                    raise self._too_large()
+                self._hold(request, len(part))
+                parts.append(part)
         return b"".join(parts)
 
     def _hold(self, request: Request, size: int, more: int = 0) -> None:
@@ -189,12 +191,11 @@ class Service:
             refusal.headers["Connection"] = "close"  # the rest of the body is not read
             raise refusal
         self.held += size
-        request.state.held = getattr(request.state, "held", 0) + size
+        request.scope[_HELD] = request.scope.get(_HELD, 0) + size
 
     def let_go(self, request: Request) -> None:
         """A request was answered, or given up."""
-        self.held -= getattr(request.state, "held", 0)
-        request.state.held = 0
+        self.held -= request.scope.pop(_HELD, 0)
 
     def _too_large(self) -> Problem:
         return Problem(

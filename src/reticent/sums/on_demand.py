@@ -26,6 +26,7 @@ from reticent.privacy import Guarantee, charge
 from reticent.state.files import check_kind
 from reticent.state.lease import Lease, claim
 from reticent.state.persons import Persons
+from reticent.state.twins import Twins
 from reticent.sums import on_demand_kernels as k
 from reticent.sums.correlated import CorrelatedMechanism
 from reticent.sums.running import refuse_ids
@@ -36,7 +37,7 @@ _FIRST = 2**10  # coordinates that there is room for at first
 _LINE = "noise drawn on demand, coordinate by coordinate: the same joint law as drawn at every step"
 
 
-class OnDemand:
+class OnDemand(Twins):
     """A running total with correlated noise, in time and memory proportional to the coordinates that are touched.
 
     Parameters
@@ -305,18 +306,5 @@ class OnDemand:
             self._enter(np.empty(0), {})
         return self
 
-    def __reduce__(self) -> Any:
-        return _revive, (type(self), self.state())
-
-    def __copy__(self) -> Self:
-        return type(self).from_state(self.state())
-
-    def __deepcopy__(self, memo: object) -> Self:
-        return self.__copy__()
-
     def __repr__(self) -> str:
         return f"<OnDemand dim={self.dim} step {self.steps}: {self.guarantee}>"
-
-
-def _revive(cls: type[OnDemand], state: dict[str, Any]) -> OnDemand:
-    return cls.from_state(state)

@@ -27,6 +27,7 @@ from reticent.privacy import Guarantee, charge
 from reticent.state.files import check_kind
 from reticent.state.lease import Lease, claim
 from reticent.state.persons import Persons
+from reticent.state.twins import Twins
 from reticent.sums import kernels
 from reticent.sums.mechanism import Mechanism
 from reticent.sums.process import Process
@@ -36,7 +37,7 @@ _CARRY = 32  # bits of the exact total that stay when the rest is carried into t
 _STATE_VERSION = 4
 
 
-class RunningTotal:
+class RunningTotal(Twins):
     """A private running total of contributions, run from its description.
 
     `Tree`, `WindowTree`, `Correlated` and `Independent` describe and start one in a single call.
@@ -467,14 +468,8 @@ class RunningTotal:
             # what was released is what later epochs begin with.
             self._block[self._row - 1] = last
 
-    def __reduce__(self) -> Any:
-        return _from_state, (type(self), self.state(), type(self.mechanism))
-
-    def __copy__(self) -> Self:
-        return type(self).from_state(self.state(), type(self.mechanism))
-
-    def __deepcopy__(self, memo: object) -> Self:
-        return self.__copy__()
+    def _given(self) -> dict[str, Any]:
+        return {"mechanism": type(self.mechanism)}
 
     def __repr__(self) -> str:
         length = "endless" if self.horizon is None else f"horizon={self.horizon}"
@@ -489,7 +484,3 @@ def refuse_ids(persons: Persons | None, person: Any) -> None:
             "person was given, but single records are protected here, not persons; build it with "
             "max_records or min_gap (participation=), or leave person out"
         )
-
-
-def _from_state(cls: type[RunningTotal], state: dict[str, Any], kind: type[Mechanism]) -> Any:
-    return cls.from_state(state, kind)

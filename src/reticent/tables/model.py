@@ -28,6 +28,7 @@ FORMAT = "reticent-model"
 VERSION = 1
 
 _SETTINGS = ("epsilon", "delta", "neighbours", "window", "fade", "horizon", "feature_norm")
+_OF_PERSONS = ("max_records", "min_gap")
 
 
 @dataclass(frozen=True)
@@ -362,6 +363,7 @@ def _how(
     online = hasattr(estimator, "partial_fit")
     how = {"estimator": type(estimator).__name__, "online": online}
     how |= {name: given.get(name) for name in _SETTINGS}
+    how |= {name: given[name] for name in _OF_PERSONS if given.get(name) is not None}
     for name in ("solver", "solver_reason"):
         if hasattr(estimator, f"{name}_"):
             how[name] = str(getattr(estimator, f"{name}_"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -94,11 +94,23 @@ class Rehearsal:
 
         for name in list(self.processes):
             self.kill(name)
-        # The process of a job whose parent was gone already; it carries this folder's name.
+        # The process of a job whose parent was gone already.
         for process in psutil.process_iter(["cmdline"]):
-            if any(str(self.folder) in part for part in process.info["cmdline"] or ()):
+            if _is_engine(process.info["cmdline"] or (), self.folder / "kits"):
                 with suppress(psutil.NoSuchProcess):
                     process.kill()
+
+
+def _is_engine(command: Sequence[str], kits: Path) -> bool:
+    """Whether a command line is the engine's own, at work in one of the kits.
+
+    Others may name the folder too: whoever reads a log in it, and the script that rehearses.
+    """
+    at = [number for number, word in enumerate(command) if word == "-m"]
+    modules = [command[number + 1] for number in at if number + 1 < len(command)]
+    return any(word.startswith("nvflare.") for word in modules) and any(
+        Path(word).is_relative_to(kits) for word in command
+    )
 
 
 def free_port() -> int:

@@ -1,0 +1,103 @@
+"""Features as scikit-learn checks them, with refusals that name the column and the remedy, and quote no record."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils.validation import validate_data
+
+_SHOWN = 5
+"""Columns that a refusal names."""
+
+
+def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
+    """What `sklearn.utils.validation.validate_data` returns.
+
+    Its own refusals print cells of private tables, leave it open which column is meant, and advise to fit an imputer,
+    which would read the data.
+    """
+    try:
+        return validate_data(estimator, X, *y, **options)
+    except (TypeError, ValueError) as error:
+        words = _refusal(X, str(error))
+        if words is None:
+            raise
+        raise ValueError(words) from None
+
+
+def real_labels(y: Any) -> NDArray[np.float64]:
+    """Labels of a regression as numbers; the refusal quotes none of them."""
+    try:
+        return np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            "y must hold numbers; for labels that are words use a classifier"
+        ) from None
+
+
+def _refusal(X: Any, said: str) -> str | None:
+    """What is wrong with a table, or None where scikit-learn said it well enough."""
+    if isinstance(X, str | os.PathLike):
+        return (
+            f"X must be a table of numbers, got the path {os.fspath(X)!r}; read it first, with reticent.tables.open or "
+            "reticent.tables.read"
+        )
+    if type(X).__name__ == "LazyFrame":
+        return "X is a query that was not run yet; give X.collect()"
+    if said.startswith("Expected 2D array, got 1D array"):
+        return (
+            "Expected 2D array, got 1D array instead: X has one number per record. Reshape your data: "
+            "X.reshape(-1, 1) is a table with one column, X.reshape(1, -1) one with a single record"
+        )
+    if said.startswith(("Input X contains NaN", "Input X contains infinity")):
+        where = _named(X, _holds_what_is_not_finite)
+        return (
+            f"{said.splitlines()[0].rstrip('.')}{where and f' in {where}'}; X must hold finite numbers. Replace "
+            "missing ones by a constant that is known without the data: an imputer that is fitted reads private records"
+        )
+    if "could not convert" in said or "could not be promoted" in said:
+        where = _named(X, _holds_no_numbers)
+        if not where:
+            return None
+        return (
+            f"X must hold numbers; something else is in {where}. Turn text, categories and dates into numbers by "
+            "values that are known without the data: OneHotEncoder(categories=[...]), or a schema and "
+            "reticent.tables.Encoder"
+        )
+    return None
+
+
+def _holds_no_numbers(column: NDArray[Any]) -> bool:
+    if column.dtype.kind in "mM":
+        return True
+    try:
+        column.astype(np.float64)
+    except (TypeError, ValueError):
+        return True
+    return False
+
+
+def _holds_what_is_not_finite(column: NDArray[Any]) -> bool:
+    return _holds_no_numbers(column) or not np.isfinite(column.astype(np.float64)).all()
+
+
+def _named(X: Any, wrong: Callable[[NDArray[Any]], bool]) -> str:
+    """The columns that are wrong, in words; nothing where they cannot be told."""
+    if sp.issparse(X):
+        return ""
+    names = getattr(X, "column_names", None) or getattr(X, "columns", None)
+    if names is None:
+        rows = np.asarray(X, dtype=object)
+        columns = {} if rows.ndim != 2 else dict(enumerate(rows.T))
+    else:
+        columns = {name: np.asarray(X[name]) for name in names}
+    found = [repr(name) for name, column in columns.items() if wrong(column)]
+    if not found:
+        return ""
+    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return f"column{'s' * (len(found) > 1)} {', '.join(found[:_SHOWN])}{more}"

@@ -272,8 +272,9 @@ def measure(given: argparse.Namespace, into: Path) -> None:
                 print(f"{name} {seed} {time.perf_counter() - begun:.0f} s", flush=True)
         except TimeoutError:
             print(f"stopped after {given.seconds} s")
+            running = list(pool._processes.values())  # which a pool forgets when it is shut down
             pool.shutdown(wait=False, cancel_futures=True)
-            for process in list(pool._processes.values()):
+            for process in running:
                 process.terminate()
 
 

@@ -13,15 +13,13 @@ RESULTS = Path(__file__).parent / "results" / "accuracy.json"
 PICTURE = "accuracy"
 WORDS = """Excess of log loss, or of 1 - R2, on held-out records, relative to the same model without privacy and cut
 at 1 on each split; mean over tables ± its standard error over splits and noise. Ours at defaults with delta = 1e-6 and
-with delta = 0; AdaSSP with exact noise, delta = 1e-6; diffprivlib, delta = 0, the better of with and without an
-intercept on each split. Features are scaled from declared ranges to rows of norm 1 for every entrant alike. Below 0 a
-private model is better than the one without privacy, whose rows are not clipped.
-"""
-
-STALE = """These figures were made before rows beyond the norm counted less in regressions, before the share of
-clipped rows fell with the noise, before rates and mean labels got more of small budgets, and before predictors became
-log-odds by counts of predictions and residuals were clipped from the first round on; the command below measures the
-present defaults, with tuned DP-SGD and boosted AdaSSP beside them.
+with delta = 0. diffprivlib is the library itself, delta = 0, with or without an intercept. AdaSSP (our implementation
+with exact noise), boosted AdaSSP and DP-SGD (full batches, exact accounting: what Opacus runs at a sample rate of 1)
+are written anew in benchmarks/baselines.py, delta = 1e-6. Each rival counts with the setting that is best on average
+over the splits of a table in the measure at hand, which nobody knows without the test records: seven settings of
+boosted AdaSSP, six of DP-SGD with at most 40 steps, which are few where epsilon is large.
+Features are scaled from declared ranges to rows of norm 1 for every entrant alike.
+Below 0 a private model is better than the one without privacy, whose rows are not clipped.
 """
 
 SHOWN = ("ours", "ours, not scaled", "ours, delta = 0", "AdaSSP", "boosted AdaSSP, tuned",
@@ -51,11 +49,16 @@ RIVALS = {
 }
 """Whom each of ours is compared with: the promise is the same."""
 WHY = {
-    "credit": "the default loss caps the pull of a record at 1/2, which costs probabilities where labels are hard to "
-    "tell (influence=0.75 has less loss)",
-    "rare cover": "70 of 15,000 records are of the class, and noise decides the ranks: the AUC of ours is between 0.12 "
-    "and 0.60 by split; the log loss of diffprivlib there is 2.6 to 12 times that of the base rate",
-    "sgemm": "rows beyond the norm were shortened and bent its target; they count less now",
+    "bank": "at one epsilon, against the setting that is best for that measure on the test records; no other one is "
+    "worse there",
+    "breast_cancer": "427 records for 31 weights: the ridge is too large for labels that are this easy to tell, and "
+    "the counts of predictions that mend this are too noisy below epsilon = 1",
+    "higgs": "one measure at one epsilon; the log loss is lower than the rival's",
+    "intrusion": "calibration alone; the log loss is not worse",
+    "phishing": "937 records at epsilon = 0.1: the ridge is set for labels that are harder to tell, and counts of "
+    "predictions would be noise; the setting of the rival was chosen by the test records",
+    "rare cover": "70 of 15,000 records are of the class: the AUC of ours is between 0.10 and 0.84 by split, where few "
+    "short steps of DP-SGD keep the direction of the first gradient (0.92 to 0.95); not mended. Log loss is not worse",
 }
 
 
@@ -77,6 +80,25 @@ def worse(known: dict[str, Any]) -> list[str]:
             why = WHY.get(name, "not explained yet")
             lines.append(f"- {name}: {', '.join(found)}. Why: {why}.")
     return lines
+
+
+def averages(known: dict[str, Any]) -> list[str]:
+    """Means over tables of the other measures of a classification, as lines of a table."""
+    lines = []
+    for key in ("accuracy", "AUC", "AP", "ECE"):
+        for epsilon in sorted({e for table in known.values() for e in table}, key=float):
+            cells = [table[epsilon] for table in known.values()]
+            names = [n for n in SHOWN if all(n in cell and key in cell[n] for cell in cells)]
+            if not names:
+                return []
+            if not lines:
+                lines += [
+                    f"| measure | epsilon | {' | '.join(names)} |",
+                    "|:--|--:|" + "--:|" * len(names),
+                ]
+            row = [f"{np.mean([np.mean(cell[name][key]) for cell in cells]):.3f}" for name in names]
+            lines.append(f"| {key} | {epsilon} | {' | '.join(row)} |")
+    return [*lines, ""]
 
 
 def section() -> str:
@@ -107,8 +129,8 @@ def section() -> str:
         lost = worse(tables)
         if lost:
             lines += ["Worse than a rival by more than two standard errors:", "", *lost, ""]
-    lines.append(STALE)
+        lines += averages(tables)
     lines.append(
-        "`python benchmarks/accuracy.py TASK --epsilons 0.1,0.5,1,4,8 --seeds 3 --tables NAMES`\n"
+        "`python benchmarks/accuracy.py TASK --epsilons 0.1,0.5,1,4,8 --seeds 10 --lean --tables NAMES`\n"
     )
     return "\n".join(lines)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import pickle
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -23,8 +25,8 @@ def described(dim=4, horizon=None, **more):
 
 
 def draw(total, rows, t, normals, used):
-    return k.noise_at(total._buffers)(
-        0, rows, float(t), total._filters, total._jumps, normals, used
+    return k.noise_at(
+        total._buffers, 0, rows, float(t), total._filters, total._jumps, normals, used
     )
 
 
@@ -90,6 +92,58 @@ def test_joint_law_after_long_gaps():
     assert mechanism.scale() * math.sqrt(wanted[-1, -1]) == pytest.approx(mechanism.error(3000))
 
 
+def exact_covariance(mechanism, times):
+    """The same in closed form with 60 digits, for steps that no matrix could hold."""
+    p = mechanism.parameters
+    with mpmath.workdps(60):
+        decays = [1 - mpmath.mpf(gap) for gap in p.gap]
+        weights = [mpmath.mpf(weight) for weight in p.weight]
+        pairs = list(itertools.product(zip(decays, weights, strict=True), repeat=2))
+
+        def cell(s, t):
+            lag = t - s
+            found = (
+                sum(w * d ** (lag - 1) for d, w in zip(decays, weights, strict=True)) if lag else 1
+            )
+            for (a, v), (b, w) in pairs:
+                steps = s - 1 if a * b == 1 else (1 - (a * b) ** (s - 1)) / (1 - a * b)
+                found += v * w * b**lag * steps
+            return float(found)
+
+        return np.array([[cell(min(s, t), max(s, t)) for s in times] for t in times])
+
+
+def test_the_closed_form_is_that_of_the_matrix():
+    mechanism, times = described(1, 3000), [1, 2, 7, 90, 99]
+    wanted = dense_covariance(mechanism, times)
+    assert np.abs(exact_covariance(mechanism, times) - wanted).max() <= 1e-12 * wanted.max()
+
+
+@pytest.mark.parametrize(
+    ("horizon", "times"),
+    [
+        (None, [1, 2**20 + 3, 2**32 + 1, 2**40 - 1, 2**40]),
+        (None, [256, 512, 65_536, 65_537, 2**24, 2**39]),
+        (2**40, [5, 2**39, 2**40 - 2]),
+    ],
+)
+def test_joint_law_after_the_longest_gaps(horizon, times):
+    mechanism = described(1, horizon)
+    M = responses(mechanism, times)
+    wanted = exact_covariance(mechanism, times)
+    size = np.sqrt(np.diag(wanted))
+    assert np.abs((M @ M.T - wanted) / np.outer(size, size)).max() <= 1e-10
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 1e7])
+def test_joint_law_at_extreme_budgets(epsilon):
+    mechanism = described(1, budget=reticent.Budget(epsilon, 1e-6))
+    times = [1, 3, 300, 70_000]
+    M, wanted = responses(mechanism, times), exact_covariance(mechanism, times)
+    assert np.abs(M @ M.T - wanted).max() <= 1e-10 * wanted.max()
+    assert mechanism.scale() * math.sqrt(wanted[-1, -1]) == pytest.approx(mechanism.error(70_000))
+
+
 def test_what_skipped_steps_add_has_the_covariance_of_the_steps():
     """The vector that a gap adds to the buffers, against the sum over its steps written out."""
     total = sums.OnDemand(described(1, 10**6), seed=0)
@@ -103,7 +157,7 @@ def test_what_skipped_steps_add_has_the_covariance_of_the_steps():
         for at in range(most):
             normals, rows = np.zeros(most), np.zeros((1, total._width))
             normals[at] = 1.0
-            k.skip(n)(0, rows, g, total._jumps, normals, 0)
+            k.skip(n, 0, rows, g, total._jumps, normals, 0)
             columns.append(rows[0, k.BUFFERS :])
         L = np.array(columns).T
         wanted = impulse @ impulse.T
@@ -194,6 +248,47 @@ def test_a_restored_total_continues_as_if_nothing_had_happened():
     for total in (one, other):
         total.add([3], [1.0])
     assert np.array_equal(one.read(np.arange(100)), other.read(np.arange(100)))
+
+
+class _Counting:
+    """A source whose normals are 1, 2, 3 ... so that one that is used twice shows; it breaks off when told to."""
+
+    def __init__(self):
+        self.given, self.breaks = 0, False
+
+    def state(self):
+        return {}
+
+    def ratchet(self):
+        pass
+
+    def normals(self, out):
+        for i in range(out.size):
+            if self.breaks and i == out.size // 2:
+                self.breaks = False
+                raise KeyboardInterrupt
+            self.given += 1
+            out[i] = self.given
+
+
+@pytest.mark.parametrize("sizes", [(5000, 5000), (40_000, 100), (100, 40_000), (2**15, 2**15)])
+def test_no_normal_is_used_twice_whatever_interrupts_the_next_block(sizes):
+    """At the first step the noise of a coordinate is one normal as it was drawn."""
+    total = sums.OnDemand(described(2**22, 100), seed=0)
+    total._source = source = _Counting()
+    total.add(None)
+    used, start = [], 0
+    for turn in range(30):
+        source.breaks = turn % 3 == 2
+        count = sizes[turn % 2]
+        try:
+            values = total.read(np.arange(start, start + count)) / total._scale
+        except KeyboardInterrupt:
+            continue
+        start += count
+        used.extend(np.round(values).astype(int).tolist())
+    assert len(used) == len(set(used)) == start
+    assert source.given > 3 * 2**15
 
 
 def test_later_states_do_not_hold_the_key_of_earlier_noise():

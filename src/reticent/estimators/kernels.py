@@ -158,16 +158,16 @@ def named(kind, learning, buffers):
     @compiled
     def one(text, values, label, furthest, desk):
         knobs, counters = floats(desk, sparse.KNOBS_AT), integers(desk, sparse.COUNTERS_AT)
-        work, found = float_rows(desk, sparse.WORK_AT), integer_rows(desk, sparse.FOUND_AT)
+        work, lists = float_rows(desk, sparse.WORK_AT), integer_rows(desk, sparse.LISTS_AT)
         n = values.size
         if (
             counters[demand.MOVES] != furthest
-            or n > found.shape[1]
+            or n > lists.shape[1]
             or (learning and counters[demand.STEPS] >= knobs[sparse.LAST])
         ):
             return math.nan
         columns = int(knobs[sparse.WIDTH]) - (1 if knobs[sparse.CONSTANT] != 0.0 else 0)
-        indices, data, ends, single = found[1], work[3], found[2], work[4]
+        indices, data, ends, single = lists[sparse.INDICES], work[3], lists[sparse.ENDS], work[4]
         murmur_places(text, columns, values, indices, data)
         ends[0], ends[1] = 0, n
         single[0] = label
@@ -176,7 +176,7 @@ def named(kind, learning, buffers):
             0, ends, indices, data, single, no_bytes(desk), floats(desk, sparse.LOSS_AT), knobs,
             float_rows(desk, sparse.FILTERS_AT), float_rows(desk, sparse.JUMPS_AT),
             integers(desk, sparse.PLACES_AT), float_rows(desk, sparse.ROWS_AT), counters,
-            floats(desk, sparse.NORMALS_AT), work, found[0], z, single[1:],
+            floats(desk, sparse.NORMALS_AT), work, lists, z, single[1:],
         )  # fmt: skip
         return z[0, 0] if done == 1 else math.nan
 

@@ -97,7 +97,11 @@ class SparseStream(Stream):
         learner = self._learner if self._saved is None and self._torn is None else self._live()
         with learner.total._lease.lock:
             if type(v[0]) is bytes and COMPILED:
-                z = learner._once(self._kernel[learning], v[0], v[1], label)
+                kernel = self._kernel[learning]
+                z = learner._once(kernel, v[0], v[1], label)
+                if z != z:
+                    learner._ready(len(v[1]))  # most often it is normals that there are too few of
+                    z = learner._once(kernel, v[0], v[1], label)
                 if z == z:
                     return z
             if not np.isfinite(v[1]).all():

@@ -41,8 +41,15 @@ ROWS_AT = 5
 COUNTERS_AT = 6
 NORMALS_AT = 7
 WORK_AT = 8
-FOUND_AT = 9
+LISTS_AT = 9
 PREDICTORS_AT = 10
+
+# Rows of ``lists``; the others belong to whoever calls.
+FOUND = 0  # rows of memory of a record's coordinates
+LATE = 1  # those whose noise is to be drawn
+INDICES = 2
+ENDS = 3
+LISTS = 4
 
 
 @compiled
@@ -63,7 +70,7 @@ def share(knobs, t):
     return 1.0 / (knobs[RIDGE] * t + weight)
 
 
-@compiled
+@compiled(inline="always")
 def weight_of(r, rows, knobs, part):
     """The leader's coordinate in the cube, from its noisy total."""
     w = -(rows[r, demand.TOTAL] + knobs[SCALE] * rows[r, demand.NOISE]) * part
@@ -81,13 +88,14 @@ def go(kind, learning, buffers):
     @compiled
     def go_on(
         start, indptr, indices, data, labels, gaps, loss_params, knobs, filters, jumps, places, rows,
-        counters, normals, work, found, z, losses,
+        counters, normals, work, lists, z, losses,
     ):  # fmt: skip
         outputs = z.shape[1]
         width = int(knobs[WIDTH])
         extra = 1 if knobs[CONSTANT] != 0.0 else 0
         columns = width - extra
         u, g, cut = work[0], work[1], work[2]
+        found, late = lists[FOUND], lists[LATE]
         for r in range(start, z.shape[0]):
             first, last = indptr[r], indptr[r + 1]
             most = outputs * (last - first + extra)
@@ -107,20 +115,22 @@ def go(kind, learning, buffers):
             counters[demand.RECORDS] += 1
             mark, t = float(counters[demand.RECORDS]), float(counters[demand.STEPS])
             # entries of the same column are one feature: they are added up before they are measured
-            n = 0
-            ahead = 0.0
+            n, behind, ahead = 0, 0, 0.0
+            end = rows.shape[1] - 1
             for i in range(first, last):
                 column = indices[i]
                 if not 0 <= column < columns:
                     return -1 - r
                 row = find(column, places, rows, counters)
-                if rows[row, demand.NEXT] != t + 1.0:
-                    ahead += rows[row, -1]  # so that it is on its way when it is needed
+                due = rows[row, demand.NEXT] != t + 1.0
+                if due:
+                    ahead += rows[row, end]  # so that it is on its way when it is needed
                 if rows[row, demand.MARK] != mark:
                     rows[row, demand.MARK] = mark
-                    found[n] = row
+                    found[n] = late[behind] = row
                     g[n] = data[i]
                     n += 1
+                    behind += due
                 else:
                     for j in range(n):
                         if found[j] == row:
@@ -130,24 +140,28 @@ def go(kind, learning, buffers):
                 return -1 - r
             if extra:
                 u[n] = knobs[CONSTANT]
-                found[n] = find(columns, places, rows, counters)
+                row = find(columns, places, rows, counters)
+                found[n] = late[behind] = row
+                behind += rows[row, demand.NEXT] != t + 1.0
             all_of_it = n + extra
             most = outputs * all_of_it
             part = share(knobs, t)
             used = counters[demand.USED]
             for c in range(outputs):
-                predictor = 0.0
-                for i in range(all_of_it):
-                    at = c * all_of_it + i
-                    if c > 0:
+                at = c * all_of_it
+                if c > 0:
+                    behind = 0
+                    for i in range(all_of_it):
                         column = int(rows[found[i], demand.COORDINATE])
-                        found[at] = find(c * width + column, places, rows, counters)
-                    if t > 0.0:
-                        if rows[found[at], demand.NEXT] != t + 1.0:
-                            used = noise_at(buffers)(
-                                found[at], rows, t, filters, jumps, normals, used
-                            )
-                        predictor += weight_of(found[at], rows, knobs, part) * u[i]
+                        row = find(c * width + column, places, rows, counters)
+                        found[at + i] = late[behind] = row
+                        behind += rows[row, demand.NEXT] != t + 1.0
+                predictor = 0.0
+                if t > 0.0:
+                    for i in range(behind):
+                        used = noise_at(buffers, late[i], rows, t, filters, jumps, normals, used)
+                    for i in range(all_of_it):
+                        predictor += weight_of(found[at + i], rows, knobs, part) * u[i]
                 z[r, c] = predictor
             if learning:
                 loss, mine = 0.0, 0.0

@@ -195,7 +195,7 @@ class SparseLeader(Twins):
 
     def _make_room_for(self, most: int) -> None:
         """Memory to work in, for twice so many coordinates of a record."""
-        self._work, self._found = np.empty((5, 2 * most)), np.empty((3, 2 * most), np.int64)
+        self._work, self._lists = np.empty((5, 2 * most)), np.empty((k.LISTS, 2 * most), np.int64)
         self._desk = Desk()
         self._laid: tuple[Any, Any] = None, None  # the total's memory, which it may replace
 
@@ -252,7 +252,7 @@ class SparseLeader(Twins):
             done = kernel(
                 done, indptr, indices, data, labels, gaps, self._params, self._knobs, total._filters,
                 total._jumps, total._places, total._rows, total._counters, total._block,
-                self._work, self._found[0], z, losses,
+                self._work, self._lists, z, losses,
             )  # fmt: skip
             total._moved()
             if done == count:
@@ -260,10 +260,14 @@ class SparseLeader(Twins):
             if done < 0:
                 raise ValueError(_refusal(-1 - done, self.columns))
             # it stopped for want of room
-            most = int(indptr[done + 1] - indptr[done] + (self.constant > 0.0)) * self._outputs
-            total._ready(most)
-            if self._found.shape[1] < most:
-                self._make_room_for(most)
+            self._ready(int(indptr[done + 1] - indptr[done]))
+
+    def _ready(self, features: int) -> None:
+        """Have room and normals for a record of so many features, for whoever holds the lock."""
+        most = (features + (self.constant > 0.0)) * self._outputs
+        self.total._ready(most)
+        if self._lists.shape[1] < most:
+            self._make_room_for(most)
 
     def _one(
         self, kernel: Any, indices: NDArray[np.int64], values: FloatArray, label: float
@@ -291,7 +295,7 @@ class SparseLeader(Twins):
         total = self.total
         self._desk = Desk(
             self._knobs, self._params, total._filters, total._jumps, total._places, total._rows,
-            total._counters, total._block, self._work, self._found, self._single[2],
+            total._counters, total._block, self._work, self._lists, self._single[2],
         )  # fmt: skip
         self._laid = total._rows, total._block
 

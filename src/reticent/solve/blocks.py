@@ -548,6 +548,14 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+def one_blas_thread() -> Any:
+    """A context in which BLAS has one thread: it would compete with passes for the same cores.
+
+    Which libraries there are is looked up once, for that takes milliseconds.
+    """
+    return _blas().limit(limits=1, user_api="blas")
+
+
 def checksum(array: Any) -> int:
     """A number that changes, all but surely, when the array does; the same in every process.
 
@@ -579,15 +587,12 @@ def checksum(array: Any) -> int:
 
 
 def in_order(items: Iterable[Any], work: Callable[[Any], Any]) -> Iterator[Any]:
-    """``work(item)`` for all items, several at a time, in their order.
-
-    BLAS has one thread meanwhile: it would compete with these for the same cores.
-    """
+    """``work(item)`` for all items, several at a time, in their order, with one thread for BLAS."""
     listed = list(items)
     if len(listed) == 1:
         yield work(listed[0])
         return
-    with _blas().limit(limits=1, user_api="blas"):
+    with one_blas_thread():
         many = min(threads(), len(listed))
         if many == 1:
             yield from map(work, listed)

@@ -32,7 +32,7 @@ from reticent.sums.correlated import CorrelatedMechanism
 from reticent.sums.running import refuse_ids
 
 _VERSION = 1
-_BLOCK = 2**14  # normals drawn at a time, under one key
+_BLOCK = 2**15  # normals drawn at a time, under one key
 _FIRST = 2**10  # coordinates that there is room for at first
 _LINE = "noise drawn on demand, coordinate by coordinate: the same joint law as drawn at every step"
 
@@ -150,11 +150,14 @@ class OnDemand(Twins):
             self._make_room_for(self._rows[: self.touched], size)
         need = most * k.most_normals(self._buffers, self.steps)
         if self._counters[k.USED] + need > len(self._block):
+            size = max(_BLOCK, need)
+            # an interrupt finds neither what is left of the old block nor half of a new one
+            self._counters[k.USED] = max(size, len(self._block))
             begun_with = self._source.state()
             self._source.ratchet()
-            block = np.empty(max(_BLOCK, need))
+            # in the same memory where it fits, so that addresses stay as they are
+            block = self._block if len(self._block) == size else np.empty(size)
             self._source.normals(block)
-            self._counters[k.USED] = len(self._block)  # what an interrupt leaves unused is lost
             self._enter(block, begun_with)
             self._counters[k.USED] = 0
 
@@ -254,7 +257,7 @@ class OnDemand(Twins):
         """`state`, for whoever holds the lock already."""
         self._lease.publish(self, "total")
         touched, used = self.touched, int(self._counters[k.USED])
-        spent = used == len(self._block)
+        spent = used >= len(self._block)
         return {
             "version": _VERSION,
             "kind": "OnDemand",

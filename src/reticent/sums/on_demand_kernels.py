@@ -44,14 +44,14 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _ONE = np.uint64(1)
 
 
-@compiled
+@compiled(inline="always")
 def place(coordinate, places):
     """Where a coordinate is looked for first."""
     mixed = (np.uint64(coordinate) + _ONE) * _SPREAD
     return (mixed >> np.uint64(32)) & np.uint64(places.size - 1)
 
 
-@compiled
+@compiled(inline="always")
 def seek(coordinate, places, rows):
     """The row of a coordinate, or -1. Small, so that it is compiled into its callers: a call costs more than it."""
     at, wanted = place(coordinate, places), float(coordinate)
@@ -80,7 +80,7 @@ def make(coordinate, places, rows, counters):
     return row
 
 
-@compiled
+@compiled(inline="always")
 def find(coordinate, places, rows, counters):
     """The row of a coordinate, which is made where there is none; there must be room for it."""
     row = seek(coordinate, places, rows)
@@ -107,59 +107,49 @@ def most_normals(buffers, step):
     return 1 + digits * buffers
 
 
-@specialised
-def skip(k):
-    """``(row, rows, g, ...)``: bring k buffers over g steps that nobody read; how many normals are used up then.
+@compiled(inline="always")
+def skip(k, r, rows, g, jumps, normals, used):
+    """Bring the k buffers of a row over g steps that nobody read; how many normals are used up then.
 
     What the buffers lose in so many steps, and the factor of the covariance of what they gain, come from a table
-    (`jumps`), for one digit of g at a time.
+    (`jumps`), for one digit of g at a time. Written into its callers, as `noise_at` is: to count the references to so
+    many arrays, for a call of each, would take several times as long as the work.
     """
-
-    @compiled
-    def skip_steps(r, rows, g, jumps, normals, used):
-        first = 0
-        while g:
-            digit = g & (2**_BITS - 1)
-            if digit:
-                jump = first + digit
-                factor = k
-                for j in range(k):
-                    s = rows[r, BUFFERS + j]
-                    s -= jumps[jump, j] * s
-                    for c in range(j, k):
-                        s += jumps[jump, factor] * normals[used + c]
-                        factor += 1
-                    rows[r, BUFFERS + j] = s
-                used += k
-            g >>= _BITS
-            first += 2**_BITS
-        return used
-
-    return skip_steps
+    at, first = np.uint64(r), 0
+    while g:
+        digit = g & (2**_BITS - 1)
+        if digit:
+            jump = np.uint64(first + digit)
+            factor = np.uint64(k)
+            for j in range(k):
+                buffer = np.uint64(BUFFERS + j)
+                s = rows[at, buffer]
+                s -= jumps[jump, np.uint64(j)] * s
+                for c in range(j, k):
+                    s += jumps[jump, factor] * normals[np.uint64(used + c)]
+                    factor += _ONE
+                rows[at, buffer] = s
+            used += k
+        g >>= _BITS
+        first += 2**_BITS
+    return used
 
 
-@specialised
-def noise_at(k):
-    """``(row, rows, step, ...)``: bring a coordinate to a step and draw its noise; how many normals are used."""
-
-    @compiled
-    def draw(r, rows, step, filters, jumps, normals, used):
-        if rows[r, NEXT] == step + 1.0:
-            return used
-        g = int(step - rows[r, NEXT])
-        if g > 0:
-            used = skip(k)(r, rows, g, jumps, normals, used)
-        z = normals[used]
-        known = 0.0
-        for j in range(k):
-            s = rows[r, BUFFERS + j]
-            known += filters[WEIGHT, j] * s
-            rows[r, BUFFERS + j] = s + (z - filters[GAP, j] * s)
-        rows[r, NOISE] = z + known
-        rows[r, NEXT] = step + 1.0
-        return used + 1
-
-    return draw
+@compiled(inline="always")
+def noise_at(k, r, rows, step, filters, jumps, normals, used):
+    """Bring a row with k buffers to a step that it has not reached, and draw its noise; how many normals are used."""
+    at = np.uint64(r)
+    used = skip(k, r, rows, int(step - rows[at, NEXT]), jumps, normals, used)
+    z = normals[np.uint64(used)]
+    known = 0.0
+    for j in range(k):
+        buffer = np.uint64(BUFFERS + j)
+        s = rows[at, buffer]
+        known += filters[WEIGHT, j] * s
+        rows[at, buffer] = s + (z - filters[GAP, j] * s)
+    rows[at, NOISE] = z + known
+    rows[at, NEXT] = step + 1.0
+    return used + 1
 
 
 @specialised
@@ -174,7 +164,8 @@ def read(k):
             r = find(asked[i], places, rows, counters)
             out[i] = 0.0
             if step > 0.0:
-                used = noise_at(k)(r, rows, step, filters, jumps, normals, used)
+                if rows[r, NEXT] != step + 1.0:
+                    used = noise_at(k, r, rows, step, filters, jumps, normals, used)
                 out[i] = rows[r, TOTAL] + scale * rows[r, NOISE]
         if used != counters[USED]:
             counters[MOVES] += 1

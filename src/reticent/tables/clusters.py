@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from reticent.checks import FloatArray
 from reticent.erm.passes import SlopeSum, Survey
@@ -29,6 +29,7 @@ from reticent.solve.blocks import (
     Meaning,
     Pass,
     checksum,
+    one_blas_thread,
 )
 
 MODULE = "dask"
@@ -159,7 +160,8 @@ class ClusterRecords:
         import dask
 
         array = self.rows.array
-        run = dask.delayed(_run, pure=False)
+        # what is the same for all chunks is bound to the function, since Dask takes arguments apart for each task
+        run = dask.delayed(partial(_run, work, self.form, self.labels_are), pure=False)
         starts = np.cumsum([0, *array.chunks[0]]).tolist()
         parts = zip(
             array.to_delayed().ravel(),
@@ -168,7 +170,7 @@ class ClusterRecords:
             strict=True,
         )
         tasks = [
-            run(work, a, y, self.form, self.labels_are, start, (count, array.shape[1]))
+            run(a, y, start, (count, array.shape[1]))
             for (a, y, start), count in zip(parts, array.chunks[0], strict=True)
         ]
         for number, (some, every, results) in enumerate(dask.compute(*tasks)):
@@ -183,8 +185,14 @@ class ClusterRecords:
     def thinned(self, every: int) -> InMemory:
         import dask
 
-        rows, labels = dask.compute(self.rows.array[::every], self.labels.array[::every])
-        return InMemory(np.ascontiguousarray(rows), labels, None, self.form, self.labels_are)
+        # Part by part: a whole array would be put together on one of the workers first, and travel twice.
+        parts = dask.compute(
+            *self.rows.array[::every].to_delayed().ravel(),
+            *self.labels.array[::every].to_delayed().ravel(),
+        )
+        half = len(parts) // 2
+        rows, labels = np.concatenate(parts[:half]), np.concatenate(parts[half:])
+        return InMemory(rows, labels, None, self.form, self.labels_are)
 
     def meaning(self, labels: Meaning) -> ClusterRecords:
         return replace(self, labels_are=labels)
@@ -198,10 +206,10 @@ class ClusterRecords:
 
 def _run(
     work: Pass,
-    rows: Any,
-    labels: Any,
     form: Form,
     labels_are: Meaning,
+    rows: Any,
+    labels: Any,
     start: int,
     shape: tuple[int, int],
 ) -> tuple[int, int | None, list[FloatArray]]:
@@ -215,7 +223,7 @@ def _run(
     whole = InMemory(rows, labels, None, form, labels_are)
     if isinstance(work, _Look):  # labels are looked at as they came
         whole = replace(whole, labels_are=AsFound())
-    with threadpool_limits(limits=1, user_api="blas"):
+    with one_blas_thread():
         found = [work(block._replace(start=start + block.start)) for block in whole.blocks()]
     marks = checksum(labels), checksum(np.ascontiguousarray(rows[::_APART]))
     # a search reads all records many times, so that marking all of them would cost a third of it

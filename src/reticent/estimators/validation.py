@@ -92,7 +92,8 @@ def _named(X: Any, wrong: Callable[[NDArray[Any]], bool]) -> str:
         return ""
     names = getattr(X, "column_names", None) or getattr(X, "columns", None)
     if names is None:
-        rows = np.asarray(X, dtype=object)
+        # an array as it is: as objects, a large one would need several times its memory
+        rows = X if isinstance(X, np.ndarray) else np.asarray(X, dtype=object)
         columns = {} if rows.ndim != 2 else dict(enumerate(rows.T))
     else:
         columns = {name: np.asarray(X[name]) for name in names}

@@ -43,7 +43,7 @@ def test_a_party_that_does_not_clip_slopes_is_found_out(monkeypatch):
         return values if high == 2.0 else honest(values, low, high)
 
     monkeypatch.setattr(module.np, "clip", trusting)
-    found = case.attack(300)
+    found = case.bet(4000)
     assert not found.holds
     assert found.epsilon > found.claimed
 

@@ -278,6 +278,14 @@ def test_boosted_is_better_than_one_release_where_residuals_are_small():
         ({"set": sets.L2Ball(4)}, "no set"),
         ({"loss": losses.Squared(ridge=0.1)}, "no ridge"),
         ({"calibration": "published"}, "adassp"),
+        (
+            {"loss": losses.Squared(label_bounds=(-5e-324, 5e-324))},
+            "label_bounds of size 4.94066e-324",
+        ),
+        (
+            {"loss": losses.Squared(label_bounds=(-1e200, 1e200))},
+            "label_bounds of size 1e[+]200; rescale labels",
+        ),
     ],
 )
 def test_boosted_refuses_what_it_cannot_do(changes, message):
@@ -287,3 +295,17 @@ def test_boosted_refuses_what_it_cannot_do(changes, message):
         with pytest.raises(ValueError, match=message):
             erm.sufficient_statistics(**(given | changes))
         assert ledger.entries == ()
+
+
+@pytest.mark.parametrize(
+    ("norm", "bound"), [(1e-90, 1e140), (1e100, 1e-140), (1.0, 1e-140), (1e100, 1e140)]
+)
+def test_boosted_does_not_depend_on_units(norm, bound):
+    A, y = records(count=200, regression=True)
+    y = np.clip(y, -1, 1)
+    common = {"budget": BUDGET, "method": "boosted", "seed": 0}
+    plain = erm.sufficient_statistics(LOSS, None, A, y, **common)
+    loss = losses.Squared(feature_norm=norm, label_bounds=(-bound, bound))
+    scaled = erm.sufficient_statistics(loss, None, norm * A, bound * y, **common)
+    np.testing.assert_allclose(scaled.point / bound * norm, plain.point, rtol=1e-6)
+    assert 1.0 - 1e-7 < scaled.guarantee.epsilon(1e-6) <= 1.0

@@ -279,6 +279,7 @@ def test_bad_records_spend_nothing(binary, regression, spoil):
         ({"delta": 1.0}, "delta"),
         ({"neighbours": "add"}, "neighbours"),
         ({"feature_norm": -1.0}, "feature_norm"),
+        ({"feature_norm": 5e-324}, r"feature_norm must be a finite number in \[1e-300, inf\), got"),
         ({"feature_norm": "Private"}, "or 'private' to find it .*; got 'Private'"),
         ({"feature_norm": np.ones(2)}, "feature_norm must be a real number"),
         ({"influence": 0.2}, "influence"),

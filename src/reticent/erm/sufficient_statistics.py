@@ -53,6 +53,8 @@ _CLIP = 2.0
 """Residuals are clipped to at least so many times their root mean square, which normal ones rarely exceed."""
 _HALVED = np.arange(6)
 """Their squares are summed with clips of the largest label, half of it, a quarter and so on: all in one release."""
+_SQUARED = (1e-140, 1e140)
+"""Sizes of labels whose squares, clipped or of all records, neither vanish nor overflow."""
 _SURE = 2.0
 """A smaller clip is taken where so many standard deviations of noise do not speak against it."""
 
@@ -307,9 +309,11 @@ def best_ridge(V: FloatArray, u: FloatArray, noise_V: float, noise_u: float, own
     without bias by its value under the noisy ones plus
     ``(noise_V^2 / 2) (tr M ||x||^2 + x'Mx) + noise_u^2 tr M``.
     """
-    values, vectors = np.linalg.eigh(V)
-    c = vectors.T @ u
-    edge = math.sqrt(2.0 * len(u)) * noise_V
+    # in units of the noise, of which both are multiples: squares of large ones would overflow
+    values, vectors = np.linalg.eigh(V / noise_V)
+    c = vectors.T @ (u / noise_u)
+    own = own / noise_V
+    edge = math.sqrt(2.0 * len(u))
     least = max(0.0, _EDGE * edge - float(values[0]) - own)
     tries = least + np.concatenate([[0.0], edge * np.geomspace(1e-3, 1e4, 80)])
 
@@ -318,9 +322,9 @@ def best_ridge(V: FloatArray, u: FloatArray, noise_V: float, noise_u: float, own
         x = m * c
         value = 0.5 * ((values + own) * x * x).sum() - (c * x).sum()
         doubt = m.sum() * (x * x).sum() + (m * x * x).sum()
-        return float(value + 0.5 * noise_V**2 * doubt + noise_u**2 * m.sum())
+        return float(value + 0.5 * doubt + m.sum())
 
-    return float(min(tries, key=estimate))
+    return noise_V * float(min(tries, key=estimate))
 
 
 def _solve(problem: OfflineProblem, V: FloatArray, u: FloatArray, ridge: float) -> FloatArray:
@@ -356,6 +360,11 @@ def _boosted(
             f"method='boosted' takes no ridge in the loss, got {problem.loss.ridge:g}; give regularizer="
         )
     F, Y = _bounds(problem)
+    if not _SQUARED[0] <= Y <= _SQUARED[1]:
+        raise ValueError(
+            f"method='boosted' adds up squares of labels, which vanish or overflow for label_bounds of size {Y:g}; "
+            f"rescale labels to a size between {_SQUARED[0]:g} and {_SQUARED[1]:g}"
+        )
     p, n, bound = problem.dim, problem.count, problem.weight_bound
     pure = problem.noise == "gamma"
     rooted = _rooted(problem)

@@ -77,6 +77,11 @@ def _positive(value: Any, name: str) -> float:
     return checks.number(value, name, low=0.0, open_low=True)
 
 
+def _row_norm(value: Any, name: str) -> float:
+    """Rows are divided by it, so that its reciprocal must be a number too."""
+    return checks.number(_positive(value, name), name, low=1e-300)
+
+
 def _or_none(check: Check) -> Check:
     return lambda value, name: None if value is None else check(value, name)
 
@@ -93,7 +98,7 @@ def _norm(value: Any, name: str) -> float | str:
                 f"with a share of the budget; got {value!r}"
             )
         return PRIVATE
-    return _positive(value, name)
+    return _row_norm(value, name)
 
 
 def _anything(value: Any, name: str) -> Any:
@@ -159,7 +164,7 @@ CHECKS: Mapping[str, Check] = {
     "epsilon": _positive,
     "delta": partial(checks.number, low=0.0, high=1.0, open_high=True),
     "neighbours": partial(checks.choice, allowed=NEIGHBOURS),
-    "feature_norm": _positive,
+    "feature_norm": _row_norm,
     "label_bounds": _bounds,
     "scaling": partial(checks.choice, allowed=("auto", "none")),
     "classes": _labels,

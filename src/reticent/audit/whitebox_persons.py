@@ -74,7 +74,7 @@ def tables_of_persons() -> Iterator[Case]:
     linear, squared = losses.Linear(), losses.Squared()
     for neighbours in BOTH:
         budget = Budget(1.0, 1e-6, neighbours)
-        asked = {"epsilon": 1.0, "neighbours": neighbours, "fit_intercept": False}
+        asked: dict[str, Any] = {"epsilon": 1.0, "neighbours": neighbours, "fit_intercept": False}
         for rule, most in _RULES.items():
             given: dict[str, Any] = {"budget": budget, "max_records": most}
             statistics = partial(

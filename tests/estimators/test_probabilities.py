@@ -51,9 +51,9 @@ def test_a_record_is_counted_once(neighbours, delta):
 
 
 def test_shares_are_chosen_by_public_numbers():
-    """The noise of all counts together: at most a fiftieth of the records if a tenth of the budget can do that.
+    """The noise of all counts together: small enough if a tenth of the budget can do that.
 
-    Of 32 counts where columns are centered and these tell something, else of 8.
+    A fiftieth of the records for 32 counts, where columns are centered and these tell something, an eighth for 8.
     """
     budget, found = Budget(1.0, 1e-6), []
     for centered in (True, False):
@@ -61,8 +61,9 @@ def test_shares_are_chosen_by_public_numbers():
             made = PredictorCounts.of(budget, count, 5, centered, "float")
             for cells in (32.0, 8.0)[not centered :]:
                 noise = {s: math.sqrt(cells / s) / budget.mu / count for s in (0.02, 0.05, 0.1)}
+                enough = 0.02 if cells == 32.0 else 0.125
                 if noise[0.1] <= 0.25:
-                    share = next((s for s in noise if noise[s] <= 0.02), 0.1)
+                    share = next((s for s in noise if noise[s] <= enough), 0.1)
                     assert made.counts.classes == cells
                     assert made.release.curve.mu**2 == pytest.approx(share * budget.mu**2)
                     break

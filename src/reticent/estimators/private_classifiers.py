@@ -313,7 +313,8 @@ class PrivateLogisticRegression(PrivateClassifier):
     regularizer : float, optional
         The weight of half the squared coefficients in the *summed* loss, with features in units of
         ``feature_norm``. By default chosen by theory from the number of records, the number of
-        features and the budget.
+        features and the budget; with ``scaling="auto"`` for the direction of the coefficients, whose
+        length is then restored by a public factor.
     solver : {"auto", "objective-perturbation", "gradient-descent", "output-perturbation"}
         ``solver_`` says which one "auto" took, and ``solver_reason_`` why.
     class_weight : dict or "balanced", optional
@@ -496,7 +497,8 @@ class PrivateLogisticRegression(PrivateClassifier):
             self.coef_ = slope * self.coef_
             self.intercept_ = level + slope * (self.intercept_ - middle)
             self.influence_ = 1.0  # predictors are log-odds now
-            self.calibration_ = f"predictors times {slope:.4g} about {middle:.4g}, which stands for log-odds of {level:.4g}"
+            about = f"{middle:.4g}, which stands for log-odds of {level:.4g}"
+            self.calibration_ = f"predictors times {slope:.4g} about {about}"
 
     def _at_rest(self, rates: FloatArray) -> FloatArray:
         if self.influence == 1.0:

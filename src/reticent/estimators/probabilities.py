@@ -31,7 +31,7 @@ _WITHIN, _BEYOND = 0.25, 0.9
 """Typical predictors on both sides of that end, in the same unit."""
 _FINE = 0.5
 """About how wide those next to the middle are at most; a step of 0.5 in log-odds hides little."""
-_CLEAR, _TELLING = 0.02, 0.25
+_CLEAR, _TELLING = {_MANY: 0.02, _FEW: 0.125}, 0.25
 """Noise of all counts together, as a share of the records: small enough, and as much as they may have."""
 RARE = 6.0
 """Log-odds of the middle beyond which a class is rare, and a line through the middle says little of even odds."""
@@ -101,7 +101,7 @@ class PredictorCounts:
                 words = "counts of predictors by class"
                 counts = ClassCounts.of(budget, 2 * pieces, precision, share, words)
                 made = cls(count, columns, centered, pieces, counts)
-                if made.noise <= _CLEAR * count:
+                if made.noise <= _CLEAR[pieces] * count:
                     break
             if made.noise <= _TELLING * count:
                 return made

@@ -306,9 +306,7 @@ def on_one_core(pid: int) -> Iterator[None]:
             os.sched_setaffinity(thread, before)
 
 
-def turn(
-    folder: Path, server: Server, bare: Bare, least: Bare, seconds: float
-) -> dict[str, Any]:
+def turn(folder: Path, server: Server, bare: Bare, least: Bare, seconds: float) -> dict[str, Any]:
     """Everything once, each beside what it is compared with."""
     path = "/v1/streams/speed/records"
 

@@ -1,4 +1,4 @@
-"""Quick commands, which the event loop carries out and the engine's thread commits: the same answers, nothing earlier."""
+"""Quick commands, which the event loop carries out and the engine's thread commits: the same answers, no earlier."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("reticent.service")
 
 _GROUP = 256  # commands in a transaction
-_QUICK = 64  # commands in one that the event loop carries out: requests that come meanwhile wait for it
+_QUICK = 64  # commands in one that the event loop carries out, while other requests wait
 _LIVE = 256  # runners that are kept with their noise at hand: about 1 MB each
 _WAITING = 4096  # commands in the queue
 _PATIENCE = 5.0  # seconds: whoever would wait longer is told to come back
@@ -259,9 +259,9 @@ class Engine:
         self.deliver = deliver or _call_each
         self._queue: queue.SimpleQueue[_Item | _Quick | None] = queue.SimpleQueue()
         self._gate = threading.Lock()  # of what follows, which says who is at work
-        self._busy = 0  # commands that the thread was given and has not done; a quick group counts as one
+        self._busy = 0  # commands that the thread has to do; a quick group counts as one
         self._quick_busy = False  # whether one of these is a quick group
-        self._carrying = False  # whether the event loop carries out a group, and the thread has to wait
+        self._carrying = False  # whether the event loop carries out a group; the thread waits
         self._later: list[_Item | None] = []  # what came for the thread meanwhile
         self._near: list[_Item] = []  # quick commands that wait for the event loop
         self._called = False  # whether it will look at them

@@ -1,7 +1,12 @@
-"""Lines about budgets: what every public mechanism promises is within what it was asked for, and not far below."""
+"""Lines about budgets: what every public mechanism promises is within what it was asked for, and not far below.
+
+And every piece of noise that an estimator draws is in its guarantee: with the scale that the guarantee states, as often
+as it states. What each release may cost at its scale is the matter of the white-box lines.
+"""
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -10,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from reticent import bandit, erm, losses, online, sets, sums, vertical
+from reticent.audit.hooks import listening
 from reticent.audit.whitebox import Exact
+from reticent.audit.whitebox_matching import silent
 from reticent.audit.whitebox_records import BOTH, Case
 from reticent.estimators import (
     OnlineLinearRegression,
@@ -29,6 +36,8 @@ Build = Callable[[Budget], Any]
 _ROWS = np.array([[0.6, 0.0], [0.0, 0.8], [-0.6, 0.1], [0.1, -0.8]])
 _SIGNS = np.array([1.0, 1.0, -1.0, -1.0])
 _SLACK = 1e-9
+_PRINTED = 2e-5
+"""Of the logarithm to base two of a scale: six digits of it are printed."""
 
 
 def _tree(noise: str, budget: Budget) -> Any:
@@ -184,6 +193,73 @@ def _kept(name: str, builders: Callable[[], dict[str, Build]]) -> Exact:
     return worst
 
 
+def _tables() -> dict[str, Build]:
+    """Fits of a table that is large enough for everything that estimators release beside the coefficients."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, size=(2000, 2)) / np.sqrt(2.0)
+    y = X @ [0.5, 0.25]
+    sign, three = (y > 0.0).astype(int), np.digitize(y, [-0.1, 0.1])
+    persons = np.arange(2000) // 2
+
+    def fitted(make: Any, labels: Any, groups: Any = None, **more: Any) -> Build:
+        def build(b: Budget) -> Any:
+            given = {"epsilon": b.epsilon, "delta": b.delta, "neighbours": b.neighbours}
+            return make(**given, **more).fit(X, labels, groups=groups)
+
+        return build
+
+    logistic = partial(fitted, PrivateLogisticRegression, sign, classes=[0, 1])
+    linear = partial(fitted, PrivateLinearRegression, y)
+    return {
+        "logistic": logistic(),
+        "logistic, persons": logistic(persons),
+        "logistic, private bounds and intervals": logistic(feature_norm="private", intervals=True),
+        "logistic, balanced": logistic(class_weight="balanced"),
+        "logistic, three classes": fitted(PrivateLogisticRegression, three, classes=[0, 1, 2]),
+        "support vectors": fitted(PrivateLinearSVC, sign, classes=[0, 1]),
+        "linear": linear(),
+        "linear, persons": linear(persons),
+        "linear, private bounds": linear(feature_norm="private", label_bounds="private"),
+        "linear, one release": linear(solver="sufficient-statistics"),
+        "linear, gradient descent": linear(solver="gradient-descent"),
+        "lasso": fitted(PrivateLasso, y),
+    }
+
+
+def _unlike(drawn: list[float], stated: list[float]) -> str:
+    """What is on one list of scales alone; lattice steps are powers of two, and so scales are known up to these."""
+    left = [math.log2(scale) for scale in drawn]
+    for scale in stated:
+        away = [abs((other - math.log2(scale) + 0.5) % 1.0 - 0.5) for other in left]
+        if not away or min(away) > _PRINTED:
+            return f"noise of scale {scale:g} is stated and was not drawn"
+        del left[int(np.argmin(away))]
+    return f"{len(left)} pieces of noise were drawn and are not stated" if left else ""
+
+
+def _accounted(name: str) -> Exact:
+    """Whether what was drawn is what guarantees state, piece by piece."""
+    compared = 0
+    for words, build in _tables().items():
+        for neighbours in BOTH:
+            for delta in (1e-6, 0.0):
+                with warnings.catch_warnings(), listening(lambda _, made: silent(made)) as tape:
+                    warnings.simplefilter("ignore")
+                    model = build(Budget(4.0, delta, neighbours))
+                drawn = [float(scale) for draw in tape.draws for scale in draw.scales]
+                drawn += [choice.scale for choice in tape.choices]
+                stated: list[float] = []
+                for release in model.guarantee_.releases:
+                    times = release.count * getattr(release.curve, "count", 1)
+                    stated += times * [float(release.noise.split()[-1])]
+                compared += len(stated)
+                if unlike := _unlike(drawn, stated):
+                    how = f"{words}, {neighbours}, delta = {delta:g}: {unlike}"
+                    return Exact(name, 1.0, np.inf, delta, np.inf, False, how, fault=1.0)
+    how = f"{compared} pieces of noise, drawn as often and as large as stated"
+    return Exact(name, 1.0, 1.0, 0.0, 1.0, True, how, fault=2.0**_PRINTED)
+
+
 def kept() -> Iterator[Case]:
     """What is promised against what was asked for, by package."""
     for name, builders in (
@@ -193,3 +269,4 @@ def kept() -> Iterator[Case]:
         ("estimators", _faces),
     ):
         yield Case(f"budget of {name}", partial(_kept, name, builders))
+    yield Case("noise of estimators, as stated", partial(_accounted, "noise of estimators"))

@@ -134,8 +134,49 @@ def estimators() -> Iterator[Case]:
                 partial(_moments, neighbours, rows),
             )
             yield from releases(neighbours, delta)
+        yield case(
+            f"PrivateLinearRegression as it comes, {neighbours}",
+            as_it_comes(neighbours),
+            partial(whole_tables, neighbours, [0], None),
+        )
         yield Case(f"PrivateSearchCV, {neighbours}", partial(best_of, neighbours))
         yield from _online(neighbours)
+
+
+def as_it_comes(neighbours: str, **more: Any) -> Run:
+    """A whole fit with defaults: centers, spreads, norms and the level of the labels are found, then it is boosted."""
+
+    def run(data: Any, source: Source) -> Outcome:
+        X, y, ids = data
+        made = PrivateLinearRegression(
+            feature_norm=1.0, label_bounds=(-1.0, 1.0), neighbours=neighbours, **more
+        )
+        model = made.fit(X, y, groups=ids)
+        return Outcome([model.coef_, model.intercept_], model.guarantee_)
+
+    return run
+
+
+def whole_tables(neighbours: str, mine: list[int], ids: Any) -> Iterator[Pair]:
+    """Two thousand records, enough to be scaled by; some of them, one person's, are blanked or replaced by others."""
+    rng = np.random.default_rng(0)
+    table = rng.uniform(-1.0, 1.0, size=(2000, 2)) / np.sqrt(2.0)
+    labels = table @ [0.5, 0.25]
+    for size, label in ((1.0, 1.0), (1.0, -1.0), (3.0, 7.0), (1e300, HUGE), (0.2, 1.0)):
+        others = [(0.0, 0.0, 0.0)]
+        if neighbours == "replace":
+            others = [(-size, 0.0, -label), (0.0, size, -label), (0.0, 0.0, 0.0)]
+        X, y = table.copy(), labels.copy()
+        X[mine], y[mine] = (size, 0.0), label
+        for *row, mark in others:
+            Y, marks = X.copy(), y.copy()
+            Y[mine], marks[mine] = row, mark
+            why = f"({size:g}, 0), {label:g} becomes {tuple(row)}, {mark:g}"
+            yield Pair((X, y, ids), (Y, marks, ids), why)
+    if ids is not None:
+        # how many records a person has is nobody's business
+        kept = np.delete(np.arange(len(X)), mine[1:])
+        yield Pair((X, y, ids), (Y[kept], marks[kept], ids[kept]), f"{why}, and only one record")
 
 
 def _moments(neighbours: str, rows: int) -> Iterator[Pair]:

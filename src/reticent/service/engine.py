@@ -364,8 +364,8 @@ class Engine:
                 self._carrying, self._quick_busy = False, True
                 self._busy += 1
                 self._queue.put(_Quick(group, carried))
-                for item in self._later:
-                    self._give(item)
+                for later in self._later:
+                    self._give(later)
                 self._later.clear()
 
     def waiting(self) -> int:

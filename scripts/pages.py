@@ -20,6 +20,8 @@ from latex2mathml.converter import convert
 
 _PACKAGE = re.compile(r"^\{\{ (reticent[\w.]*) \}\}$", re.MULTILINE)
 _ROLE = re.compile(r":(?:class|func|meth|mod|data|attr|exc):<code>~?([^<]+)</code>")
+_PRIME = re.compile(r"<msup>(<mi>[^<]*</mi>)<mi>&#x02032;</mi></msup>")
+"""The sign is raised in most fonts; a superscript raises it out of the line."""
 _FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
 
 
@@ -69,6 +71,7 @@ def on_page_content(content: str, **_: Any) -> str:
     def formula(match: re.Match[str]) -> str:
         display = "block" if match[2] == "[" else "inline"
         made = convert(html.unescape(match[3]), display=display)
+        made = _PRIME.sub(r'\1<mo lspace="0" rspace="0">&#x02032;</mo>', made)
         if "\\" in made:
             raise ValueError(f"a command is left in the formula {match[3]}: write it otherwise")
         return f'<{match[1]} class="formula">{made}</{match[1]}>'

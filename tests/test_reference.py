@@ -14,6 +14,7 @@ import pytest
 _ROOT = Path(__file__).parents[1]
 _REFERENCE = _ROOT / "docs" / "reference"
 _SECTION = re.compile(r"^Parameters\n-+\n(.*?)(?=^\S[^\n]*\n-+\n|\Z)", re.DOTALL | re.MULTILINE)
+_RETURNS = re.compile(r"^(?:Returns|Yields)\n-+\n([^\n]*)$", re.MULTILINE)
 _PACKAGES = [
     "audit", "bandit", "devices", "erm", "estimators", "losses", "noise", "online", "papers", "plots", "privacy",
     "report", "sets", "state", "sums", "tables", "trace", "vertical",
@@ -50,6 +51,13 @@ def test_the_hook_shows_functions_whose_module_has_the_same_name() -> None:
 def test_the_hook_removes_roles() -> None:
     page = "<p>See :class:<code>reticent.Budget</code>.</p>"
     assert pages.on_page_content(page) == "<p>See <code>reticent.Budget</code>.</p>"
+
+
+@pytest.mark.parametrize("thing", _things())
+def test_what_is_returned_begins_with_its_type(thing: Any) -> None:
+    section = _RETURNS.search(inspect.getdoc(thing) or "")
+    if section is not None:  # a sentence there is printed as code, its roles and backticks with it
+        assert not section[1].rstrip().endswith(".")
 
 
 @pytest.mark.parametrize("thing", _things())

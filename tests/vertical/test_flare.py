@@ -195,6 +195,27 @@ def test_a_job_holds_names_and_terms_and_no_code(tmp_path: Path) -> None:
     assert json.loads((job / "meta.json").read_text())["mandatory_clients"] == list(PARTIES)
 
 
+def test_the_server_stays_until_the_parties_have_heard_of_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    needs_engine()
+    from nvflare.apis.event_type import EventType
+    from nvflare.apis.fl_context import FLContext
+    from nvflare.apis.utils.event import fire_event_to_components
+
+    handlers: list[Any] = []
+    slept: list[float] = []
+    monkeypatch.setattr(server.time, "sleep", slept.append)
+    server._stay_for_farewell(
+        SimpleNamespace(run_manager=SimpleNamespace(add_handler=handlers.append))
+    )
+    for event in (EventType.ABOUT_TO_END_RUN, EventType.END_RUN):
+        assert not slept
+        fire_event_to_components(event, handlers, FLContext())
+    assert len(slept) == 1
+    assert slept[0] > 1.0  # parties ask every half second
+
+
 # ---------------------------------------------------------------- the site
 
 

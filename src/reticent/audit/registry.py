@@ -118,7 +118,8 @@ def register(
 
     Returns
     -------
-    A decorator for a function that builds the :class:`Pair`.
+    callable
+        A decorator for a function that builds the `Pair`.
 
     Examples
     --------

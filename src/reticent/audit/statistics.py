@@ -11,6 +11,7 @@ guessed or wrong, while events must be counted on fresh runs.
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -20,17 +21,17 @@ from numpy.typing import ArrayLike, NDArray
 from reticent.checks import FloatArray, real_array
 
 
-class Statistic:
+class Statistic(ABC):
     """A score of outputs, one a row; ``fit`` sees runs that are not counted afterwards."""
 
     learns: bool = False
 
-    def fit(self, a: NDArray[Any], b: NDArray[Any]) -> None:
+    def fit(self, a: NDArray[Any], b: NDArray[Any]) -> None:  # noqa: B027 - most learn nothing
         """Learn from outputs of both worlds."""
 
+    @abstractmethod
     def __call__(self, outputs: NDArray[Any]) -> FloatArray:
         """One score a row."""
-        raise NotImplementedError
 
 
 class Score(Statistic):

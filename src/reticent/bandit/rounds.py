@@ -11,7 +11,6 @@ records have the same rounds, and a record is in one of them.
 
 from __future__ import annotations
 
-import dataclasses
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
@@ -28,6 +27,7 @@ from reticent.checks import FloatArray
 from reticent.noise import Source
 from reticent.online.totals import MECHANISMS
 from reticent.privacy import Budget, Guarantee, Participation, Release, curves, prescribed
+from reticent.privacy.guarantee import with_details
 from reticent.sets import ConvexSet
 from reticent.state.persons import Persons
 from reticent.sums import Mechanism, RunningTotal
@@ -258,14 +258,11 @@ class Rounds(ABC):
             details += (
                 f"{self.participation}; steps are rounds, in each of which one record counts",
             )
-        releases = [
-            dataclasses.replace(release, details=release.details + details)
-            for release in made.releases
-        ]
+        releases = with_details(made, details).releases
         if self.horizon is None and not self._endless:
             gaussian = self._noise == "gaussian"
             curve = curves.Gaussian(budget.mu) if gaussian else curves.Pure(budget.epsilon)
-            releases = [
+            releases = (
                 Release(
                     made.releases[0].mechanism,
                     curve,
@@ -274,8 +271,8 @@ class Rounds(ABC):
                     1,
                     ("epochs of doubling length on disjoint records: a record is in one of them",)
                     + details[1:2],
-                )
-            ]
+                ),
+            )
         return Guarantee.of(
             budget,
             releases,

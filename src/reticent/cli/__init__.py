@@ -6,6 +6,7 @@ error and an exit status, never as a traceback (unless ``RETICENT_TRACEBACK=1`` 
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 
@@ -30,6 +31,8 @@ def _run(arguments: list[str] | None) -> int:
     from reticent.cli.app import app
     from reticent.cli.errors import Refused
 
+    # where no home can be written, Matplotlib caches in a temporary folder, and says so in two lines
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
     try:
         result = app(args=arguments, prog_name="reticent", standalone_mode=False)
         return result if isinstance(result, int) else 0

@@ -54,6 +54,10 @@ class Console:
         """Whether a person looks at standard error."""
         return not self.quiet and sys.stderr.isatty()
 
+    def starting(self) -> Rate:
+        """A line for the seconds in which Python imports what a command needs."""
+        return Rate("starting", None, shown=self.watched)
+
 
 def table(rows: Sequence[Sequence[str]], *, indent: str = "") -> str:
     """Rows of text in aligned columns; those of numbers alone to the right."""

@@ -194,11 +194,13 @@ def run(
     json: Json = False,
 ) -> None:
     """Submit a run, follow it, and fetch the model."""
-    from reticent.vertical.flare.jobs import RunFailed
-
     console = Console(quiet=quiet, as_json=json)
+    with console.starting():
+        from reticent.vertical.flare.jobs import RunFailed
+
+        commands = _commands()
     try:
-        outcome = _commands().run(
+        outcome = commands.run(
             kit, epsilon=epsilon, delta=delta, name=name, neighbours=neighbours.value,
             resume=resume, model=model, patience=patience, shown=console.watched, rounds=rounds,
             radius=radius, loss=loss, variant=variant, columns=columns, sketch_size=sketch_size,

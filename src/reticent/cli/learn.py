@@ -88,7 +88,9 @@ def _begin(options: LearnOptions, encoder: Encoder, console: Console) -> int:
                 f"a record is protected while the next {settings.window:,} records come in, which is in "
                 f"{settings.window // every:,} whole decisions at --every {every:,}"
             )
-        return _follow(Run(replace(options, every=every), settings, encoder, console), size)
+        with console.starting():
+            run = Run(replace(options, every=every), settings, encoder, console)
+        return _follow(run, size)
 
 
 def _check_folder(options: LearnOptions) -> None:

@@ -50,7 +50,8 @@ def reproduce(
 
     Returns
     -------
-    The exit status, 0; a figure that there is not is refused.
+    int
+        The exit status, 0; a figure that there is not is refused.
     """
     console = Console(quiet=quiet, as_json=as_json)
     if figure is None:

@@ -29,7 +29,8 @@ from reticent.cli.options import (
 @takes(LearnOptions)
 def learn(options: LearnOptions) -> None:
     """Learn a private linear model from a table or a live stream."""
-    from reticent.cli.learn import learn as body
+    with Console(quiet=options.quiet).starting():
+        from reticent.cli.learn import learn as body
 
     leave(body(options))
 
@@ -59,9 +60,9 @@ def predict(
 
     Writes one line per record, as CSV or, with --json, as JSON lines.
     """
-    from reticent.cli.predict import predict as body
-
     console = Console(quiet=quiet, as_json=json)
+    with console.starting():
+        from reticent.cli.predict import predict as body
     leave(
         body(
             model,
@@ -147,7 +148,8 @@ def compare(
 
     Runs all that suit the table, at several budgets, on all cores.
     """
-    from reticent.cli.compare import compare as body
+    with Console(quiet=quiet, as_json=json).starting():
+        from reticent.cli.compare import compare as body
 
     epsilons = epsilon or [0.1, 1.0, 8.0]
     leave(body(data, target, schema, epsilons, delta, repeats, jobs, on, out, quiet, json))

@@ -22,6 +22,7 @@ import numpy as np
 
 from reticent import checks
 from reticent.privacy import Guarantee, charge
+from reticent.privacy.guarantee import with_caveats
 from reticent.state.lease import Lease, claim
 from reticent.sums import CorrelatedMechanism
 from reticent.sums.toeplitz import Toeplitz
@@ -144,7 +145,7 @@ class DeviceTotal:
         gap = tuple(float(np.float32(value)) for value in noise.gap)
         self.mechanism = mechanism = replace(mechanism, filter=Toeplitz(gap, noise.inverse_gap))
         promise = replace(mechanism.guarantee, seeded=seeded)
-        self.guarantee: Guarantee = replace(promise, caveats=(*promise.caveats, CAVEAT))
+        self.guarantee: Guarantee = with_caveats(promise, [CAVEAT])
         unit = unit_of(mechanism)
         extra = 1.0 + rounded_weights(mechanism.parameters) + 2.0**-22
         self._plan = plan = np.zeros((), _PLAN)

@@ -23,14 +23,14 @@ from reticent.checks import FloatArray
 from reticent.compiling import compiled, specialised
 from reticent.erm.fit import Fit
 from reticent.erm.problem import OfflineProblem, default_radius, reach
-from reticent.erm.reading import need_lipschitz
+from reticent.erm.reading import bounded, need_linear_model
 from reticent.erm.rounded_sums import UNIT
 from reticent.erm.solver import Run, SolverPlan, solve
 from reticent.losses.base import dense_rows
 from reticent.losses.kernels import dphi, implicit_scalar
 from reticent.noise.door import bounded_row, dot_and_copy
 from reticent.privacy import prescribed
-from reticent.sets import L2Ball, WholeSpace
+from reticent.sets import WholeSpace
 from reticent.sets.kernels import project_inplace
 from reticent.trace import Callback
 
@@ -177,11 +177,8 @@ def _plan(problem: OfflineProblem, set: Any, average: str, inner: str, regulariz
           shuffle: bool, calibration: str) -> SolverPlan:  # fmt: skip
     checks.choice(average, "average", AVERAGES)
     checks.choice(inner, "inner", INNERS)
-    if not problem.is_linear_model:
-        raise TypeError(f"{NAME} needs a generalised linear loss, got {problem.loss!r}")
-    if set is None:
-        problem = problem.with_set(L2Ball(problem.dim, default_radius(problem, NAME)))
-    need_lipschitz(problem, NAME)
+    need_linear_model(problem, NAME)
+    problem = bounded(problem, set, NAME, projects=False)
     if problem.set.kernel is None:
         raise ValueError(
             f"{NAME} needs a set with a compiled projection (a ball, a box, a simplex, a product of "

@@ -23,8 +23,8 @@ from reticent import checks
 from reticent.checks import FloatArray
 from reticent.erm.fit import Fit
 from reticent.erm.log_concave import Sampler, largest_exponent
-from reticent.erm.problem import OfflineProblem, default_radius, label_range, reach
-from reticent.erm.reading import need_lipschitz
+from reticent.erm.problem import OfflineProblem, label_range, reach
+from reticent.erm.reading import bounded, need_linear_model
 from reticent.erm.rounded_sums import UNIT
 from reticent.erm.solver import Run, SolverPlan, solve
 from reticent.losses import kernels
@@ -137,11 +137,8 @@ def _plan(problem: OfflineProblem, set: Any, version: str, sampler: str, net: An
     checks.choice(version, "version", VERSIONS)
     checks.choice(sampler, "sampler", SAMPLERS)
     chain_steps = checks.integer(chain_steps, "chain_steps", low=1)
-    if not problem.is_linear_model:
-        raise TypeError(f"{NAME} needs a generalised linear loss, got {problem.loss!r}")
-    if set is None:
-        problem = problem.with_set(L2Ball(problem.dim, default_radius(problem, NAME)))
-    need_lipschitz(problem, NAME)
+    need_linear_model(problem, NAME)
+    problem = bounded(problem, set, NAME, projects=False)
     if not math.isfinite(problem.set.diameter):
         raise ValueError(f"{NAME} needs a bounded set, got {problem.set!r}; use sets.Box or L2Ball")
     points = _net(problem, net, sampler)

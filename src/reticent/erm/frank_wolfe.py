@@ -30,7 +30,7 @@ from reticent.erm.oracles import (
     corners_of,
 )
 from reticent.erm.problem import OfflineProblem, label_range
-from reticent.erm.reading import need_lipschitz
+from reticent.erm.reading import check_weighted, need_lipschitz
 from reticent.erm.rounded_sums import weighted_rows
 from reticent.erm.solver import Run, SolverPlan, solve
 from reticent.erm.sparse_gradient import SquaredGradient, rounding
@@ -183,10 +183,7 @@ def _plan(problem: OfflineProblem, steps: Any, radius: Any, oracle: str, record_
         size = _affordable(problem, steps) if radius is None else radius
         problem = problem.with_set(L1Ball(problem.dim, size))
     given = problem.set
-    if problem.weights is not None and not problem.is_linear_model:
-        raise ValueError(
-            f"weights and groups need a generalised linear loss, got {problem.loss!r}; leave them out"
-        )
+    check_weighted(problem)
     problem = _within(problem, radius)
     need_lipschitz(problem, NAME)
     count = None if steps is None else checks.integer(steps, "steps", low=1)

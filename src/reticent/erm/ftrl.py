@@ -25,12 +25,11 @@ from reticent import checks
 from reticent.checks import FloatArray
 from reticent.erm.fit import Fit
 from reticent.erm.problem import OfflineProblem, default_radius, reach
-from reticent.erm.reading import need_lipschitz, need_projection
+from reticent.erm.reading import bounded, need_linear_model
 from reticent.erm.solver import Run, SolverPlan, solve
 from reticent.noise import Source, lattice
 from reticent.online import FollowTheRegularizedLeader
 from reticent.privacy import Guarantee
-from reticent.sets import L2Ball
 from reticent.sums import CorrelatedMechanism, Mechanism, TreeMechanism
 from reticent.sums.toeplitz_search import toeplitz
 from reticent.trace import Callback
@@ -143,12 +142,8 @@ def _plan(problem: OfflineProblem, set: Any, passes: int, order: str, regularize
         if regularizer is None
         else checks.number(regularizer, "regularizer", low=0.0, open_low=True)
     )
-    if not problem.is_linear_model:
-        raise TypeError(f"{NAME} needs a generalised linear loss, got {problem.loss!r}")
-    if set is None:
-        problem = problem.with_set(L2Ball(problem.dim, default_radius(problem, NAME)))
-    need_lipschitz(problem, NAME)
-    need_projection(problem, NAME)
+    need_linear_model(problem, NAME)
+    problem = bounded(problem, set, NAME)
     if calibration != "exact" and (passes > 1 or order == "resample"):
         raise ValueError(
             f"calibration={calibration!r} prescribes noise for one pass; it needs passes=1 and "

@@ -23,14 +23,13 @@ from reticent import checks
 from reticent.checks import FloatArray
 from reticent.erm.fit import Fit
 from reticent.erm.problem import OfflineProblem, default_radius, reach
-from reticent.erm.reading import need_lipschitz, need_projection
+from reticent.erm.reading import bounded, check_weighted
 from reticent.erm.solver import Run, SolverPlan, solve
 from reticent.noise import Source
 from reticent.noise.release import widened
 from reticent.privacy import Release, prescribed
 from reticent.privacy import calibration as calibrations
 from reticent.privacy.subsampled import SubsampledGaussian
-from reticent.sets import L2Ball
 from reticent.trace import Callback
 
 NAME = "gradient descent"
@@ -180,15 +179,9 @@ def gradient_descent(
 
 def _plan(problem: OfflineProblem, set: Any, steps: Any, step_size: Any, average: str, sampling: Any,
           start: Any, record_loss: bool, calibration: str) -> SolverPlan:  # fmt: skip
-    if problem.weights is not None and not problem.is_linear_model:
-        raise ValueError(
-            f"weights and groups need a generalised linear loss, got {problem.loss!r}; leave them out"
-        )
+    check_weighted(problem)
     checks.choice(average, "average", AVERAGES)
-    if set is None:
-        problem = problem.with_set(L2Ball(problem.dim, default_radius(problem, NAME)))
-    need_lipschitz(problem, NAME)
-    need_projection(problem, NAME)
+    problem = bounded(problem, set, NAME)
     rate = _rate(sampling, problem)
     x = _start(problem, start)
     rule = step_rule(problem, steps, step_size, rate)

@@ -24,11 +24,10 @@ from reticent.checks import FloatArray
 from reticent.erm.fit import Fit
 from reticent.erm.gradient_descent import descent, step_rule
 from reticent.erm.output_perturbation import check_smooth, rough_minimiser
-from reticent.erm.problem import OfflineProblem, default_radius
-from reticent.erm.reading import need_lipschitz, need_projection
+from reticent.erm.problem import OfflineProblem
+from reticent.erm.reading import bounded
 from reticent.erm.solver import Run, SolverPlan, solve
 from reticent.privacy import Gaussian, Pure, Release
-from reticent.sets import L2Ball
 from reticent.sets.base import ConvexSet
 from reticent.trace import Callback
 
@@ -135,10 +134,7 @@ def _plan(
             f"{NAME} needs a strongly convex loss, and {problem.loss!r} has no ridge; give it one, "
             "or use erm.objective_perturbation"
         )
-    if set is None:
-        problem = problem.with_set(L2Ball(problem.dim, default_radius(problem, NAME)))
-    need_lipschitz(problem, NAME)
-    need_projection(problem, NAME)
+    problem = bounded(problem, set, NAME)
     gaussian = problem.noise == "gaussian"
     shares = (math.sqrt(share), math.sqrt(1.0 - share)) if gaussian else (share, 1.0 - share)
     first, second = (replace(problem, share=part * (1.0 - 1e-12)) for part in shares)

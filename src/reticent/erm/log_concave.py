@@ -28,7 +28,7 @@ from reticent.checks import FloatArray
 from reticent.compiling import compiled, specialised
 from reticent.erm.interval_loss import summed
 from reticent.erm.problem import OfflineProblem, label_range
-from reticent.erm.rounded_sums import UNIT, UNITS
+from reticent.erm.rounded_sums import UNIT, UNITS, add_one
 from reticent.losses import kernels
 from reticent.noise import Source, select
 from reticent.sets import Box, L2Ball
@@ -120,6 +120,7 @@ def _sums(kind):
         sums = np.zeros((count, dim + 1))
         part, lost = np.empty(dim + 1), np.empty(dim + 1)
         for p in range(count):
+            total = sums[p]
             lost[:] = 0.0
             for start in range(0, A.shape[0], _BLOCK):
                 part[:] = 0.0
@@ -133,11 +134,8 @@ def _sums(kind):
                         for j in range(dim):
                             part[j + 1] += slope * A[i, j]
                 for j in range(dim + 1):
-                    old, new = sums[p, j], sums[p, j] + part[j]
-                    large, small = (old, part[j]) if abs(old) >= abs(part[j]) else (part[j], old)
-                    lost[j] += (large - new) + small
-                    sums[p, j] = new
-            sums[p] += lost
+                    add_one(total, lost, j, part[j])
+            total += lost
         return sums[:, 0], sums[:, 1:]
 
     return sums_at

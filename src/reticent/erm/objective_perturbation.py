@@ -38,11 +38,10 @@ from reticent.erm.perturbation import (
     prescribed_setting,
     reach_bound,
 )
-from reticent.erm.problem import OfflineProblem, default_radius
-from reticent.erm.reading import need_lipschitz, need_projection
+from reticent.erm.problem import OfflineProblem
+from reticent.erm.reading import bounded
 from reticent.erm.solver import Run, SolverPlan, solve
 from reticent.losses import records
-from reticent.sets import L2Ball
 from reticent.solve.blocks import Meaning
 from reticent.trace import Callback
 
@@ -172,10 +171,7 @@ def _plan(problem: OfflineProblem, set: Any, columns: list[Any], several: bool,
             f"calibration='exact', got {problem.loss!r} and {calibration!r}; fit one column at a time"
         )
     parts = [problem, *(problem.with_labels(_labels(problem, column)) for column in columns[1:])]
-    if set is None and not is_margin(problem.loss):
-        problem = problem.with_set(L2Ball(problem.dim, default_radius(problem, NAME)))
-    need_lipschitz(problem, NAME)
-    need_projection(problem, NAME)
+    problem = bounded(problem, problem.set if is_margin(problem.loss) else set, NAME)
     given = None if regularizer is None else checks.number(regularizer, "regularizer", low=0.0)
     shrunk = 1.0
     if for_direction:

@@ -25,10 +25,9 @@ from reticent.checks import FloatArray
 from reticent.erm.fit import Fit
 from reticent.erm.minimise import doubt_of, minimise
 from reticent.erm.problem import OfflineProblem, default_radius
-from reticent.erm.reading import need_lipschitz, need_projection
+from reticent.erm.reading import bounded
 from reticent.erm.solver import Run, SolverPlan, solve
 from reticent.privacy import Release
-from reticent.sets import L2Ball
 from reticent.trace import Callback
 
 NAME = "output perturbation"
@@ -106,10 +105,7 @@ def output_perturbation(
 
 def _plan(problem: OfflineProblem, set: Any, regularizer: float | None) -> SolverPlan:
     check_smooth(problem, NAME)
-    if set is None:
-        problem = problem.with_set(L2Ball(problem.dim, default_radius(problem, NAME)))
-    need_lipschitz(problem, NAME)
-    need_projection(problem, NAME)
+    problem = bounded(problem, set, NAME)
     ridge = ridge_for(problem, regularizer)
     rough = rough_minimiser(problem, ridge, (f"ridge {ridge:.6g} of the summed loss",))
 

@@ -20,7 +20,7 @@ from reticent import checks
 from reticent.checks import FloatArray
 from reticent.erm.groups import Groups
 from reticent.erm.passes import surveyed
-from reticent.erm.problem import OfflineProblem, label_range
+from reticent.erm.problem import OfflineProblem, default_radius, label_range
 from reticent.losses import (
     CappedLogistic,
     ClipCounts,
@@ -36,7 +36,7 @@ from reticent.losses import (
     records,
 )
 from reticent.privacy import Budget, prescribed
-from reticent.sets import WholeSpace
+from reticent.sets import L2Ball, WholeSpace
 from reticent.solve.blocks import UNLIMITED, ByEntries, Form, InMemory, Meaning, Records
 
 PRECISIONS = ("lattice", "float")
@@ -249,9 +249,33 @@ def need_lipschitz(problem: OfflineProblem, solver: str) -> None:
         )
 
 
-def need_projection(problem: OfflineProblem, solver: str) -> None:
-    if not getattr(problem.set, "can_project", True):
+def bounded(
+    problem: OfflineProblem, set: Any, solver: str, projects: bool = True
+) -> OfflineProblem:
+    """The problem on the set that a user gave, or on a ball of a radius that is chosen where it is None.
+
+    Refused where gradients are not bounded on it, or where a solver that projects cannot.
+    """
+    if set is None:
+        problem = problem.with_set(L2Ball(problem.dim, default_radius(problem, solver)))
+    need_lipschitz(problem, solver)
+    if projects and not getattr(problem.set, "can_project", True):
         raise ValueError(
             f"{solver} needs a set with a projection, and {problem.set!r} has none; "
             "erm.frank_wolfe needs a linear minimiser only"
+        )
+    return problem
+
+
+def need_linear_model(problem: OfflineProblem, solver: str) -> None:
+    """Refuse a loss that is not of a linear predictor."""
+    if not problem.is_linear_model:
+        raise TypeError(f"{solver} needs a generalised linear loss, got {problem.loss!r}")
+
+
+def check_weighted(problem: OfflineProblem) -> None:
+    """Refuse weights where each record's loss is the user's own."""
+    if problem.weights is not None and not problem.is_linear_model:
+        raise ValueError(
+            f"weights and groups need a generalised linear loss, got {problem.loss!r}; leave them out"
         )

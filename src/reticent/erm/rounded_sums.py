@@ -42,7 +42,7 @@ _CHUNK = 2**17  # numbers copied and measured at a time: they stay in the cache
 
 
 @compiled
-def _add_one(total, lost, j, value):
+def add_one(total, lost, j, value):
     """Neumaier: what an addition loses is kept apart."""
     old = total[j]
     new = old + value
@@ -56,7 +56,7 @@ def _add_one(total, lost, j, value):
 @compiled
 def _add(total, lost, value):
     for j in range(total.size):
-        _add_one(total, lost, j, value[j])
+        add_one(total, lost, j, value[j])
 
 
 @compiled
@@ -268,9 +268,9 @@ def _sparse(indptr, indices, data, weights, form, total, lost):
         row = room[: stop - start]
         door.bounded(data[start:stop], scale, length, row)
         for k in range(row.size):
-            _add_one(total, lost, indices[start + k], w * row[k])
+            add_one(total, lost, indices[start + k], w * row[k])
         if constant != 0.0:
-            _add_one(total, lost, last, w * constant)
+            add_one(total, lost, last, w * constant)
 
 
 def weighted(block: Block, weights: FloatArray) -> FloatArray:
@@ -370,4 +370,4 @@ def _sparse_gram(A: Any) -> FloatArray:
 @compiled
 def _add_at(total, lost, places, values):
     for k in range(places.size):
-        _add_one(total, lost, places[k], values[k])
+        add_one(total, lost, places[k], values[k])

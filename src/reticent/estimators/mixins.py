@@ -1,4 +1,4 @@
-"""What all scikit-learn faces share: features and labels read, a seed, and a fit that is all or nothing.
+"""What all scikit-learn faces share: features and labels read, a seed, and a fit that is charged, and all or nothing.
 
 Public scikit-learn interface only (`BaseEstimator`, `validate_data`, tags).
 
@@ -8,23 +8,25 @@ protects, so a face takes ``classes=`` and says so where it was not given.
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from reticent.estimators import parameters
-from reticent.estimators.charged import Charged
 from reticent.estimators.units import Units, in_labels, to_unit
 from reticent.estimators.validation import real_labels, validated
 from reticent.losses.records import as_it_is, clip_labels
+from reticent.privacy import scope
 from reticent.solve.blocks import Lazy, block_size, check_whole, ends
 
 FloatArray = NDArray[np.float64]
@@ -34,6 +36,41 @@ PRECISIONS = [np.float64, np.float32]
 """Of features that can be read as they are."""
 _LABELS = 2**16
 """Labels that are looked at at a time."""
+
+
+class Charged(BaseEstimator):
+    """Base of the estimators that release something: fits are charged to the ledger around them, also those of clones.
+
+    scikit-learn fits clones: grid search and cross-validation make them where they are called and fit them in threads,
+    in processes or on other machines, where the caller's ledger is not at hand. So a clone remembers the ledgers that
+    it was made inside, and takes them along when it is pickled.
+    """
+
+    _ledgers: scope.Stack  # set on clones only: the ledgers that they were made inside
+
+    @contextlib.contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Whatever is refused leaves the estimator as it was; what is done is charged."""
+        before = dict(vars(self))
+        try:
+            with scope.fitting(before.get("_ledgers")):
+                yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def __sklearn_clone__(self) -> Self:
+        copy: Self = super().__sklearn_clone__()
+        copy._ledgers = scope.to_remember(vars(self).get("_ledgers", ()))
+        return copy
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        # One that is yet to be fitted may be on its way to a worker after its ledger was closed.
+        if "_ledgers" in state and "guarantee_" in state:
+            state["_ledgers"] = scope.to_deploy(state["_ledgers"])
+        return state
 
 
 class FittedEstimator(Charged):

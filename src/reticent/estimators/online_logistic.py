@@ -19,9 +19,9 @@ from sklearn.base import ClassifierMixin
 from reticent.estimators import parameters
 from reticent.estimators.mixins import LEAK, Classes, FloatArray, shares
 from reticent.estimators.online import OnlineEstimator
-from reticent.estimators.remarks import with_caveat
 from reticent.estimators.stream import Stream
 from reticent.privacy import Guarantee, PrivacyLeakWarning, remarked
+from reticent.privacy.guarantee import with_caveats
 
 
 class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
@@ -233,7 +233,7 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
         self.intercept_ = stream.intercepts
 
     def _stated(self, guarantee: Guarantee) -> Guarantee:
-        return with_caveat(guarantee, LEAK) if self._leaky else guarantee
+        return with_caveats(guarantee, [LEAK]) if self._leaky else guarantee
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Probabilities of the classes, by the logistic function or the softmax."""

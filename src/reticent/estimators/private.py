@@ -31,7 +31,6 @@ from reticent.estimators.beside import Rehearsed, reserve
 from reticent.estimators.bounds import Search
 from reticent.estimators.finding import NothingFound
 from reticent.estimators.mixins import PRECISIONS, FittedEstimator, FloatArray
-from reticent.estimators.remarks import with_details
 from reticent.estimators.scaling import Scaling, too_large
 from reticent.estimators.summary import INTERCEPT, Carried, NoIntervals
 from reticent.estimators.units import ROOM, Units
@@ -39,6 +38,7 @@ from reticent.losses import ClipCounts
 from reticent.losses.records import row_norms
 from reticent.noise import Source
 from reticent.privacy import Budget, Guarantee, Release, charge, uncharged, with_remarks
+from reticent.privacy.guarantee import with_details
 from reticent.solve.blocks import Form, InMemory, LabelCheck, Lazy, Records
 
 NOISE_PRECISIONS = ("lattice", "float")

@@ -22,12 +22,11 @@ from reticent.erm.groups import Groups
 from reticent.erm.rounded_sums import UNIT, UNITS, weighted
 from reticent.estimators import parameters
 from reticent.estimators.bounds import Search, counted
-from reticent.estimators.charged import Charged
-from reticent.estimators.mixins import FittedEstimator, FloatArray, Unlabelled, lazily
-from reticent.estimators.remarks import with_details
+from reticent.estimators.mixins import Charged, FittedEstimator, FloatArray, Unlabelled, lazily
 from reticent.estimators.validation import validated
 from reticent.noise import Source, release
 from reticent.privacy import Budget, Gaussian, Guarantee, Pure, Release, charge
+from reticent.privacy.guarantee import with_details
 from reticent.solve.blocks import AS_IT_IS, Block, Form, InMemory, Lazy, summed
 
 _LEAST = 2.0**-10

@@ -26,7 +26,7 @@ from reticent.erm.groups import Groups
 from reticent.estimators import parameters
 from reticent.estimators.beside import price
 from reticent.estimators.bounds import counted
-from reticent.estimators.charged import Charged
+from reticent.estimators.mixins import Charged
 from reticent.estimators.private import PrivateEstimator
 from reticent.estimators.units import to_unit
 from reticent.noise import Source, release

@@ -28,7 +28,6 @@ from scipy.special import logsumexp, softmax
 from reticent.estimators import kernels as k
 from reticent.estimators.finding import First, Found, Kept
 from reticent.estimators.parameters import budget, participation, refuse_quadratic
-from reticent.estimators.remarks import with_details
 from reticent.estimators.units import ROOM, Units, to_unit
 from reticent.losses import ClipCounts, Huber, Logistic, Loss, Squared
 from reticent.losses.kernels import HUBER, LOGISTIC, SOFTMAX
@@ -38,6 +37,7 @@ from reticent.online import FollowTheRegularizedLeader, QuadraticLeader
 from reticent.online.base import STATE_VERSION as ONLINE_VERSION
 from reticent.online.learner import TotalLearner
 from reticent.privacy import Budget, Guarantee, Participation, charge, uncharged
+from reticent.privacy.guarantee import with_details
 from reticent.sets import L2Ball
 from reticent.state.files import check_kind
 from reticent.state.lease import Lease, find

@@ -12,6 +12,7 @@ stated bounds, and without it the constants are only claims.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 
@@ -70,11 +71,11 @@ class GeneralizedLinear(Loss):
 
     # What a family says of its phi, for predictors in [-reach, reach].
 
-    def _slope_bound(self, reach: float) -> float:
-        raise NotImplementedError
+    @abstractmethod
+    def _slope_bound(self, reach: float) -> float: ...
 
-    def _bend_bound(self, reach: float) -> float:
-        raise NotImplementedError
+    @abstractmethod
+    def _bend_bound(self, reach: float) -> float: ...
 
     def scalar_bounds(self, set: DecisionSet | None = None) -> tuple[float, float]:
         """The largest |phi'| and the largest phi'', for decisions in a set or anywhere."""
@@ -104,8 +105,8 @@ class GeneralizedLinear(Loss):
 
     # Records.
 
-    def _prepare_labels(self, y: Any, A: Any) -> tuple[FloatArray, int]:
-        raise NotImplementedError
+    @abstractmethod
+    def _prepare_labels(self, y: Any, A: Any) -> tuple[FloatArray, int]: ...
 
     def _labels(self, y: Any, A: Any) -> FloatArray:
         return records.labels(y, A.shape[0])
@@ -154,8 +155,8 @@ class GeneralizedLinear(Loss):
         A *= np.where(rng.random(count) < 0.5, 1.0, rng.random(count))[:, None]
         return A, self._sample_labels(rng, A)
 
-    def _sample_labels(self, rng: np.random.Generator, A: FloatArray) -> FloatArray:
-        raise NotImplementedError
+    @abstractmethod
+    def _sample_labels(self, rng: np.random.Generator, A: FloatArray) -> FloatArray: ...
 
     # Values and gradients.
 

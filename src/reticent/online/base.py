@@ -127,6 +127,7 @@ class OnlineLearner(Twins, ABC):
         point = self._point.copy()
         return point if self._flat else point.reshape(self.set.shape)
 
+    @abstractmethod
     def update(self, gradient: ArrayLike | None, person: Any = None) -> FloatArray:
         """Learn from the gradient of the loss at ``decision``, and return the next decision.
 
@@ -134,7 +135,6 @@ class OnlineLearner(Twins, ABC):
         learner's own loss is known to everyone and is added exactly. ``None`` is the null record,
         a gap in the stream. Where persons are protected, ``person`` says whose it is.
         """
-        raise NotImplementedError
 
     @property
     def _persons(self) -> Persons | None:

@@ -11,6 +11,7 @@ user's own changes how fast a learner is, never what it plays.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
@@ -76,13 +77,13 @@ class TotalLearner(OnlineLearner):
             self._play(Chunk(A, labels, NO_GAPS), len(A), 1, A[:0])
             return self._point.copy()
 
+    @abstractmethod
     def _choose_total(self, total: Any, seed: int | None) -> Mechanism | RunningTotal:
         """What the user asked for as ``total=``, with what the learner needs."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _begin(self) -> None:
         """Stand where the first record is awaited; the mechanism is known, and nothing is charged yet."""
-        raise NotImplementedError
 
     def retry(self) -> FloatArray:
         """Make the decision of a step that an error ended after its record had been counted.
@@ -122,9 +123,9 @@ class TotalLearner(OnlineLearner):
                 self._finish()
             return self.decision
 
+    @abstractmethod
     def _decide(self) -> None:
         """The second half of a step. If it fails it has changed nothing, and is called again."""
-        raise NotImplementedError
 
     def _finish(self) -> None:
         try:

@@ -17,6 +17,7 @@ everyone, so it is not put through the noise but added here, exactly.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -84,7 +85,7 @@ class Released:
     """The sum of all decisions so far, the current one included."""
 
 
-class Rule:
+class Rule(ABC):
     """Subclass this for a learner of your own: ``step`` is all it needs.
 
     Examples
@@ -123,13 +124,13 @@ class Rule:
         """The first decision, which no data may enter."""
         return self.problem.center.copy()
 
+    @abstractmethod
     def step(self, moment: Released) -> FloatArray:
         """The next decision, a flat vector.
 
         If it raises, the record of the step has been counted all the same, and the learner takes no
         other one until :meth:`Learner.retry` has called this again, with the same moment.
         """
-        raise NotImplementedError
 
     def gain(self, t: int) -> float | FloatArray | None:
         """How far a unit of the t-th total moves the next decision, before it is brought into the set.
@@ -147,7 +148,7 @@ class Rule:
         """Whatever a rule remembers beyond the moment: numbers and arrays."""
         return {}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: dict[str, Any]) -> None:  # noqa: B027 - most keep nothing
         """Take up what :meth:`state` returned."""
 
 

@@ -24,7 +24,8 @@ def by_age(promises: Any, *, title: str = "", ax: Any = None) -> Any:
 
     Returns
     -------
-    The matplotlib axes; ``ax.figure.savefig(path)`` writes them to a file.
+    matplotlib.axes.Axes
+        ``ax.figure.savefig(path)`` writes them to a file.
     """
     ax = axes() if ax is None else ax
     lines = promises if isinstance(promises, Mapping) else {"": promises}

@@ -33,7 +33,8 @@ def error_over_time(
 
     Returns
     -------
-    The matplotlib axes; ``ax.figure.savefig(path)`` writes them to a file.
+    matplotlib.axes.Axes
+        ``ax.figure.savefig(path)`` writes them to a file.
     """
     ax = axes() if ax is None else ax
     t = np.asarray(steps)

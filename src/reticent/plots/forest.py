@@ -23,7 +23,8 @@ def forest(summary: Any, *, title: str = "", ax: Any = None) -> Any:
 
     Returns
     -------
-    The matplotlib axes; ``ax.figure.savefig(path)`` writes them to a file.
+    matplotlib.axes.Axes
+        ``ax.figure.savefig(path)`` writes them to a file.
     """
     if not hasattr(summary, "interval"):
         raise TypeError(f"summary must be what model.summary() returned, got {summary!r}")

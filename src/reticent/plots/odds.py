@@ -24,7 +24,8 @@ def odds(numbers: Any, *, title: str = "", ax: Any = None) -> Any:
 
     Returns
     -------
-    The matplotlib axes; ``ax.figure.savefig(path)`` writes them to a file.
+    matplotlib.axes.Axes
+        ``ax.figure.savefig(path)`` writes them to a file.
     """
     ax = axes(7.0, 3.6) if ax is None else ax
     wide = max(1, round(math.sqrt(2.5 * numbers.people)))

@@ -96,7 +96,8 @@ def panels(
 
     Returns
     -------
-    The matplotlib figure; ``figure.savefig(path)`` writes it to a file.
+    matplotlib.figure.Figure
+        ``figure.savefig(path)`` writes it to a file.
     """
     try:
         from matplotlib.figure import Figure

@@ -28,7 +28,8 @@ def promise(guarantees: Any, *, title: str = "", ax: Any = None) -> Any:
 
     Returns
     -------
-    The matplotlib axes; ``ax.figure.savefig(path)`` writes them to a file.
+    matplotlib.axes.Axes
+        ``ax.figure.savefig(path)`` writes them to a file.
 
     Examples
     --------

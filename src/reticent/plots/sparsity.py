@@ -48,7 +48,8 @@ def sparsity_path(
 
     Returns
     -------
-    The matplotlib axes; the number of nonzero coefficients is on a second axis to the right.
+    matplotlib.axes.Axes
+        The number of nonzero coefficients is on a second axis to the right.
 
     Examples
     --------

@@ -21,7 +21,8 @@ def spending(ledger: Any, *, title: str = "", ax: Any = None) -> Any:
 
     Returns
     -------
-    The matplotlib axes; ``ax.figure.savefig(path)`` writes them to a file.
+    matplotlib.axes.Axes
+        ``ax.figure.savefig(path)`` writes them to a file.
 
     Examples
     --------

@@ -74,7 +74,8 @@ def trade_off(
 
     Returns
     -------
-    The matplotlib axes; ``ax.figure.savefig(path)`` writes them to a file.
+    matplotlib.axes.Axes
+        ``ax.figure.savefig(path)`` writes them to a file.
     """
     ax = axes(5.4, 4.8) if ax is None else ax
     x, y = np.asarray(false_alarms, dtype=float), np.asarray(misses, dtype=float)

@@ -31,7 +31,8 @@ def bytes_by_party(
 
     Returns
     -------
-    The matplotlib axes; ``ax.figure.savefig(path)`` writes them to a file.
+    matplotlib.axes.Axes
+        ``ax.figure.savefig(path)`` writes them to a file.
     """
     ax = axes() if ax is None else ax
     up, down = (np.cumsum(np.asarray(values, dtype=float), axis=0) for values in (uplink, downlink))

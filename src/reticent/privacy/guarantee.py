@@ -504,6 +504,17 @@ class ByAge:
         return importlib.import_module("reticent.plots").by_age(self, **options)
 
 
+def with_caveats(guarantee: Guarantee, lines: Iterable[str]) -> Guarantee:
+    """The same guarantee with more sentences that a reader must see."""
+    return replace(guarantee, caveats=_merged([guarantee.caveats, lines]))
+
+
+def with_details(guarantee: Guarantee, lines: tuple[str, ...]) -> Guarantee:
+    """The same guarantee with more lines under each of its releases."""
+    releases = [replace(release, details=release.details + lines) for release in guarantee.releases]
+    return replace(guarantee, releases=tuple(releases))
+
+
 def _with_flags_of(guarantee: Guarantee, other: Guarantee) -> Guarantee:
     """The guarantee, seeded, off the lattice and with the caveats of the other one too."""
     return replace(

@@ -30,7 +30,7 @@ from reticent.privacy import gaussian, scope
 from reticent.privacy.budget import Budget, plain
 from reticent.privacy.composition import Composition, Filter
 from reticent.privacy.errors import BudgetExceeded, ForkError, LedgerError, RepeatedFitWarning
-from reticent.privacy.guarantee import Guarantee
+from reticent.privacy.guarantee import Guarantee, with_caveats
 from reticent.privacy.store import Row, Store
 
 PLANNED = (
@@ -61,9 +61,7 @@ def remarked(*lines: str) -> Iterator[None]:
 def with_remarks(guarantee: Guarantee) -> Guarantee:
     """The guarantee with the caveats of :func:`remarked`."""
     lines = _remarks.get()
-    if not lines:
-        return guarantee
-    return replace(guarantee, caveats=tuple(dict.fromkeys((*guarantee.caveats, *lines))))
+    return with_caveats(guarantee, lines) if lines else guarantee
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ line search costs a pass over n numbers rather than over the data; or x itself, 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, Protocol, Self
@@ -63,7 +64,7 @@ class Terms(Protocol):
 
 
 @dataclass
-class MeanTerms:
+class MeanTerms(ABC):
     """What every mean of losses of linear predictors does in the same way.
 
     Parameters
@@ -83,11 +84,11 @@ class MeanTerms:
     def predictors(self, x: FloatArray) -> FloatArray:
         return np.ascontiguousarray(self.A @ x)
 
-    def slopes(self, z: FloatArray) -> FloatArray:
-        raise NotImplementedError
+    @abstractmethod
+    def slopes(self, z: FloatArray) -> FloatArray: ...
 
-    def bends(self, z: FloatArray) -> FloatArray:
-        raise NotImplementedError
+    @abstractmethod
+    def bends(self, z: FloatArray) -> FloatArray: ...
 
     def slope_along(self, z: FloatArray, dz: FloatArray) -> float:
         return float(self.slopes(z) @ dz)

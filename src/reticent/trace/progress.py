@@ -61,6 +61,12 @@ class Progress:
         if self._bar is not None:
             self._bar.update(self._task, advance=records)
 
+    def resize(self, size: int) -> None:
+        """How many there will be, where that is known only now."""
+        self.size = size
+        if self._bar is not None:
+            self._bar.update(self._task, total=size)
+
     def __exit__(
         self,
         kind: type[BaseException] | None,

@@ -19,6 +19,7 @@ import numpy as np
 
 from reticent.checks import FloatArray
 from reticent.privacy import Budget, Guarantee
+from reticent.privacy.guarantee import with_caveats
 from reticent.trace import Callback, Recorder
 from reticent.vertical import messages
 from reticent.vertical.design import Design, Noise, Wish, joined
@@ -276,7 +277,7 @@ class Session:
             f"the noise does not meet the budget of epsilon = {self.budget.epsilon:g} at delta = "
             f"{self.budget.delta:g}: it gives {truth:.4g}"
         )
-        return replace(whole, caveats=(*whole.caveats, line))
+        return with_caveats(whole, [line])
 
     # ------------------------------------------------------------ rounds
 

@@ -23,29 +23,21 @@ from numpy.typing import NDArray
 from reticent import checks
 from reticent.checks import FloatArray
 from reticent.compiling import compiled
-from reticent.erm.rounded_sums import UNIT, UNITS
+from reticent.erm.rounded_sums import UNIT, UNITS, add_one
 
 SPREAD = 4
 """To how many places a record goes by default."""
 
 
 @compiled
-def _add(places, signs, column, size, total, lost):
+def _add(places, signs, column, total, lost):
     """``S column`` by Neumaier's summation: what an addition loses is kept apart."""
     for i in range(column.size):
         value = column[i]
         if value == 0.0:
             continue
         for k in range(places.shape[1]):
-            j = places[i, k]
-            signed = value * signs[i, k]
-            old = total[j]
-            new = old + signed
-            if abs(old) >= abs(signed):
-                lost[j] += (old - new) + signed
-            else:
-                lost[j] += (signed - new) + old
-            total[j] = new
+            add_one(total, lost, places[i, k], value * signs[i, k])
 
 
 @compiled
@@ -101,7 +93,7 @@ class SignSketch:
         if sp.issparse(column):
             column = column.toarray().ravel()
         total, lost = np.zeros(self.size), np.zeros(self.size)
-        _add(self.places, self.signs, np.ascontiguousarray(column), self.size, total, lost)
+        _add(self.places, self.signs, np.ascontiguousarray(column), total, lost)
         return total + lost
 
     def rounding(self, bound: float) -> float:

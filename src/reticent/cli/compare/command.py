@@ -114,7 +114,8 @@ def compare(
 
     Returns
     -------
-    The exit status, 0.
+    int
+        The exit status, 0.
     """
     console = Console(quiet=quiet, as_json=as_json)
     target = encoder_of(schema, target).target.name

@@ -16,7 +16,7 @@ import os
 import secrets
 import tempfile
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -236,12 +236,17 @@ def run(
         "budget": {"epsilon": budget.epsilon, "delta": budget.delta, "neighbours": neighbours},
         "run": {key: value for key, value in terms.items() if value is not None},
     }
-    with tempfile.TemporaryDirectory() as scratch, jobs.session(kit) as opened:
+    # in a terminal a line moves from the first second; how many rounds there are is known once the parties have begun
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        Progress(f"run {name!r}", shown=shown) as line,
+        jobs.session(kit) as opened,
+    ):
         jobs.wait_for_parties(opened, parties, patience)
         job = jobs.submit(opened, jobs.write_job(asked, parties, Path(scratch)))
-        with _Bar(f"run {name!r}", shown) as bar:
-            meta = jobs.follow(opened, job, bar.show, patience)
+        meta = jobs.follow(opened, job, partial(_show, line), patience)
         outcome = jobs.fetch(opened, job, meta)
+        _show(line, {"round": outcome["rounds"], "rounds": outcome["rounds"]})
     if model is not None:
         jobs.keep(Path(model), outcome)
     return Outcome(outcome)
@@ -385,26 +390,11 @@ def _start(kit: Path, config: str, *, wait: bool, log: PathLike | None) -> Any:
     return processes.stay_with(process) if wait else process
 
 
-class _Bar:
-    """A progress line that begins once the number of rounds is known."""
-
-    def __init__(self, label: str, shown: bool) -> None:
-        self._label, self._shown = label, shown
-        self._line: Progress | None = None
-        self._stack = ExitStack()
-
-    def __enter__(self) -> _Bar:
-        return self
-
-    def show(self, now: Mapping[str, Any]) -> None:
-        if "rounds" in now:
-            if self._line is None:
-                line = Progress(self._label, size=now["rounds"], shown=self._shown)
-                self._line = self._stack.enter_context(line)
-            self._line.advance(now["round"] - self._line.done)
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
+def _show(line: Progress, now: Mapping[str, Any]) -> None:
+    if "rounds" in now:
+        if line.size != now["rounds"]:
+            line.resize(now["rounds"])
+        line.advance(now["round"] - line.done)
 
 
 def _needs_engine() -> None:

@@ -20,6 +20,8 @@ from reticent.vertical.flare.jobs import NAME, OUTCOME, PROGRESS, keep
 from reticent.vertical.flare.transport import FlareTransport
 
 RUNS = "runs"
+_FAREWELL = 2.0
+"""Seconds in which each party has asked for a task several times."""
 
 
 class Server:
@@ -42,6 +44,7 @@ class Server:
         """The whole run, and its outcome in the job's folder."""
         context = collab.fl_ctx
         context.get_engine().register_app_command(PROGRESS, self._tell)
+        _stay_for_farewell(context.get_engine())
         folder = Path(collab.workspace.get_run_dir(context.get_job_id()))
         try:
             outcome = self._run(Path(collab.workspace.get_root_dir()))
@@ -79,6 +82,21 @@ class Server:
 
     def _tell(self, topic: str, data: Any, context: Any) -> dict[str, Any]:
         return dict(self._progress)
+
+
+def _stay_for_farewell(engine: Any) -> None:
+    """Keep the job's process at the server until the parties have heard that the run has ended.
+
+    The engine sends that without waiting, and answers it to whoever asks for a task, every half second; but its
+    process may end at the same instant. Parties that did not hear of it go on asking, and the server waits a quarter of
+    an hour for them.
+    """
+    from nvflare.apis.event_type import EventType
+    from nvflare.apis.fl_component import FLComponent
+
+    host = FLComponent()
+    host.register_event_handler(EventType.END_RUN, lambda *_: time.sleep(_FAREWELL))
+    engine.run_manager.add_handler(host)
 
 
 def describe(fit: JointFit, seconds: float) -> dict[str, Any]:

@@ -176,7 +176,10 @@ class Anchor:
 
     def commit(self, number: int, charges: int) -> None:
         """Note a commit, before what it published is seen."""
-        self.facts = replace(self.facts, commit=number, charges=charges)
+        known = self.facts
+        self.facts = Facts(
+            known.id, known.root, number, charges, known.path, known.inode, known.device
+        )
         self._write()
         self._dirty = True
 

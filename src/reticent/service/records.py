@@ -121,7 +121,8 @@ class Reader:
                     f"line {place + 1}: a record needs an id of 1 to {MOST} characters, by which a repeat "
                     "is known again",
                 )
-        table = np.column_stack([X, codes])
+        table = np.empty((len(X), X.shape[1] + 1))
+        table[:, :-1], table[:, -1] = X, codes
         if persons is None:
             digests = self.keys.digests(table)
         else:
@@ -200,7 +201,7 @@ class Reader:
             X *= 2.0
             X -= 1.0
         X[np.isnan(X)] = 0.0
-        return np.clip(X, -1.0, 1.0, out=X)
+        return X.clip(-1.0, 1.0, out=X)  # np.clip looks longer at its arguments than this takes
 
     def _labels(self, cells: Any) -> FloatArray:
         if self.encoder.classes is None:

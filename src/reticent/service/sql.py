@@ -309,7 +309,11 @@ class Rows:
 
     def add_outputs(self, stream: int, rows: Iterable[OutputRow]) -> None:
         values = [(stream, row.number, row.steps, row.at, row.body) for row in rows]
-        self._write_many("INSERT INTO outputs VALUES (?, ?, ?, ?, ?)", values)
+        query = "INSERT INTO outputs VALUES (?, ?, ?, ?, ?)"
+        if len(values) == 1:
+            self._write(query, values[0])
+        else:
+            self._write_many(query, values)
 
     # Keys --------------------------------------------------------------------------------------------
 

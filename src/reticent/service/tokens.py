@@ -82,29 +82,34 @@ class Desk:
 
     def load(self, rows: list[TokenRow]) -> None:
         """Forget what was known and take these."""
-        self._rows = {row.hash: row for row in rows}
-        self._by_id = {row.id: row for row in rows}
+        found = [(row, _caller(row)) for row in rows]
+        self._by_hash = {row.hash: caller for row, caller in found}
+        self._by_id = {row.id: caller for row, caller in found}
 
     def caller(self, header: str | None, now: float) -> Caller:
         """Who sends this ``Authorization`` header."""
         scheme, _, token = (header or "").partition(" ")
         if scheme.lower() != "bearer" or not token:
             raise _unknown("send a token: Authorization: Bearer TOKEN")
-        return self._known(self._rows.get(hashed(token.strip())), now)
+        return self._known(self._by_hash.get(hashed(token.strip())), now)
 
     def by_id(self, identity: str, now: float) -> Caller:
         """Who signed in with the token of this id."""
         return self._known(self._by_id.get(identity), now)
 
-    def _known(self, row: TokenRow | None, now: float) -> Caller:
-        if row is None:
+    def _known(self, found: Caller | None, now: float) -> Caller:
+        if found is None:
             raise _unknown(
                 "this token is not known, or was revoked; ask an administrator for another"
             )
-        if row.expires is not None and row.expires <= now:
+        if found.expires is not None and found.expires <= now:
             raise _unknown("this token has expired; ask an administrator for another")
-        streams = None if row.streams is None else frozenset(row.streams)
-        return Caller(row.id, row.role, streams, row.label, row.expires)
+        return found
+
+
+def _caller(row: TokenRow) -> Caller:
+    streams = None if row.streams is None else frozenset(row.streams)
+    return Caller(row.id, row.role, streams, row.label, row.expires)
 
 
 class Limiter:

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from reticent.privacy import Guarantee
@@ -94,7 +94,7 @@ class Service:
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
         """Have answers delivered to an event loop."""
         self._loop = loop
-        self.engine.deliver = _deliver_to(loop)
+        self.engine.attach(loop.call_soon, _deliver_to(loop, self.engine.look))
 
     def reload_tokens(self) -> None:
         """Read the tokens again after they have changed."""
@@ -174,15 +174,19 @@ class Service:
         if said is not None and (not said.isdigit() or int(said) > self.limit):
             raise self._too_large()
         self._hold(request, 0, int(said or 0))
-        parts, size = [], 0
-        async for part in request.stream():
+        parts, size, more = [], 0, True
+        while more:  # request.stream() says the same in twice the time
+            message = await request.receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            part, more = message.get("body", b""), message.get("more_body", False)
             if part:
                 size += len(part)
                 if size > self.limit:
                     raise self._too_large()
                 self._hold(request, len(part))
                 parts.append(part)
-        return b"".join(parts)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _hold(self, request: Request, size: int, more: int = 0) -> None:
         """Count bytes that wait for an answer, and refuse more than there may be."""
@@ -259,13 +263,16 @@ class Service:
             self._wake(name)
 
 
-def _deliver_to(loop: asyncio.AbstractEventLoop) -> Callable[[Group], None]:
-    """Hand the answers of a group to the event loop in one go."""
+def _deliver_to(
+    loop: asyncio.AbstractEventLoop, look: Callable[[], None]
+) -> Callable[[Group], None]:
+    """Hand the answers of a group to the event loop in one go, and have it look at what else waits."""
 
     def deliver(group: Group) -> None:
         def each() -> None:
             for done, answer, error in group:
                 done(answer, error)
+            look()
 
         with contextlib.suppress(RuntimeError):  # the loop has ended, and with it whoever asked
             loop.call_soon_threadsafe(each)

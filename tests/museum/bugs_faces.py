@@ -104,8 +104,8 @@ BUGS = (
     Bug(
         "classifiers-of-several-classes-not-composed",
         "erm/objective_perturbation.py",
-        "        exact(problem, given, count)\n",
-        "        exact(problem, given, 1)\n",
+        "        setting = exact(problem, given, count)\n",
+        "        setting = exact(problem, given, 1)\n",
         "each one-versus-rest classifier spends the whole budget",
         ("white-box-estimators: PrivateLogisticRegression, three classes, zero-out",),
     ),

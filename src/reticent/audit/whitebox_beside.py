@@ -357,7 +357,7 @@ def _by_class(budget: Budget) -> Run:
 
 def _judged(budget: Budget) -> Run:
     """Counts of a model's own predictions, 16 intervals for each class."""
-    counts = PredictorCounts.of(budget, 10**6, "lattice")
+    counts = PredictorCounts.of(budget, 10**6, 2, True, "lattice")
     assert counts is not None
 
     def run(data: Any, source: Source) -> Outcome:

@@ -31,6 +31,7 @@ from reticent.erm.output_perturbation import check_smooth
 from reticent.erm.perturbation import (
     NAME,
     apart,
+    directed,
     exact,
     is_margin,
     part,
@@ -53,6 +54,7 @@ def objective_perturbation(
     *,
     budget: Any,
     regularizer: float | None = None,
+    for_direction: bool = False,
     center: Any = None,
     center_bound: float | None = None,
     weights: Any = None,
@@ -88,6 +90,10 @@ def objective_perturbation(
         The weight of ``(1/2) ||x||^2`` that is added to the *summed* loss, beside the loss's own
         ridge. By default the minimiser of a bound on the excess risk; see
         docs/algorithms/objective-perturbation.md.
+    for_direction : bool
+        Whether the default regularizer shall suit the direction of the point, which noise turns less the stronger
+        the regularizer is. ``released["shrunk"]`` is then a public factor: about what that takes of the length.
+        For losses of a margin without a set or a regularizer.
     center : array, optional
         A point that the regularizer pulls to in place of 0, or one row for each of several problems. Public
         or released before: nothing here protects it.
@@ -145,7 +151,7 @@ def objective_perturbation(
     return solve(
         NAME,
         partial(_plan, set=set, columns=columns, several=several, regularizer=regularizer,
-                center=center, center_bound=center_bound, calibration=calibration),
+                for_direction=for_direction, center=center, center_bound=center_bound, calibration=calibration),
         loss, set, X, columns[0], budget=budget, seed=seed, noise_precision=noise_precision,
         calibration=calibration, callback=callback, progress=progress, weights=weights,
         weight_bound=weight_bound, groups=groups, max_records=max_records, by_passes=True,
@@ -153,7 +159,7 @@ def objective_perturbation(
 
 
 def _plan(problem: OfflineProblem, set: Any, columns: list[Any], several: bool,
-          regularizer: float | None, center: Any, center_bound: float | None,
+          regularizer: float | None, for_direction: bool, center: Any, center_bound: float | None,
           calibration: str) -> SolverPlan:  # fmt: skip
     _check_loss(problem)
     count = len(columns)
@@ -167,11 +173,14 @@ def _plan(problem: OfflineProblem, set: Any, columns: list[Any], several: bool,
     parts = [problem, *(problem.with_labels(_labels(problem, column)) for column in columns[1:])]
     problem = bounded(problem, problem.set if is_margin(problem.loss) else set, NAME)
     given = None if regularizer is None else checks.number(regularizer, "regularizer", low=0.0)
-    setting = (
-        exact(problem, given, count)
-        if calibration == "exact"
-        else prescribed_setting(problem, given, calibration)
-    )
+    shrunk = 1.0
+    if for_direction:
+        _check_direction(problem, set, given, calibration)
+        setting, shrunk = directed(problem, count)
+    elif calibration == "exact":
+        setting = exact(problem, given, count)
+    else:
+        setting = prescribed_setting(problem, given, calibration)
     tolerance, distance = apart(problem, setting.scale, setting.ridge)
     size = 2.0 * reach_bound(problem, setting.scale, setting.ridge)
     level = part(problem, count) * setting.share * problem.level
@@ -193,6 +202,8 @@ def _plan(problem: OfflineProblem, set: Any, columns: list[Any], several: bool,
         run.released.update(
             linear_noise=spread * setting.scale, point_noise=spread * cover, ridge=setting.ridge
         )
+        if for_direction:
+            run.released["shrunk"] = shrunk
         # What is half done is of no use: no callback stops it.
         run.note(k, points[-1])
 
@@ -202,6 +213,8 @@ def _plan(problem: OfflineProblem, set: Any, columns: list[Any], several: bool,
         "noise on the minimiser": rest.noise,
         "set": repr(problem.set),
     }
+    if for_direction:
+        settings["shrunk"] = f"to {shrunk:.4g} of the length with the default regularizer"
     return SolverPlan(
         problem=problem,
         step=step,
@@ -210,6 +223,17 @@ def _plan(problem: OfflineProblem, set: Any, columns: list[Any], several: bool,
         steps=count,
         finish=lambda run: np.array(points) if several else points[0],
         caveats=setting.caveats,
+    )
+
+
+def _check_direction(
+    problem: OfflineProblem, set: Any, given: float | None, calibration: str
+) -> None:
+    if set is None and given is None and calibration == "exact" and is_margin(problem.loss):
+        return
+    raise ValueError(
+        "for_direction=True needs a loss of a margin such as losses.Logistic, set=None, regularizer=None and "
+        f"calibration='exact', got {problem.loss!r}, {set!r}, {given} and {calibration!r}; leave it out"
     )
 
 

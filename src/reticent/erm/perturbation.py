@@ -45,6 +45,8 @@ _CHEAP = 0.05
 """Decisions may be as large as lets noise and chance cost this share of what the zero decision loses."""
 _LARGE = 10.0
 """But no more than so many times the size at which the loss bends."""
+_BENT = 0.25
+"""Of the largest curvature that records can have together: half of them bend, and rows have half their squared norm."""
 _TAIL = 0.99
 """Of delta, for the linear term; the rest is for that noise."""
 
@@ -118,14 +120,7 @@ def exact(problem: OfflineProblem, given: float | None, count: int) -> Setting:
     own = problem.count * problem.loss.ridge
     epsilon = problem.budget.epsilon
     if given is None:
-        tries = []
-        for share in _SHARES:
-            ridge, risk, final = _best_ridge(problem, own, share, count)
-            tries.append((risk, ridge, share))
-            if final < 0.01 * risk:  # a larger share could gain no more than that
-                break
-        _, ridge, share = min(tries)
-        return _at(problem, ridge, share, count)
+        return _at(problem, *_chosen(problem, count, 1.0), count)
     ridge, share = own + given, _SHARES[0]
     if ridge == 0.0:
         raise ValueError("regularizer must be above 0 for a loss without a ridge, got 0")
@@ -137,6 +132,36 @@ def exact(problem: OfflineProblem, given: float | None, count: int) -> Setting:
             f"loss, got {given:g}; raise it, or leave it out"
         )
     return _at(problem, ridge, share, count)
+
+
+def directed(problem: OfflineProblem, count: int) -> tuple[Setting, float]:
+    """The ridge that suits the direction of a decision, and what it leaves of the length with the other ridge.
+
+    In a direction of curvature c the fit is ``c / (c + ridge)`` of what it would be without a ridge; c is taken to be
+    what records have on average.
+    """
+    usual, _ = _chosen(problem, count, 1.0)
+    ridge, share = _chosen(problem, count, _BENT)
+    mean = _curvature(problem, _BENT)
+    return _at(problem, ridge, share, count), min(1.0, (usual + mean) / (ridge + mean))
+
+
+def _chosen(problem: OfflineProblem, count: int, bent: float) -> tuple[float, float]:
+    """The best ridge, and the share of the budget for the noise at the end."""
+    own = problem.count * problem.loss.ridge
+    tries = []
+    for share in _SHARES:
+        ridge, risk, final = _best_ridge(problem, own, share, count, bent)
+        tries.append((risk, ridge, share))
+        if final < 0.01 * risk:  # a larger share could gain no more than that
+            break
+    _, ridge, share = min(tries)
+    return ridge, share
+
+
+def _curvature(problem: OfflineProblem, bent: float) -> float:
+    """The mean over directions, where the records have this share of the largest curvature there can be."""
+    return bent * problem.count * _bend(problem) / (problem.weight_bound * problem.dim)
 
 
 def _left(problem: OfflineProblem, share: float, count: int) -> float:
@@ -166,7 +191,7 @@ def _least_ridge(problem: OfflineProblem, left: float) -> float:
 
 
 def _best_ridge(
-    problem: OfflineProblem, own: float, share: float, count: int
+    problem: OfflineProblem, own: float, share: float, count: int, bent: float
 ) -> tuple[float, float, float]:
     """The minimiser of a bound on the excess risk over what privacy allows, and the bound.
 
@@ -183,7 +208,7 @@ def _best_ridge(
         scale = _scale(problem, ridge, left, count, rough=True)
         distance = apart(problem, scale, ridge)[1]
         final = problem.noise_norm(distance) / (share * part(problem, count))
-        linear = _risk(problem, ridge, own, scale)
+        linear = _risk(problem, ridge, own, scale, bent)
         return linear, 0.5 * (problem.count * bend + ridge) * final**2
 
     def cost(logarithm: float) -> float:
@@ -199,7 +224,7 @@ def _best_ridge(
     return least * math.exp(best), linear + final, final
 
 
-def _risk(problem: OfflineProblem, ridge: float, own: float, scale: float) -> float:
+def _risk(problem: OfflineProblem, ridge: float, own: float, scale: float, bent: float) -> float:
     """A bound on the expected excess of the summed loss, of one problem. Reads no record.
 
     In general ``E||b||^2 / (2 ridge) + (ridge - own) R^2 / 2`` for the best decision in the ball of
@@ -221,7 +246,7 @@ def _risk(problem: OfflineProblem, ridge: float, own: float, scale: float) -> fl
     spread *= min(max(1.0, 4.0 * worth / (p * math.sqrt(variance) * spread)), _LARGE)
     spread = min(spread, float(problem.set.norm_bound) / math.sqrt(p))
     unit = variance + (extra * spread) ** 2
-    mean = max(problem.count * _bend(problem) / (problem.weight_bound * p), own)
+    mean = max(_curvature(problem, bent), own)
     if mean >= ridge:
         return p * unit / (8.0 * ridge)
     return 0.5 * p * mean * unit / (mean + ridge) ** 2

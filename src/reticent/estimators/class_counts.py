@@ -104,6 +104,11 @@ class ClassCounts:
         known = np.maximum(seen, self.scale)
         return np.asarray(known.min() / known)
 
+    @property
+    def doubt(self) -> float:
+        """Standard deviation of the noise in the number of records of a class; of two, both counts tell of both."""
+        return self.deviation * (math.sqrt(0.5) if self.classes == 2 else 1.0)
+
     def rates(self, seen: FloatArray, count: int) -> FloatArray:
         """The share of each class of so many records or persons, no closer to 0 and 1 than the noise can tell."""
         if self.classes == 2:  # both counts tell of both rates

@@ -129,8 +129,8 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
             *([counts.release] if balanced or rates else ()),
         ]
         judged = None
-        if rates and scaling and self.class_weight is None and given is None:
-            judged = self._predictor_counts(budget, count)
+        if rates and self.class_weight is None and given is None:
+            judged = self._predictor_counts(budget, count, X.shape[1], scaling is not None)
             beside += [judged.release] if judged else []
         curvature = self._curvature(budget, X.shape)
         if curvature is not None:
@@ -168,16 +168,18 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         if whole is not None:
             whole = with_remarks(whole)
         if judged is not None:
-            # rows are within a norm of 1, so that no predictor is further from that of mean features
-            reach, middle = (
-                float(np.linalg.norm(fit.point[:-1])),
-                float(fit.point[-1]) * table.scaling,
-            )
+            # rows are within a norm of 1, so that no predictor is further from that of mean features; which predictor
+            # that is, the fit's intercept says where columns are centered, else most likely what suits the base rate
+            assert table.rest is not None
+            reach = float(np.linalg.norm(fit.point[:-1]))
+            middle = float(fit.point[-1] * table.scaling if judged.centered else table.rest[0])
             z = np.asarray(table.rows.matrix() @ fit.point)
             by_class = judged.seen(z, numbers, middle, reach, shares, source)
             level, usual = self._odds(middle)
             if abs(level) <= RARE:
-                self._judged = middle, level, judged.slope(by_class, level, reach, usual)
+                rate = float(known[1])
+                found = judged.line(by_class, level, reach, usual, rate, counts.doubt / count)
+                self._judged = middle, *found
         if curvature is not None:
             seen = curvature.draw(table.rows, numbers, fit.point, source)
             self._errors = Errors(fit.point, **fit.released, **seen)
@@ -198,7 +200,9 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
             return False
         return self.solver in ("auto", OBJECTIVE) and counts.scale <= _CLEAR * count
 
-    def _predictor_counts(self, budget: Budget, count: int) -> PredictorCounts | None:
+    def _predictor_counts(
+        self, budget: Budget, count: int, columns: int, centered: bool
+    ) -> PredictorCounts | None:
         """What probabilities are corrected by; None where they are not. Reads public numbers only."""
         return None
 
@@ -234,16 +238,18 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
             rows, names = _labelled(rows, numbers, table.norm), np.arange(count)
         if self.solver_ == OBJECTIVE:
             all_classes = [IsClass(name) for name in names]
-            return erm.objective_perturbation(
+            fit = erm.objective_perturbation(
                 self._loss(table.norm, plain=False),
                 None,
                 rows,
                 all_classes if count > 2 else all_classes[1],
                 regularizer=self.regularizer,
+                for_direction=self._asked_scaling == "auto" and self._free,
                 **table.pulls,
                 **table.weighting,
                 **common,
             )
+            return _lengthened(fit, table)
         weighted = not (table.weights is None and table.groups is None)
         weighted = weighted and asked != "gradient-descent"
         if count > 2 or weighted or self.regularizer is not None:
@@ -258,6 +264,15 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
 
     def _check_of_labels(self) -> KnownClasses:
         return KnownClasses(self.classes_)
+
+
+def _lengthened(fit: erm.Fit, table: Table) -> erm.Fit:
+    """With what a ridge for the direction took of the way from where it pulls to."""
+    shrunk = fit.released.get("shrunk", 1.0)
+    if shrunk == 1.0:
+        return fit
+    rest = table.pulls["center"].reshape(fit.point.shape) if table.pulls else 0.0
+    return replace(fit, point=rest + (fit.point - rest) / shrunk)
 
 
 def _labelled(rows: Any, numbers: Any, norm: float) -> InMemory:
@@ -298,7 +313,8 @@ class PrivateLogisticRegression(PrivateClassifier):
     regularizer : float, optional
         The weight of half the squared coefficients in the *summed* loss, with features in units of
         ``feature_norm``. By default chosen by theory from the number of records, the number of
-        features and the budget.
+        features and the budget; with ``scaling="auto"`` for the direction of the coefficients, whose
+        length is then restored by a public factor.
     solver : {"auto", "objective-perturbation", "gradient-descent", "output-perturbation"}
         ``solver_`` says which one "auto" took, and ``solver_reason_`` why.
     class_weight : dict or "balanced", optional
@@ -340,7 +356,7 @@ class PrivateLogisticRegression(PrivateClassifier):
         Whether features were centered and scaled, and why.
     calibration_ : str
         What predictors were multiplied by to be log-odds, or "none": where records are few for the budget, a class is
-        rare, features were not centered, or weights or a regularizer were given.
+        rare, or weights or a regularizer were given.
     clipped_ : ClipCounts
         How many records were beyond the bounds. A diagnostic that reads private data: do not
         publish it. Pickles leave it out.
@@ -458,10 +474,12 @@ class PrivateLogisticRegression(PrivateClassifier):
             return Logistic(feature_norm=norm)
         return CappedLogistic(cap, feature_norm=norm)
 
-    def _predictor_counts(self, budget: Budget, count: int) -> PredictorCounts | None:
+    def _predictor_counts(
+        self, budget: Budget, count: int, columns: int, centered: bool
+    ) -> PredictorCounts | None:
         if len(self.classes_) > 2 or not self._free:
             return None
-        return PredictorCounts.of(budget, count, self.noise_precision)
+        return PredictorCounts.of(budget, count, columns, centered, self.noise_precision)
 
     def _odds(self, middle: float) -> tuple[float, float]:
         if self.influence_ == 1.0:
@@ -479,7 +497,8 @@ class PrivateLogisticRegression(PrivateClassifier):
             self.coef_ = slope * self.coef_
             self.intercept_ = level + slope * (self.intercept_ - middle)
             self.influence_ = 1.0  # predictors are log-odds now
-            self.calibration_ = f"predictors times {slope:.4g} about {middle:.4g}"
+            about = f"{middle:.4g}, which stands for log-odds of {level:.4g}"
+            self.calibration_ = f"predictors times {slope:.4g} about {about}"
 
     def _at_rest(self, rates: FloatArray) -> FloatArray:
         if self.influence == 1.0:

@@ -1,7 +1,7 @@
 """Every estimator at its defaults on real tables, beside its other solvers, private baselines and what is not private.
 
     python benchmarks/accuracy.py regression | classification [--seeds 10] [--epsilons .1,.5,1,4,8] [--tables NAME,...]
-                                  [--jobs 2] [--into FOLDER] [--seconds 480]
+                                  [--jobs 2] [--into FOLDER] [--seconds 480] [--lean] [--ours]
     python benchmarks/accuracy.py collect FOLDER
     python benchmarks/accuracy.py picture
 
@@ -10,7 +10,8 @@ once, else `collect` does that later. `picture` draws the top of docs/benchmarks
 this interpreter if it is installed here, else in its own environment (benchmarks/peers), with and without an intercept;
 it has no delta. `--peers opacus` asks Opacus as well. The other baselines are those of baselines.py. Of an entrant with
 several settings each measure is that of the setting that is best in it on average over the splits of a table, which
-nobody knows without the test records. `--lean` leaves out our own variants.
+nobody knows without the test records. `--lean` leaves out our own variants; `--ours` leaves out all others, of which
+`collect` keeps what is stored, on the same splits.
 
 Three quarters of the records are learnt from, the rest is for testing; a new split and new noise for each seed.
 Features are scaled from declared ranges (`real_tables`) to rows of norm at most one, for every entrant alike. Means
@@ -51,7 +52,7 @@ PEERS = Path(__file__).parent / "peers"
 
 Found = dict[str, Any]
 """Of each entrant its measures; of one with several settings, a list of them."""
-LEAN, OPACUS = "lean", "opacus"
+LEAN, OPACUS, OURS = "lean", "opacus", "ours"
 
 
 class Diffprivlib:
@@ -148,6 +149,9 @@ def regression(table: real_tables.RealTable, seed: int, X: np.ndarray, peer: Dif
         for name, entrant in entrants.items():
             loss = 1.0 - float(entrant.fit(X[train], table.y[train]).score(X[test], table.y[test]))
             found[name] = {"R2": 1.0 - loss, "loss": loss}
+        if OURS in how:
+            yield found
+            continue
         tries = baselines.boosts(X[train], y[train], X[test], reticent.Budget(epsilon, DELTA), seed)
         found["boosted AdaSSP, tuned"] = list(map(scored, tries))
         if peer:
@@ -185,6 +189,9 @@ def classification(table: real_tables.RealTable, seed: int, X: np.ndarray, peer:
         if LEAN not in how:
             found["ours, not scaled"] = learnt(model(epsilon, DELTA, scaling="none", **common))
             found["ours, influence 0.75"] = learnt(model(epsilon, DELTA, influence=0.75, **common))
+        if OURS in how:
+            yield found
+            continue
         budget = reticent.Budget(epsilon, DELTA)
         tries = baselines.descents(X[train], table.y[train], X[test], budget, seed)
         found["DP-SGD, tuned"] = each(tries)
@@ -240,7 +247,7 @@ def job(
     made = list(TASKS[task][0](table, seed, X, _peers[os.getpid()], epsilons, how))
     return {
         "task": task, "table": name, "seed": seed, "size": [len(table.y), table.X.shape[1]],
-        "found": {f"{e:g}": each for e, each in zip(epsilons, made, strict=True)},
+        "found": {f"{e:g}": each for e, each in zip(epsilons, made, strict=True)}, "ours": OURS in how,
     }  # fmt: skip
 
 
@@ -249,9 +256,8 @@ def measure(given: argparse.Namespace, into: Path) -> None:
     names = given.tables.split(",") if given.tables else list(TASKS[given.task][1])
     epsilons = [float(each) for each in given.epsilons.split(",")]
     begun = time.perf_counter()
-    how = frozenset(given.peers.split(",") if given.peers else ()) | (
-        {LEAN} if given.lean else set()
-    )
+    how = frozenset(given.peers.split(",") if given.peers else ())
+    how |= {name for name, on in ((LEAN, given.lean), (OURS, given.ours)) if on}
     todo = [(seed, name) for seed in range(given.seeds) for name in names]
     todo = [pair for pair in todo if not _file(into, given.task, *pair).exists()]
     job(given.task, names[-1], 0, epsilons[-1:], how - {OPACUS})  # compiles, once for all processes
@@ -304,7 +310,10 @@ def collect(folder: Path) -> None:
         for epsilon in runs[0]["found"]:
             cells = [made["found"][epsilon] for made in runs]
             everywhere = [name for name in cells[0] if all(name in each for each in cells)]
-            place[epsilon] = {
+            kept = place.get(epsilon, {}) if runs[0].get("ours") else {}
+            if kept and {len(one["loss"]) for one in kept.values()} != {len(runs)}:
+                raise ValueError(f"{name} is stored for other splits than the {len(runs)} measured")
+            place[epsilon] = kept | {
                 entrant: {
                     key: on_splits([each[entrant] for each in cells], key)
                     for key in np.ravel(cells[0][entrant])[0]
@@ -357,6 +366,9 @@ def main() -> None:
     parser.add_argument("--into", type=Path)
     parser.add_argument("--peers", default="", help="opacus")
     parser.add_argument("--lean", action="store_true", help="without our own variants")
+    parser.add_argument(
+        "--ours", action="store_true", help="without others, whose results are kept"
+    )
     parser.add_argument("--seconds", type=float)
     given = parser.parse_args()
     if given.task == "picture":

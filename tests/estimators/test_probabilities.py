@@ -228,6 +228,8 @@ def test_persons_are_counted_as_one():
     fitted = model().fit(X, y, groups=persons)
     assert fitted.calibration_ != "none"
     assert fitted.guarantee_.epsilon(1e-6) <= 1.0
+    # counts of parts of persons add up to nothing that is known
+    assert model(max_records=1).fit(X, y, groups=persons).calibration_ == "none"
 
 
 def test_several_classes_and_margins_have_none():

@@ -129,7 +129,9 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
             *([counts.release] if balanced or rates else ()),
         ]
         judged = None
-        if rates and self.class_weight is None and given is None:
+        # the first so many records of a person count a part each, and nobody knows what that adds up to
+        entire = persons is None or self.max_records is None
+        if rates and self.class_weight is None and given is None and entire:
             judged = self._predictor_counts(budget, count, X.shape[1], scaling is not None)
             beside += [judged.release] if judged else []
         curvature = self._curvature(budget, X.shape)

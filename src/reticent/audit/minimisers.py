@@ -34,7 +34,7 @@ TOLERANCE = 1e-3
 _DELTAS = (1e-6, 1e-3, 0.1)
 _LARGE = 1e-2  # of the largest response: what belongs to the linear terms, and what to the cover
 _REACH = {"gaussian": 9.0, "gamma": 30.0}  # in scales
-_POINTS = {"gaussian": 217, "gamma": 241}
+_POINTS = {"gaussian": 109, "gamma": 241}
 _PLANE = 23
 _JOINT = 61
 

@@ -149,8 +149,10 @@ def look_at_service(python: str, folder: Path, environment: dict[str, str]) -> l
                     time.sleep(0.1)
 
             def arrive(page: Any) -> None:
-                if page.get_by_label("Token").count():
-                    page.get_by_label("Token").fill(token)
+                token_field = page.get_by_label("Token")
+                token_field.or_(page.get_by_role("heading", name="Streams")).first.wait_for()
+                if token_field.count():  # not before the page's script has decided what to show
+                    token_field.fill(token)
                     page.keyboard.press("Enter")
                     page.get_by_role("heading", name="Streams").wait_for()
                 page.goto(f"{address}/#/streams/visits")

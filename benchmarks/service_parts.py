@@ -110,7 +110,7 @@ def measure(clock: Clock, kind: str, folder: Path) -> dict[str, float]:
         chain.witness,
     )
     asked = Specification.from_dict(service.SPECIFICATION)
-    made._commit(made._carry([commands.Create(asked)]))
+    made._transact([commands.Create(asked)])
     reader = records.Reader(runners.encoder_of(asked), home.keys)
     count = REPEATS[kind]
     sent = bodies(kind, count + 10)
@@ -121,7 +121,7 @@ def measure(clock: Clock, kind: str, folder: Path) -> dict[str, float]:
             total = time.thread_time()
         arrow = kind == service.ARROW
         batch = reader.arrow(body, service.key(number), None) if arrow else reader.lines(body)
-        ((answer, error),) = made._commit(made._carry([commands.Send(asked.name, batch)]))
+        ((answer, error),) = made._transact([commands.Send(asked.name, batch)])
         assert error is None, answer
     total = time.thread_time() - total
     found = {name: 1e6 * clock.spent[name] / count for name in (*_names(), WAIT)}

@@ -1,13 +1,9 @@
-"""Commit, then reveal: commands are carried out in groups, each group in one durable transaction.
+"""Commit, then reveal: one thread that carries out commands in groups, each group in one durable transaction.
 
-Commands wait in a queue. A thread takes what is there, carries the commands out one after the other in one
+Commands wait in a queue. The thread takes what is there, carries the commands out one after the other in one
 transaction, saves the state of every stream that they moved, commits, and only then hands the answers out. Many
 requests share one sync of the disk, and since a stream's noise belongs to its steps, no result depends on how
 requests were grouped.
-
-A command that says that it is ``quick`` is not worth a change of threads, which costs more than the command: while
-the thread has nothing else to do, the event loop carries such commands out itself, all that came in one turn of it as
-one group, and the thread has only to commit them and hand the answers out.
 
 If a transaction fails, nobody has seen anything of it: the runners that it moved are dropped and their streams set
 back to what was committed. The commands are then tried one by one, so that one that fails does not fail others.
@@ -18,7 +14,6 @@ Where several workers share a store, a stream is written by the worker that hold
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 import os
@@ -52,7 +47,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("reticent.service")
 
 _GROUP = 256  # commands in a transaction
-_QUICK = 64  # commands in one that the event loop carries out, while other requests wait
 _LIVE = 256  # runners that are kept with their noise at hand: about 1 MB each
 _WAITING = 4096  # commands in the queue
 _PATIENCE = 5.0  # seconds: whoever would wait longer is told to come back
@@ -63,9 +57,6 @@ class Command(Protocol):
 
     What it has written by then is taken back, unless it says that it refuses before it writes, by ``careful = True``:
     that spares each of many small commands a savepoint. One that says so and does not ends the transaction.
-
-    One that is about a stream, waits for nothing and is done within a fraction of a millisecond, as long as the
-    stream's runner is in memory, may say so by ``quick = True``.
     """
 
     def apply(self, turn: Turn) -> Any:
@@ -83,25 +74,6 @@ class _Item:
     command: Command
     done: Deliver
     direct: bool
-
-
-@dataclass
-class _Carried:
-    """A transaction that was carried out and is not committed yet: nobody may see anything of it."""
-
-    turn: Turn
-    answers: list[tuple[Any, BaseException | None]]
-    mark: int | None  # None: nothing was changed
-    commit: Callable[[], None]
-    began: float
-
-
-@dataclass
-class _Quick:
-    """A group that the event loop has carried out, for the thread to commit; or to carry out, if that failed."""
-
-    group: list[_Item]
-    carried: _Carried | None
 
 
 @dataclass(frozen=True)
@@ -257,16 +229,7 @@ class Engine:
     ) -> None:
         self.store, self.ring, self.clock, self.leases = store, ring, clock, leases
         self.deliver = deliver or _call_each
-        self._queue: queue.SimpleQueue[_Item | _Quick | None] = queue.SimpleQueue()
-        self._gate = threading.Lock()  # of what follows, which says who is at work
-        self._busy = 0  # commands that the thread has to do; a quick group counts as one
-        self._quick_busy = False  # whether one of these is a quick group
-        self._carrying = False  # whether the event loop carries out a group; the thread waits
-        self._later: list[_Item | None] = []  # what came for the thread meanwhile
-        self._near: list[_Item] = []  # quick commands that wait for the event loop
-        self._called = False  # whether it will look at them
-        self._wanted = False  # whether it is to look again when the thread has done what it does
-        self._soon: Callable[[Callable[[], None]], Any] | None = None
+        self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
         self._known: dict[str, Live] = {}
         self._recent: OrderedDict[str, None] = OrderedDict()  # streams with a runner, latest last
         self._guard = threading.Lock()  # of _known
@@ -283,94 +246,20 @@ class Engine:
 
     # What others call ------------------------------------------------------------------------------
 
-    def attach(
-        self, soon: Callable[[Callable[[], None]], Any], deliver: Callable[[Group], None]
-    ) -> None:
-        """Have an event loop carry out what is quick.
-
-        Parameters
-        ----------
-        soon : callable
-            Takes a function that the loop calls in its next turn. All that is not ``direct`` is submitted in the loop
-            from now on.
-        deliver : callable
-            As for the engine; called with an empty list where the loop has only to look at what waits. In the loop it
-            calls each ``done``, and then :meth:`look`.
-        """
-        self.deliver = deliver
-        # a database behind several workers answers each statement over a network
-        self._soon = soon if self.leases is None else None
-
     def submit(self, command: Command, done: Deliver, *, direct: bool = False) -> None:
         """Have a command carried out; ``done`` gets its answer once it is durable, or its error."""
-        waiting = self.waiting()
+        if self._stopping:
+            raise Problem(503, "stopping", "the service is stopping; try again in a moment")
+        waiting = self._queue.qsize()
         wait = self._each * waiting
         if waiting >= _WAITING or wait > _PATIENCE:
             words = "more requests are waiting than the service can answer soon"
             raise too_busy(words, wait - 0.5 * _PATIENCE)
-        item = _Item(command, done, direct)
-        soon = None if direct or self._soon is None or not self._is_quick(command) else self._soon
-        with self._gate:
-            if self._stopping:
-                raise Problem(503, "stopping", "the service is stopping; try again in a moment")
-            if soon is None:
-                self._give(item)
-                return
-            self._near.append(item)
-            called, self._called = self._called, True
-        if not called:
-            soon(self.look)
-
-    def _is_quick(self, command: Command) -> bool:
-        if not getattr(command, "quick", False):
-            return False
-        live = self._known.get(command.stream)  # type: ignore[attr-defined]
-        runner = None if live is None else live.runner
-        # a table of persons is written anew now and then, which takes its time
-        return runner is not None and runner.persons is None
-
-    def _give(self, item: _Item | None) -> None:
-        """Have the thread do something, for whoever holds the gate."""
-        if self._carrying:
-            self._later.append(item)
-        else:
-            self._busy += item is not None
-            self._queue.put(item)
-
-    def look(self) -> None:
-        """In the event loop: carry out the quick commands that wait, if the thread has nothing to do."""
-        with self._gate:
-            self._called = False
-            if not self._near:
-                return
-            if self._busy:
-                if self._busy == 1 and self._quick_busy:  # it commits, and says when it has
-                    self._wanted = True
-                else:  # whoever came before is first
-                    for item in self._near:
-                        self._give(item)
-                    self._near.clear()
-                return
-            self._carrying = True
-            group = self._near[:_QUICK]
-            del self._near[:_QUICK]
-        carried = None
-        try:
-            # if it fails nothing has changed, and the thread finds out which command it is
-            with contextlib.suppress(Exception):
-                carried = self._carry([item.command for item in group])
-        finally:
-            with self._gate:
-                self._carrying, self._quick_busy = False, True
-                self._busy += 1
-                self._queue.put(_Quick(group, carried))
-                for later in self._later:
-                    self._give(later)
-                self._later.clear()
+        self._queue.put(_Item(command, done, direct))
 
     def waiting(self) -> int:
         """How many commands wait."""
-        return self._queue.qsize() + len(self._near)
+        return self._queue.qsize()
 
     def alive(self) -> bool:
         """Whether commands are carried out."""
@@ -429,13 +318,9 @@ class Engine:
 
     def stop(self) -> None:
         """Carry out what is waiting, refuse what comes, and end the thread."""
-        with self._gate:
-            stopping, self._stopping = self._stopping, True
-            if not stopping:
-                for item in (*self._near, None):
-                    self._give(item)
-                self._near.clear()
-        if not stopping:
+        if not self._stopping:
+            self._stopping = True
+            self._queue.put(None)
             self._thread.join()
 
     # The thread ------------------------------------------------------------------------------------
@@ -444,14 +329,10 @@ class Engine:
         going = True
         while going:
             group: list[_Item] = []
-            carried = None
             item = self._queue.get()
             while True:
                 if item is None:
                     going = False
-                    break
-                if isinstance(item, _Quick):  # it comes alone: the thread had nothing to do
-                    group, carried = item.group, item.carried
                     break
                 group.append(item)
                 if len(group) == _GROUP:
@@ -460,27 +341,17 @@ class Engine:
                     item = self._queue.get_nowait()
                 except queue.Empty:
                     break
-            if not group:
-                continue
-            elsewhere = self._carry_out(group, carried)
-            with self._gate:
-                if isinstance(item, _Quick):
-                    self._busy, self._quick_busy = self._busy - 1, False
-                else:
-                    self._busy -= len(group)
-                wanted, self._wanted = self._wanted, False
-            if elsewhere or wanted:
-                self.deliver(elsewhere)
+            if group:
+                self._carry_out(group)
 
-    def _carry_out(self, group: list[_Item], carried: _Carried | None = None) -> Group:
-        """Have a group done, and return the answers that are not handed out in this thread."""
+    def _carry_out(self, group: list[_Item]) -> None:
         try:
-            if carried is None:
-                carried = self._carry([item.command for item in group])
-            answers = self._commit(carried)
+            answers = self._transact([item.command for item in group])
         except Exception as error:
             if len(group) > 1 and not (isinstance(error, StoreFailed) and error.unknown):
-                return [one for item in group for one in self._carry_out([item])]
+                for item in group:
+                    self._carry_out([item])
+                return
             answers = [(None, _as_problem(error))] * len(group)
         elsewhere: Group = []
         for item, (answer, problem) in zip(group, answers, strict=True):
@@ -488,17 +359,16 @@ class Engine:
                 item.done(answer, problem)
             else:
                 elsewhere.append((item.done, answer, problem))
-        return elsewhere
+        if elsewhere:
+            self.deliver(elsewhere)
 
-    def _carry(self, commands: list[Command]) -> _Carried:
-        """Carry out one group in one transaction, up to its commit; whatever is raised here has changed nothing."""
+    def _transact(self, commands: list[Command]) -> list[tuple[Any, BaseException | None]]:
+        """One group in one transaction; whatever is raised here has changed nothing."""
         answers: list[tuple[Any, BaseException | None]] = []
         turn: Turn | None = None
-        mark: int | None = None
         began = time.perf_counter()
         try:
-            with contextlib.ExitStack() as transaction:
-                rows = transaction.enter_context(self.store.transaction())
+            with self.store.transaction() as rows:
                 turn = Turn(self, rows, self.clock())
                 for command in commands:
                     acts = len(turn.acts)
@@ -525,7 +395,8 @@ class Engine:
                     )
                     sealed = self.ring.seal(pack(state), place)
                     rows.save(live.row.id, StateRow(head.steps, head.number, sealed))
-                if rows.changed() or turn.acts:
+                changed = rows.changed() or bool(turn.acts)
+                if changed:
                     if turn.acts:  # all workers write them into one log
                         rows.alone()
                     self.witness(turn)
@@ -533,32 +404,19 @@ class Engine:
                     self._follows(mark)
                     if rows.charged or self._charges is None:
                         self._charges = rows.charges()
-                return _Carried(turn, answers, mark, transaction.pop_all().close, began)
         except BaseException as error:
-            self._undo(turn, error)
+            self._charges = None
+            if turn is not None:
+                self._set_back(turn, isinstance(error, StoreFailed) and error.unknown)
             raise
-
-    def _commit(self, carried: _Carried) -> list[tuple[Any, BaseException | None]]:
-        """Make a transaction durable, and then known; whatever is raised here has changed nothing."""
-        try:
-            carried.commit()
-        except BaseException as error:
-            self._undo(carried.turn, error)
-            raise
-        if carried.mark is not None:
+        if changed:
             assert self._charges is not None
-            self._committed(carried.mark, self._charges)
-        self._reveal(carried.turn)
-        seconds, count = time.perf_counter() - carried.began, len(carried.answers)
-        self._each += 0.2 * (seconds / count - self._each)
-        self.observed(seconds, count)
-        return carried.answers
-
-    def _undo(self, turn: Turn | None, error: BaseException) -> None:
-        """A transaction has come to nothing."""
-        self._charges = None
-        if turn is not None:
-            self._set_back(turn, isinstance(error, StoreFailed) and error.unknown)
+            self._committed(mark, self._charges)
+        self._reveal(turn)
+        seconds = time.perf_counter() - began
+        self._each += 0.2 * (seconds / len(commands) - self._each)
+        self.observed(seconds, len(commands))
+        return answers
 
     def _follows(self, mark: int) -> None:
         """End before a commit to a store that was set back: its noise was used, and the next start refuses it."""

@@ -17,7 +17,6 @@ from reticent.service.records import Batch
 from reticent.service.specification import Specification
 from reticent.service.store import OutputRow, Producer, StreamRow
 
-_FEW = 16  # records that are learnt in less time than a change of threads takes
 _CLOSED = (
     "an administrator closed this stream; its decisions stay, and a new stream needs another name"
 )
@@ -64,11 +63,6 @@ class Send:
     stream: str
     batch: Batch
     careful = True
-
-    @property
-    def quick(self) -> bool:
-        """Whether another thread would not be worth it."""
-        return len(self.batch) <= _FEW
 
     def apply(self, turn: Turn) -> dict[str, Any]:
         """Learn from what is new and publish; count what was there, and refuse what is too old to know."""

@@ -94,7 +94,7 @@ class Service:
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
         """Have answers delivered to an event loop."""
         self._loop = loop
-        self.engine.attach(loop.call_soon, _deliver_to(loop, self.engine.look))
+        self.engine.deliver = _deliver_to(loop)
 
     def reload_tokens(self) -> None:
         """Read the tokens again after they have changed."""
@@ -263,16 +263,13 @@ class Service:
             self._wake(name)
 
 
-def _deliver_to(
-    loop: asyncio.AbstractEventLoop, look: Callable[[], None]
-) -> Callable[[Group], None]:
-    """Hand the answers of a group to the event loop in one go, and have it look at what else waits."""
+def _deliver_to(loop: asyncio.AbstractEventLoop) -> Callable[[Group], None]:
+    """Hand the answers of a group to the event loop in one go."""
 
     def deliver(group: Group) -> None:
         def each() -> None:
             for done, answer, error in group:
                 done(answer, error)
-            look()
 
         with contextlib.suppress(RuntimeError):  # the loop has ended, and with it whoever asked
             loop.call_soon_threadsafe(each)

@@ -1,13 +1,15 @@
 """Accuracy and speed of the private estimators, all settings at their defaults.
 
     python estimators.py [accuracy] [regression] [speed] [--seeds 10] [--data NAME ...]
+    python estimators.py --table          # the tables of docs/estimators.md, from what is stored
 
 Accuracy: rows scaled to unit norm beforehand, a quarter held out, a new split and new noise for each
 seed; delta = 0 with ``neighbours="replace"`` and delta = 1e-5 with ``"zero-out"``; the last column is
 the share of what scikit-learn's LogisticRegression (C = 100) gains over the larger class that is kept.
 Regression: R2 on a quarter held out, features scaled by `DomainScaler` with the bounds of each table's
 columns taken as public, beside AdaSSP with exact noise. Speed: seconds of ``fit`` beside scikit-learn.
-Results go to results/estimators.json. Real data: the folder RETICENT_DATA, else ../shared/data.
+Results go to results/estimators.json, with the version of the sources. Real data: the folder RETICENT_DATA, else
+../shared/data.
 
 Means of few seeds have errors; the half-width printed after each is one standard error.
 """
@@ -21,6 +23,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import kept
 import numpy as np
 from erm_accuracy import (
     CLASSIFICATION,
@@ -43,6 +46,7 @@ from reticent.estimators import (
 )
 
 RESULTS = Path(__file__).parent / "results"
+PAGE = kept.DOCS / "estimators.md"
 
 
 def keep(part: str, rows: list[dict[str, Any]]) -> None:
@@ -51,8 +55,49 @@ def keep(part: str, rows: list[dict[str, Any]]) -> None:
     file = RESULTS / "estimators.json"
     known = json.loads(file.read_text()) if file.exists() else {}
     names = {row["data"] for row in rows}
-    kept = [row for row in known.get(part, []) if row["data"] not in names]
-    file.write_text(json.dumps(known | {part: kept + rows}, indent=1) + "\n")
+    others = [row for row in known.get(part, []) if row["data"] not in names]
+    versions = known.get("versions", {}) | {part: kept.version()}
+    file.write_text(
+        json.dumps(known | {part: others + rows, "versions": versions}, indent=1) + "\n"
+    )
+
+
+def write_page() -> None:
+    """Write the tables of the page from what is stored."""
+    known = json.loads((RESULTS / "estimators.json").read_text())
+    page = kept.written(PAGE.read_text(), "accuracy", _accuracies(known))
+    PAGE.write_text(kept.written(page, "regression", _regressions(known)))
+
+
+def _accuracies(known: dict[str, Any]) -> str:
+    out = [
+        f"Version {known['versions']['accuracy']}:",
+        "",
+        "| data | promise | 0.1 | 1 | 8 |",
+        "|---|---|---|---|---|",
+    ]
+    rows = {(row["data"], row["neighbours"], row["epsilon"]): row for row in known["accuracy"]}
+    for name in CLASSIFICATION:
+        for delta, neighbours in (("0", "replace"), ("1e-5", "zero-out")):
+            cells = [_cell(rows[name, neighbours, epsilon]["logistic"]) for epsilon in EPSILONS]
+            out.append(f"| {name} | delta = {delta}, {neighbours} | {' | '.join(cells)} |")
+    return "\n".join([*out, ""])
+
+
+def _regressions(known: dict[str, Any]) -> str:
+    out = [
+        f"Version {known['versions']['regression']}:", "",
+        "| data | epsilon | ours | AdaSSP | not private |", "|---|---|---|---|---|",
+    ]  # fmt: skip
+    for row in known["regression"]:
+        if row["neighbours"] == "zero-out":
+            cells = f"{_cell(row['auto'])} | {_cell(row['adassp'])} | {row['not private']:.3f}"
+            out.append(f"| {row['data']} | {row['epsilon']:g} | {cells} |")
+    return "\n".join([*out, ""])
+
+
+def _cell(scores: list[float]) -> str:
+    return cell(scores).replace("±", " ± ")
 
 
 def accuracy(names: list[str], seeds: int) -> None:
@@ -87,11 +132,11 @@ def accuracy(names: list[str], seeds: int) -> None:
                         for s, (a, b) in enumerate(parts)
                     ]  # fmt: skip
                     row[title] = scores
-                kept = (np.mean(row["logistic"]) - base) / (plain - base)
-                row["kept"] = kept
+                row["kept"] = (np.mean(row["logistic"]) - base) / (plain - base)
                 found.append(row)
+                both = f"{cell(row['logistic']):>12s} {cell(row['svc']):>12s}"
                 print(f"{name:14s} {epsilon:7g} {delta:6g} {neighbours:>8s} {plain:11.3f} "
-                      f"{cell(row['logistic']):>12s} {cell(row['svc']):>12s} {kept:6.2f}", flush=True)  # fmt: skip
+                      f"{both} {row['kept']:6.2f}", flush=True)  # fmt: skip
         keep("accuracy", found)
 
 
@@ -181,7 +226,11 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", default=["accuracy", "regression", "speed"])
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--data", nargs="*", default=list(CLASSIFICATION))
+    parser.add_argument("--table", action="store_true", help="write the page, and measure nothing")
     arguments = parser.parse_args()
+    if arguments.table:
+        write_page()
+        return
     warnings.simplefilter("ignore", PrivacyLeakWarning)
     if "accuracy" in arguments.parts:
         accuracy(arguments.data, arguments.seeds)

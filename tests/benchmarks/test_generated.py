@@ -26,14 +26,20 @@ def loaded(name: str) -> ModuleType:
 
 
 @pytest.fixture
-def benchmark(request: Any) -> Iterator[ModuleType]:
-    """A program of the folder, which is no package, and no trace of it afterwards."""
+def benchmark(request: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """A program of the folder, which is no package, and no trace of it or of its neighbours afterwards."""
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(HOME)
     yield loaded(request.param)
-    del sys.modules[request.param]
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(HOME)):
+            del sys.modules[name]
 
 
 @pytest.mark.parametrize(
-    "benchmark", ["interval_coverage", "private_bounds", "private_search"], indirect=True
+    "benchmark",
+    ["estimators", "interval_coverage", "private_bounds", "private_search"],
+    indirect=True,
 )
 def test_the_page_is_made_of_the_results(benchmark, tmp_path, monkeypatch) -> None:
     copy = tmp_path / "page.md"

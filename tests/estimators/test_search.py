@@ -56,6 +56,8 @@ def test_one_entry_within_the_budget(delta: float, scaling: str, neighbours: str
     assert search.best_estimator_.regularizer == search.best_params_["regularizer"]
     assert search.predict_proba(X).shape == (len(X), 2)
     assert not hasattr(search.best_estimator_, "clipped_")
+    # who takes the winner away takes the promise of the whole search along: it was chosen by its score
+    assert search.best_estimator_.guarantee_ == search.guarantee_
     copy = pickle.loads(pickle.dumps(search))
     assert np.array_equal(copy.predict(X), search.predict(X))
     assert not hasattr(clone(search), "best_params_")

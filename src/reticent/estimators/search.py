@@ -146,7 +146,8 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
     best_params_ : dict
         The winner's.
     best_estimator_ : estimator
-        The winner itself, as it was fitted; nothing is fitted again.
+        The winner itself, as it was fitted; nothing is fitted again. Its ``guarantee_`` is that of the whole
+        search, since it was chosen by its score; its ``epsilon`` is that of one fit.
     best_score_ : float
         The winner's score with noise: the share of records classified correctly, or one minus the mean of
         squared errors, clipped, in units of the range of the labels. Above the truth, because it won.
@@ -232,6 +233,8 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
             self.best_score_, number, self.best_estimator_ = best
             self.best_params_ = candidates[number]
             self.guarantee_ = made.guarantee
+            # that of its own fit does not cover that it was chosen
+            self.best_estimator_.guarantee_ = made.guarantee
             if is_classifier(self.estimator):
                 self.classes_ = self.best_estimator_.classes_
             self.n_features_in_ = self.best_estimator_.n_features_in_

@@ -480,12 +480,12 @@ def test_a_process_killed_between_check_and_entry(tmp_path: Path) -> None:
     script = """
 import os, signal, sys
 from reticent.privacy import Budget, Guarantee, Ledger, Pure, Release
-from reticent.privacy.store import Store
-real = Store.append
+from reticent.privacy.ledger import LedgerFile
+real = LedgerFile.append
 def append(self, connection, row):
     real(self, connection, row)
     os.kill(os.getpid(), signal.SIGKILL)
-Store.append = append
+LedgerFile.append = append
 Ledger(Budget(1.0), sys.argv[1]).spend(Guarantee([Release("sum", Pure(0.9), 1.0, "gamma")]), "x")
 """
     done = subprocess.run([sys.executable, "-c", script, str(path)], check=False, timeout=60)

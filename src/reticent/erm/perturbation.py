@@ -29,7 +29,7 @@ from reticent.privacy import (
     prescribed,
 )
 from reticent.privacy import calibration as calibrations
-from reticent.privacy.curve import Curve
+from reticent.privacy.curves import Curve
 
 NAME = "objective perturbation"
 _SHARES = (1e-3, 1e-2, 5e-2)

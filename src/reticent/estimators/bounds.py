@@ -25,7 +25,7 @@ from reticent.checks import FloatArray
 from reticent.erm.groups import Groups
 from reticent.noise import Source, release
 from reticent.privacy import Budget, Gaussian, Laplace, Release
-from reticent.privacy.curve import Curve
+from reticent.privacy.curves import Curve
 
 SHARE = 0.1
 """Of the budget: of mu squared, or of epsilon where delta = 0. Up to three times as much where records are few."""

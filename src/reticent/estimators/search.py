@@ -43,7 +43,7 @@ from reticent.privacy import (
     parallel,
     uncharged,
 )
-from reticent.privacy.curve import Curve
+from reticent.privacy.curves import Curve
 
 SCORE_SHARE = 0.1
 """Of one run's budget, for its score: of mu squared, or of epsilon where delta = 0."""

@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 
 from reticent.checks import FloatArray, integer, number
-from reticent.privacy.curve import Curve, from_dict
-from reticent.privacy.curves import Gaussian, NoPrivacy
+from reticent.privacy.curves import Curve, Gaussian, NoPrivacy, from_dict
 from reticent.privacy.participation import ONE_RECORD, Participation
 
 

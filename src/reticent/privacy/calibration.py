@@ -19,8 +19,7 @@ from scipy.optimize import brentq
 
 from reticent.checks import integer, number, real_array
 from reticent.privacy.budget import Budget
-from reticent.privacy.curve import Curve
-from reticent.privacy.curves import BoundedRange, Laplace, Pure
+from reticent.privacy.curves import BoundedRange, Curve, Laplace, Pure
 from reticent.privacy.guarantee import Guarantee, Release
 from reticent.privacy.objective import ObjectivePerturbation
 

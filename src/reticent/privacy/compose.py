@@ -1,9 +1,19 @@
 """What several releases cost together: on the same records, or on disjoint ones.
 
 Gaussian releases compose exactly (Dong, Roth and Su, Corollary 3.3), and so do pure ones, alone or
-with Gaussian ones (:mod:`reticent.privacy.two_point`). Everything else is the least of the bounds that
-apply: the sum of pure epsilons, the sum of Rényi divergences at the best order, the root of the sum
-of squared mu, and the privacy loss distribution where sampling is involved.
+with Gaussian ones (below). Everything else is the least of the bounds that apply: the sum of pure
+epsilons, the sum of Rényi divergences at the best order, the root of the sum of squared mu, and the
+privacy loss distribution where sampling is involved.
+
+A pure release is never worse than randomised response (Kairouz, Oh and Viswanath, *The composition
+theorem for differential privacy*, Theorem 3.3), whose privacy loss is ``+epsilon`` or ``-epsilon``;
+worst pairs compose, adaptively too (Zhu, Dong and Wang, *Optimal accounting of differential privacy
+via characteristic function*, Theorem 10). So with ``L`` the sum of those losses and ``H`` the
+Gaussian hockey stick,
+
+    delta(epsilon) = E[ H(epsilon - L; mu) ],     H(e; 0) = max(0, 1 - e^e).
+
+``H`` is needed at negative arguments too, where it is ``1 - e^e (1 - H(-e))``, not 1.
 
 Each release may depend on the outputs of earlier ones, but
 *how private* each one is must be fixed beforehand. Where that too is chosen on the way, count with
@@ -20,11 +30,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import brentq
+from scipy.special import gammaln, logsumexp
 
-from reticent.checks import integer
-from reticent.privacy import gaussian, renyi, subsampled, two_point
-from reticent.privacy.curve import Curve, from_dict
-from reticent.privacy.curves import Gaussian, NoPrivacy, Profile, Pure
+from reticent.checks import FloatArray, integer
+from reticent.privacy import gaussian, subsampled
+from reticent.privacy.curves import (
+    Curve,
+    Gaussian,
+    NoPrivacy,
+    Profile,
+    Pure,
+    delta_from,
+    epsilon_from,
+    from_dict,
+)
 from reticent.privacy.objective import ObjectivePerturbation
 from reticent.privacy.repeated import BestOf
 from reticent.privacy.subsampled import SubsampledGaussian
@@ -172,8 +191,8 @@ class Composed(Curve):
                 mu = curve.mu
             else:
                 return None
-        loss = two_point.losses(tuple(groups))
-        return None if loss is None else functools.partial(two_point.log_delta, loss, mu)
+        loss = _pure_losses(tuple(groups))
+        return None if loss is None else functools.partial(_log_delta_of_losses, loss, mu)
 
     @functools.cached_property
     def _is_sampled(self) -> bool:
@@ -186,7 +205,7 @@ class Composed(Curve):
         return any(sampled) and all(known)
 
     def _delta(self, epsilon: float) -> float:
-        bounds = [renyi.delta_from(self._rdp, epsilon)]
+        bounds = [delta_from(self._rdp, epsilon)]
         if math.isfinite(self.gdp_bound):
             bounds.append(gaussian.delta(epsilon, self.gdp_bound))
         if self._exact is not None:
@@ -202,7 +221,7 @@ class Composed(Curve):
         return min(bounds)
 
     def _epsilon(self, delta: float) -> float:
-        bounds = [renyi.epsilon_from(self._rdp, delta)]
+        bounds = [epsilon_from(self._rdp, delta)]
         if self.pure is not None:
             bounds.append(self.pure)
         if math.isfinite(self.gdp_bound):
@@ -346,3 +365,56 @@ def _inverse(epsilon_of: Callable[[float], float], epsilon: float) -> float:
         else:
             low = middle
     return math.exp(high)
+
+
+_MOST_LOSSES = 200_000
+"""More values of the loss than this are not enumerated."""
+
+
+@dataclass(frozen=True)
+class _Losses:
+    """The values of the privacy loss and the logarithms of their probabilities."""
+
+    values: FloatArray
+    log_masses: FloatArray
+
+
+def _binomial_losses(epsilon: float, count: int) -> _Losses:
+    # Beyond 20 sqrt(count) from the mean lies less than exp(-800), by Hoeffding's inequality.
+    mean = count / (1.0 + math.exp(-epsilon))
+    reach = 20.0 * math.sqrt(count) + 1.0
+    low, high = max(0, math.floor(mean - reach)), min(count, math.ceil(mean + reach))
+    truths = np.arange(low, high + 1, dtype=np.float64)
+    lies = count - truths
+    top = float(gammaln(count + 1.0))
+    masses = top - gammaln(truths + 1.0) - gammaln(lies + 1.0)
+    masses -= epsilon * lies + count * math.log1p(math.exp(-epsilon))
+    # The rounding of the factorials is paid for, so that the result stays an upper bound.
+    return _Losses((truths - lies) * epsilon, masses + 1e-12 + 1e-14 * top)
+
+
+def _pure_losses(groups: tuple[tuple[float, int], ...]) -> _Losses | None:
+    """The loss of ``count`` releases of ``epsilon`` in each group; None if too many values."""
+    values, masses = np.zeros(1), np.zeros(1)
+    for epsilon, count in groups:
+        if min(count, 40.0 * math.sqrt(count) + 3.0) * values.size > _MOST_LOSSES:
+            return None
+        part = _binomial_losses(epsilon, count)
+        values = np.add.outer(values, part.values).ravel()
+        masses = np.add.outer(masses, part.log_masses).ravel()
+    return _Losses(values, masses)
+
+
+def _log_delta_of_losses(loss: _Losses, mu: float, epsilon: float) -> float:
+    """Logarithm of the exact delta at ``epsilon`` of these pure releases and a mu-GDP one."""
+    e = epsilon - loss.values
+    if mu == 0.0:
+        kept = e < 0.0
+        if not kept.any():
+            return -math.inf
+        return float(logsumexp(loss.log_masses[kept] + np.log(-np.expm1(e[kept]))))
+    size = np.abs(e)
+    sticks = gaussian.log_delta_at(size / mu - 0.5 * mu, mu)
+    with np.errstate(divide="ignore"):
+        below = np.logaddexp(np.log(-np.expm1(-size)), sticks - size)
+    return float(logsumexp(loss.log_masses + np.where(e < 0.0, below, sticks)))

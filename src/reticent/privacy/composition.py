@@ -20,11 +20,10 @@ import math
 
 from scipy.optimize import brentq
 
-from reticent.privacy import gaussian, renyi
+from reticent.privacy import gaussian
 from reticent.privacy.budget import Budget
 from reticent.privacy.compose import compose
-from reticent.privacy.curve import Curve
-from reticent.privacy.curves import Gaussian, Pure
+from reticent.privacy.curves import Curve, Gaussian, Pure, allowance, best_order
 
 _SLACK = 1.0 + 1e-12
 
@@ -108,10 +107,10 @@ class Filter:
         log_delta = math.log(self.budget.delta)
 
         def cost(alpha: float) -> float:
-            allowed = renyi.allowance(alpha, self._left, log_delta)
+            allowed = allowance(alpha, self._left, log_delta)
             return -allowed / max(curve.rdp(alpha), 1e-300) if allowed > 0.0 else math.inf
 
-        order, value = renyi.best_order(cost)
+        order, value = best_order(cost)
         return order, max(0.0, -value)
 
     def _settles(self, curve: Curve) -> bool:
@@ -126,7 +125,7 @@ class Filter:
     def _allowance(self) -> float:
         if self._rule == "mu":
             return gaussian.mu(self._left, self.budget.delta) ** 2
-        return renyi.allowance(self._order, self._left, math.log(self.budget.delta))
+        return allowance(self._order, self._left, math.log(self.budget.delta))
 
     def _price(self, curve: Curve) -> float:
         return curve.gdp_bound**2 if self._rule == "mu" else curve.rdp(self._order)

@@ -19,8 +19,7 @@ from reticent.privacy.ages import Ages, ages_from_dict
 from reticent.privacy.budget import OLDEST, Budget, Scope, few, plain
 from reticent.privacy.compose import Composed, Worst, compose, parallel
 from reticent.privacy.composition import meets
-from reticent.privacy.curve import Curve, from_dict
-from reticent.privacy.curves import NoPrivacy
+from reticent.privacy.curves import Curve, NoPrivacy, from_dict
 from reticent.privacy.odds import Odds, odds_of
 from reticent.privacy.repeated import BestOf
 

@@ -36,9 +36,9 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from reticent.checks import FloatArray, choice, integer, number
-from reticent.privacy import gaussian, renyi
+from reticent.privacy import gaussian
 from reticent.privacy.budget import NEIGHBOURS
-from reticent.privacy.curve import Curve, smallest_epsilon
+from reticent.privacy.curves import Curve, delta_from, epsilon_from, smallest_epsilon
 
 
 @dataclass(frozen=True)
@@ -169,9 +169,9 @@ class ObjectivePerturbation(Curve):
 
     def _delta(self, epsilon: float) -> float:
         if self.persons:
-            return renyi.delta_from(self._rdp, epsilon)
+            return delta_from(self._rdp, epsilon)
         direct = self._direct(epsilon)
-        return direct if self.one_sided else min(direct, renyi.delta_from(self._rdp, epsilon))
+        return direct if self.one_sided else min(direct, delta_from(self._rdp, epsilon))
 
     def _epsilon(self, delta: float) -> float:
         if self.one_sided:
@@ -186,7 +186,7 @@ class ObjectivePerturbation(Curve):
             if self._one_sided(quick) <= delta:
                 return quick
             return smallest_epsilon(self._one_sided, delta)
-        by_divergence = renyi.epsilon_from(self._rdp, delta)
+        by_divergence = epsilon_from(self._rdp, delta)
         if self.persons:
             return by_divergence
         if self.neighbours == "replace":

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
 from reticent.checks import number
-from reticent.privacy.curve import Curve, from_dict
+from reticent.privacy.curves import Curve, from_dict
 
 _ROUND_UP = 1.0 + 2.0**-40
 _HALVINGS = 12

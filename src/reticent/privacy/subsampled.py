@@ -27,9 +27,8 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from reticent.checks import choice, integer, number
-from reticent.privacy.bounds import Renyi
 from reticent.privacy.budget import NEIGHBOURS
-from reticent.privacy.curve import Curve
+from reticent.privacy.curves import Curve, Renyi
 
 FLOOR = 1e-11
 """Below this delta the rounding of Fourier transforms would rule, and Rényi divergences serve."""

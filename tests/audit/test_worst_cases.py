@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import json
+import os
+import random
 
 import numpy as np
 import pytest
@@ -16,12 +18,19 @@ from reticent.audit import bets, matrices, pairs_online, pairs_sums, registry, s
 from reticent.noise import Source
 
 
+RUNS = 30_000
+
+
 @pytest.fixture(scope="module")
 def report():
-    """Less time for each attack than `run_all` takes by itself; the table is the same."""
+    """Less time for each attack than `run_all` takes by itself; the table is the same.
+
+    Keys of the noise come from a fixed stream, so that an attack which makes all its runs finds the same every time.
+    """
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "urandom", random.Random(0).randbytes)
         patch.setattr(bets, "_FIRST", 96)
-        patch.setattr(summary, "_QUICK", 30_000)
+        patch.setattr(summary, "_QUICK", RUNS)
         patch.setattr(summary, "_QUICK_SECONDS", 0.3)
         return audit.run_all(quick=True, white_box=False)  # test_whitebox.py has those
 
@@ -46,14 +55,22 @@ def test_every_family_is_there():
 
 
 def test_the_attacks_are_sharp(report):
-    """A share that an attack on honest noise reaches even with few runs; a weak attack shows nothing."""
-    for line in report.lines:
-        gaussian = line.finding.claim.gdp is not None and "record" not in line.setting
-        wide = line.finding.runs > 10_000 and line.name in audit.names()
-        if gaussian and wide and "epochs" not in line.name:
-            assert line.finding.tightness > 0.25, line
+    """A share that an attack on honest noise reaches even with few runs; a weak attack shows nothing.
+
+    An attack that had no time for all its runs, on a slow machine, reaches less: nothing is asked of it here.
+    """
+    whole = [line for line in report.lines if line.finding.runs == RUNS]
+    sharp = [
+        line
+        for line in whole
+        if line.finding.claim.gdp is not None and line.name in audit.names()
+        if "record" not in line.setting and "epochs" not in line.name
+    ]
+    assert sharp
+    for line in sharp:
+        assert line.finding.tightness > 0.25, line
     best = {
-        name: max(line.finding.tightness for line in report.lines if line.name == name)
+        name: max(line.finding.tightness for line in whole if line.name == name)
         for name in (
             "exponential-mechanism",
             "tree-laplace-plain",

@@ -389,38 +389,38 @@ def page(runs: list[dict[str, Any]]) -> str:
         return kept.span([run["processor"][words] for run in mine], ".2f")
 
     lines = [
-        "| what | service | in a second of its processor | beside | ratio | of processor time |",
+        "| workload | service | per CPU second | compared with | ratio | ratio of CPU times |",
         "|---|---|---|---|---|---|",
-        f"| Arrow, 1,000 records a batch, one key | {rate('arrow')} records/s | {busy('arrow', BATCH)} records "
+        f"| Arrow, 1,000 records per batch, one key | {rate('arrow')} records/s | {busy('arrow', BATCH)} records "
         f"| bare commits, {rate('bare_commits')} | {ratio('arrow / bare commits')} | {saved('arrow / bare commits')} |",
-        f"| JSON lines, 1,000 a request, a key each | {rate('lines')} records/s | {busy('lines', BATCH)} records "
+        f"| JSON lines, 1,000 per request, a key each | {rate('lines')} records/s | {busy('lines', BATCH)} records "
         "| | | |",
     ]
     for count, words in ((1, "one connection"), (8, "eight connections")):
         bare = f"bare_{count}"
         for own, which, what in (
             (f"single_{count}", "single", "single requests"),
-            (f"pinned_{count}", "single on one core", "single requests, kept on one core"),
+            (f"pinned_{count}", "single on one core", "single requests, pinned to one core"),
             (f"least_{count}", "least handler", "the least handler"),
         ):
             if own not in mine[0]:  # earlier runs did not do this
                 continue
             name = f"{which} / bare handler, {count} connection{'s' * (count > 1)}"
             lines.append(
-                f"| {what}, {words} | {rate(own, 'rate')} a second, {wait(own)} | {busy(own, 1)} requests "
+                f"| {what}, {words} | {rate(own, 'rate')}/s, {wait(own)} | {busy(own, 1)} requests "
                 f"| bare handler, {rate(bare, 'rate')}, {wait(bare)} | {ratio(name)} | {saved(name)} |"
             )
     load = kept.span([run["load"] for run in mine], ".1f")
     rounds = sum(len(run["ratios_of_turns"]) for run in mine)
     words = f"Version {runs[-1]['version']}, {rounds} rounds on two cores, clients included, load {load}; "
-    words += "rates are medians, ratios the least and the most of all rounds"
+    words += "rates are medians, ratios the smallest and largest of all rounds"
     made = f"{words}:\n\n" + "\n".join(lines) + "\n"
     many = [run["many"] for run in mine if "many" in run]
     if many:
         made += (
             f"\n{many[0]['streams']:,} streams that had learnt took {kept.span([one['MiB'] for one in many])} MiB; "
-            f"the next start was ready after {kept.span([one['ready_s'] for one in many], '.1f')} s, of which "
-            f"{kept.span([one['ready_cpu_s'] for one in many], '.1f')} s of its processor.\n"
+            f"the next start was ready after {kept.span([one['ready_s'] for one in many], '.1f')} s "
+            f"({kept.span([one['ready_cpu_s'] for one in many], '.1f')} s of CPU time).\n"
         )
     return kept.written(PAGE.read_text(), "service", made)
 

@@ -137,7 +137,7 @@ def _names() -> list[str]:
 def page(run: dict[str, Any]) -> str:
     """The page about running it with its table made anew."""
     lines = [
-        f"Version {run['version']}, load {run['load']:.1f}, microseconds of processor time for a request:",
+        f"Version {run['version']}, load {run['load']:.1f}, microseconds of CPU time per request:",
         "",
         "| part | one record | 1,000 JSON lines | 1,000 rows of Arrow |",
         "|---|---|---|---|",

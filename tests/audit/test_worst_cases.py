@@ -17,7 +17,6 @@ from reticent import audit, losses, online, sets, sums
 from reticent.audit import bets, matrices, pairs_online, pairs_sums, registry, summary
 from reticent.noise import Source
 
-
 RUNS = 30_000
 
 

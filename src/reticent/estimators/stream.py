@@ -519,7 +519,8 @@ class Stream:
             records = zip(np.ascontiguousarray(rows), labels.tolist(), whose, strict=True)
             return sum(self._learn_apart(v, label, who) for v, label, who in records)
         columns = self.plan.columns
-        A = np.full((len(rows), self.plan.width), self.plan.scaling)
+        A = np.empty((len(rows), self.plan.width))
+        A[:, columns:] = self.plan.scaling
         scaled, refused = door.bounded_rows(rows, 1.0 / self.plan.feature_norm, 1.0, A[:, :columns])
         if refused:
             raise ValueError(f"{refused} rows are not finite: they changed while they were read")

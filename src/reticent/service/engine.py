@@ -5,6 +5,10 @@ transaction, saves the state of every stream that they moved, commits, and only 
 requests share one sync of the disk, and since a stream's noise belongs to its steps, no result depends on how
 requests were grouped.
 
+To hand a small command to the thread and its answer back costs more than the command. While commits are quick and the
+thread has nothing to do, the event loop carries out small commands itself, commit included, all that came in one turn
+of the loop as one group. Where a commit takes longer it would keep other requests waiting, and the thread makes it.
+
 If a transaction fails, nobody has seen anything of it: the runners that it moved are dropped and their streams set
 back to what was committed. The commands are then tried one by one, so that one that fails does not fail others.
 
@@ -47,6 +51,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("reticent.service")
 
 _GROUP = 256  # commands in a transaction
+_SHORT = 64  # commands in one that the event loop carries out
+_QUICK = 0.002  # seconds that a transaction may take lately, for the event loop to make it
 _LIVE = 256  # runners that are kept with their noise at hand: about 1 MB each
 _WAITING = 4096  # commands in the queue
 _PATIENCE = 5.0  # seconds: whoever would wait longer is told to come back
@@ -57,6 +63,9 @@ class Command(Protocol):
 
     What it has written by then is taken back, unless it says that it refuses before it writes, by ``careful = True``:
     that spares each of many small commands a savepoint. One that says so and does not ends the transaction.
+
+    One that is about a stream and takes a fraction of a millisecond, as long as the stream's runner is in memory, may
+    say so by ``small = True``.
     """
 
     def apply(self, turn: Turn) -> Any:
@@ -240,11 +249,32 @@ class Engine:
         self.witness: Callable[[Turn], None] = lambda turn: None
         self.observed: Callable[[float, int], None] = lambda seconds, commands: None
         self._each = 0.0  # seconds that a command takes, lately
+        self._whole = 0.0  # and a transaction
+        self._at_work = threading.Lock()  # held while a group is carried out
+        self._soon: Callable[[Callable[[], None]], Any] | None = None
+        self._near: list[_Item] = []  # small commands that wait for the event loop's next turn
         self._charges: int | None = None
         self._thread = threading.Thread(target=self._work, name="reticent-engine", daemon=True)
         self._thread.start()
 
     # What others call ------------------------------------------------------------------------------
+
+    def attach(
+        self, soon: Callable[[Callable[[], None]], Any], deliver: Callable[[Group], None]
+    ) -> None:
+        """Have an event loop carry out small commands.
+
+        Parameters
+        ----------
+        soon : callable
+            Takes a function that the loop calls in its next turn. What is not ``direct`` is submitted in the loop from
+            now on, and its ``done`` is called there.
+        deliver : callable
+            As for the engine.
+        """
+        self.deliver = deliver
+        # a database behind several workers answers each statement over a network
+        self._soon = soon if self.leases is None else None
 
     def submit(self, command: Command, done: Deliver, *, direct: bool = False) -> None:
         """Have a command carried out; ``done`` gets its answer once it is durable, or its error."""
@@ -255,11 +285,40 @@ class Engine:
         if waiting >= _WAITING or wait > _PATIENCE:
             words = "more requests are waiting than the service can answer soon"
             raise too_busy(words, wait - 0.5 * _PATIENCE)
-        self._queue.put(_Item(command, done, direct))
+        item = _Item(command, done, direct)
+        if direct or self._soon is None or not self._is_small(command):
+            self._queue.put(item)
+            return
+        self._near.append(item)
+        if len(self._near) == 1:
+            self._soon(self._carry_out_near)
+
+    def _is_small(self, command: Command) -> bool:
+        if self._whole > _QUICK or not getattr(command, "small", False):
+            return False
+        live = self._known.get(command.stream)  # type: ignore[attr-defined]
+        runner = None if live is None else live.runner
+        # a table of persons is written anew now and then, which takes its time
+        return runner is not None and runner.persons is None
+
+    def _carry_out_near(self) -> None:
+        """In the event loop: carry out what came in its last turn, or leave it to the thread if that is at work."""
+        near, self._near = self._near, []
+        stopping = self._stopping  # then the thread takes nothing more
+        busy = len(near) > _SHORT or not self._queue.empty()
+        if (busy and not stopping) or not self._at_work.acquire(blocking=stopping):
+            for item in near:
+                self._queue.put(item)
+            return
+        try:
+            answers = self._outcomes(near)
+        finally:
+            self._at_work.release()
+        _call_each(answers)
 
     def waiting(self) -> int:
         """How many commands wait."""
-        return self._queue.qsize()
+        return self._queue.qsize() + len(self._near)
 
     def alive(self) -> bool:
         """Whether commands are carried out."""
@@ -345,22 +404,29 @@ class Engine:
                 self._carry_out(group)
 
     def _carry_out(self, group: list[_Item]) -> None:
+        elsewhere: Group = []
+        with self._at_work:
+            found = self._outcomes(group)
+        for item, outcome in zip(group, found, strict=True):
+            if item.direct:
+                item.done(*outcome[1:])
+            else:
+                elsewhere.append(outcome)
+        if elsewhere:
+            self.deliver(elsewhere)
+
+    def _outcomes(self, group: list[_Item]) -> Group:
+        """Carry out a group, or one by one if that fails, and say who is to be told what."""
         try:
             answers = self._transact([item.command for item in group])
         except Exception as error:
             if len(group) > 1 and not (isinstance(error, StoreFailed) and error.unknown):
-                for item in group:
-                    self._carry_out([item])
-                return
+                return [outcome for item in group for outcome in self._outcomes([item])]
             answers = [(None, _as_problem(error))] * len(group)
-        elsewhere: Group = []
-        for item, (answer, problem) in zip(group, answers, strict=True):
-            if item.direct:
-                item.done(answer, problem)
-            else:
-                elsewhere.append((item.done, answer, problem))
-        if elsewhere:
-            self.deliver(elsewhere)
+        return [
+            (item.done, answer, problem)
+            for item, (answer, problem) in zip(group, answers, strict=True)
+        ]
 
     def _transact(self, commands: list[Command]) -> list[tuple[Any, BaseException | None]]:
         """One group in one transaction; whatever is raised here has changed nothing."""
@@ -415,6 +481,7 @@ class Engine:
         self._reveal(turn)
         seconds = time.perf_counter() - began
         self._each += 0.2 * (seconds / len(commands) - self._each)
+        self._whole += 0.2 * (seconds - self._whole)
         self.observed(seconds, len(commands))
         return answers
 

@@ -44,7 +44,8 @@ class Learner:
         if self.encoder.classes is not None:
             # a model sorts its classes, the schema does not
             classes = np.array(self.encoder.classes)
-            self._rank = np.searchsorted(np.unique(classes), classes)
+            rank = np.searchsorted(np.unique(classes), classes).astype(np.float64)
+            self._numbers = 2.0 * rank - 1.0 if len(rank) == 2 else rank
 
     @classmethod
     def renewed(
@@ -120,8 +121,7 @@ class Learner:
         if self.encoder.classes is None:
             inside, beyond = clip_labels(codes, *self._bounds)
             return to_unit(inside, *self._bounds), beyond
-        number = self._rank[codes.astype(np.int64)].astype(np.float64)
-        return (2.0 * number - 1.0 if len(self._rank) == 2 else number), 0
+        return self._numbers[codes.astype(np.int64)], 0
 
     def decision(self) -> dict[str, Any]:
         coefficients, intercepts = self._stream.line

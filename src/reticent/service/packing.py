@@ -17,10 +17,21 @@ _UNIT = (
 )
 
 
+_HEADS = 1024
+_heads: dict[tuple[Any, ...], bytes] = {}
+"""What stands before an array's bytes, by its type and shape."""
+
+
 def _encode(value: Any) -> Any:
     if isinstance(value, np.ndarray):
-        plain = (value.dtype.str, value.shape, value.tobytes())
-        return msgspec.msgpack.Ext(_ARRAY, msgspec.msgpack.encode(plain))
+        kind = value.dtype, value.shape
+        head, raw = _heads.get(kind), value.tobytes()
+        if head is None:
+            whole = msgspec.msgpack.encode((value.dtype.str, value.shape, raw))
+            head = whole[: len(whole) - len(raw)]
+            if len(_heads) < _HEADS:
+                _heads[kind] = head
+        return msgspec.msgpack.Ext(_ARRAY, head + raw)
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"a state cannot hold a {type(value).__name__}")

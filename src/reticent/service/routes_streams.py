@@ -21,7 +21,7 @@ from reticent.service.records import Batch
 from reticent.service.specification import Specification
 from reticent.service.store import OutputRow
 from reticent.service.tokens import Caller
-from reticent.service.web import ARROW, LINES, Service, answer, guarantee_view, guaranteed
+from reticent.service.web import ARROW, LINES, Service, answer, guarantee_view, guaranteed, header
 from reticent.tables.encoder import person_id
 
 _THREAD = (
@@ -127,7 +127,7 @@ async def send_records(service: Service, request: Request) -> Response:
         return away
     live = service.engine.live(name)
     reader = service.reader(live)
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = (header(request, b"content-type") or "").partition(";")[0].strip().lower()
     if kind not in (LINES, ARROW):
         raise Problem(
             415,
@@ -139,7 +139,7 @@ async def send_records(service: Service, request: Request) -> Response:
     def decode() -> Batch:
         if kind == LINES:
             return reader.lines(body)
-        return reader.arrow(body, request.headers.get("idempotency-key"), _producer(request))
+        return reader.arrow(body, header(request, b"idempotency-key"), _producer(request))
 
     batch = await run_in_threadpool(decode) if len(body) > _THREAD else decode()
     return answer(await service.do(streams.Send(name, batch)))

@@ -18,7 +18,7 @@ from typing import Any
 import uvicorn
 
 from reticent.privacy import Budget
-from reticent.service import chain, logs, made_up, runners
+from reticent.service import chain, kernels, logs, made_up, runners
 from reticent.service.app import make_app
 from reticent.service.engine import Engine
 from reticent.service.folder import Home, Options
@@ -42,6 +42,7 @@ _JUMP = 60.0  # seconds by which a clock that jumps is told from one that is cor
 
 def warm() -> None:
     """Compile the kernels that streams need."""
+    kernels.warm()
     number, truth = {"type": "number", "bounds": [0, 1]}, {"type": "boolean"}
     several = {"type": "category", "values": ["a", "b", "c"]}
     for kind, target in (

@@ -187,9 +187,12 @@ class Rows:
         self._changed = True
         self._db.write(query, values)
 
-    def _write_many(self, query: str, values: Sequence[Sequence[Any]]) -> None:
+    def _insert(self, query: str, values: Sequence[Sequence[Any]]) -> None:
         self._changed = True
-        self._db.write_many(query, values)
+        if len(values) == 1:
+            self._db.write(query, values[0])
+        else:
+            self._db.write_many(query, values)
 
     def _replace(self, table: str, key: tuple[str, ...], /, **values: Any) -> None:
         self._changed = True
@@ -309,11 +312,7 @@ class Rows:
 
     def add_outputs(self, stream: int, rows: Iterable[OutputRow]) -> None:
         values = [(stream, row.number, row.steps, row.at, row.body) for row in rows]
-        query = "INSERT INTO outputs VALUES (?, ?, ?, ?, ?)"
-        if len(values) == 1:
-            self._write(query, values[0])
-        else:
-            self._write_many(query, values)
+        self._insert("INSERT INTO outputs VALUES (?, ?, ?, ?, ?)", values)
 
     # Keys --------------------------------------------------------------------------------------------
 
@@ -438,7 +437,7 @@ class Rows:
 
     def add_log(self, chain: int, rows: Iterable[LogRow]) -> None:
         values = [(chain, row.number, row.at, row.body, row.hash) for row in rows]
-        self._write_many("INSERT INTO log VALUES (?, ?, ?, ?, ?)", values)
+        self._insert("INSERT INTO log VALUES (?, ?, ?, ?, ?)", values)
 
 
 def check_format(rows: Rows, where: str) -> None:

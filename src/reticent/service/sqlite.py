@@ -31,10 +31,6 @@ INSERT INTO keys
 WITH RECURSIVE place(at) AS (SELECT 0 UNION ALL SELECT at + 1 FROM place WHERE at + 1 < ?1)
 SELECT ?2, substr(?6, 1 + ?4 * at, ?4), substr(?7, 1 + ?5 * at, ?5), ?3 FROM place
 """
-_MARK = """
-INSERT INTO about (name, value) VALUES ('commit', '1')
-ON CONFLICT (name) DO UPDATE SET value = CAST(value AS INTEGER) + 1 RETURNING value
-"""
 _LOG_PAGES = (
     4000  # of the write-ahead log before it is folded in: states overwrite themselves there
 )
@@ -102,9 +98,9 @@ class SqliteRows(Rows):
         """The folder has one process, which its lock says."""
 
     def mark(self) -> int:
-        self._changed = True
-        ((number,),) = self._db.rows(_MARK)
-        return int(number)
+        number = int(self.fact("commit") or 0) + 1
+        self.set_about("commit", str(number))
+        return number
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -406,7 +407,7 @@ class RunningTotal(Twins):
             "version": _STATE_VERSION,
             "kind": self.mechanism.kind,
             "id": self._lease.id,
-            "mechanism": self.mechanism.to_dict(),
+            "mechanism": self._described,
             "steps": self.steps,
             "clipped": self.clipped,
             "epoch": [self._epoch_start, self._epoch_steps],
@@ -418,6 +419,11 @@ class RunningTotal(Twins):
             "source": source,
             "persons": None if self._persons is None else self._persons.state(),
         }
+
+    @cached_property
+    def _described(self) -> dict[str, Any]:
+        """Its mechanism as plain data: it stays as it is, and a stream may be saved with every record."""
+        return self.mechanism.to_dict()
 
     @classmethod
     def from_state(cls, state: dict[str, Any], mechanism: type[Mechanism] | None = None) -> Self:

@@ -312,7 +312,8 @@ def render(rows: list[dict[str, Any]]) -> str:
         "",
     ]
     lines += [
-        "| model | records | simulations | coverage of its target | coverage of the coefficients that generated the records |"
+        "| model | records | simulations | coverage of its target "
+        "| coverage of the coefficients that generated the records |"
     ]
     lines += ["|" + "---|" * 5]
     for row in ordered:

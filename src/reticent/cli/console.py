@@ -22,7 +22,7 @@ class Console:
     Parameters
     ----------
     quiet
-        Print only the result.
+        No notes, progress or summary; a result is printed only as JSON.
     as_json
         The result is one JSON object.
     """

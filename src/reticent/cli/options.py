@@ -46,7 +46,7 @@ def positive(value: Any) -> Any:
     return value
 
 
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress, notes or summary.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Jobs = Annotated[
     int | None,

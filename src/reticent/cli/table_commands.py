@@ -49,7 +49,7 @@ def predict(
         bool,
         typer.Option(
             "--score",
-            help="Compare the predictions with the target in DATA and print their error (a diagnostic).",
+            help="Compare the predictions with the target in DATA and print their accuracy or error (a diagnostic).",
         ),
     ] = False,
     format: DataFormat = None,

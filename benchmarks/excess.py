@@ -50,14 +50,12 @@ RIVALS = {
 """Whom each of ours is compared with: the promise is the same."""
 WHY = {
     "bank": "at one epsilon, against the setting that is best for that measure on the test records; no other measure "
-    "is "
-    "worse there",
+    "is worse there",
     "higgs": "one measure at one epsilon; our log loss is lower",
     "phishing": "the table has 937 records. At epsilon = 0.1, counts of classes and predictions would be mostly "
     "noise, so "
     "nothing corrects level and scale; above that, probabilities rest on few counts, and only their calibration is "
-    "worse. "
-    "The setting of the rival was chosen on the test records",
+    "worse. The setting of the rival was chosen on the test records",
     "rare cover": "only 70 of 15,000 records belong to the class. Our AUC varies between 0.24 and 0.84 by split (0.10 "
     "and 0.57 with delta = 0), whereas a few short steps of DP-SGD keep the direction of the first gradient (0.92 to "
     "0.95). This is not solved yet. Log loss is not worse",

@@ -49,8 +49,8 @@ class FollowTheRegularizedLeader(Learner):
         noise makes the learner slower; it needs the default regulariser. Less noise on streams that change
         slowly; a delay on those that change within so many records.
     participation : Participation, optional
-        How many records of one person count, and how far apart; given, the promise is about
-        persons. By default one record is protected.
+        How many records of one person count, and how far apart; if given, persons are protected. By default
+        single records are.
     total : str, Mechanism, class, callable or RunningTotal
         ``"auto"``, ``"correlated"``, ``"tree"``, ``"window-tree"``, ``"independent"``; or a description
         of `reticent.sums` that fits, or a class of these; or a fresh total that fits, or what makes one.

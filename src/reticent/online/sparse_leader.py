@@ -72,8 +72,8 @@ class SparseLeader(Twins):
     anchor : float, optional
         Weight of (1/2) ||x||^2 from the start; by default it balances the noise of the first decisions.
     participation : Participation, optional
-        How many records of one person count, and how far apart; given, the promise is about
-        persons. By default one record is protected.
+        How many records of one person count, and how far apart; if given, persons are protected. By default
+        single records are.
     seed : int, optional
         For experiments only; the guarantee says so.
 

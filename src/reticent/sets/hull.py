@@ -31,7 +31,7 @@ def zero_sum_basis(dim: int) -> FloatArray:
 
 
 def frame_of(convex: ConvexSet) -> tuple[FloatArray, FloatArray, FloatArray, float]:
-    """A point of the affine hull, an orthonormal basis of its directions, and the centre and radius of an inner ball."""
+    """A point of the affine hull, an orthonormal basis of its directions, and centre and radius of an inner ball."""
     dim = convex.dim
     rng = np.random.default_rng(0)
     first = np.array(convex.linear_minimizer(rng.standard_normal(dim)), dtype=np.float64)

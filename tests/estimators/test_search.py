@@ -405,3 +405,10 @@ def test_dear_own_settings_are_left_out() -> None:
     assert "a candidate is tried with probability 0.86" in words
     words = PrivateSearchCV(logistic(regularizer=10.0), grid, fits=6).describe(X, y)
     assert "own settings are tried with probability 0.86, each other candidate with 0.86" in words
+
+
+def test_the_list_of_classes_is_no_candidate() -> None:
+    """One label would say whether [0, 1] takes part, and how much all fits cost."""
+    X, y = table(300)
+    with pytest.raises(ValueError, match="grid names 'classes'"):
+        PrivateSearchCV(logistic(), {"classes": [[0, 1], [0, 1, 2]]}).describe(X, y)

@@ -127,3 +127,31 @@ def test_bad_tables_and_fits_are_refused(holding: Service) -> None:
         client.call("POST", "/v1/tables/nobody/fits", {"kind": "logistic", "epsilon": 1})
     assert caught.value.status == 404
     assert client.call("GET", "/v1/ledgers/other")["entries"] == []
+
+
+def test_a_table_of_persons_says_nothing_of_the_number_of_their_records(holding: Service) -> None:
+    """Nor does a model of it: how many records a person has is as private as what they say."""
+    import pyarrow.parquet as pq
+
+    client = holding.client()
+    home: Path = holding.home  # type: ignore[attr-defined]
+    place = home / "allowed" / "people"
+    place.mkdir()
+    rng = np.random.default_rng(0)
+    a, b = rng.uniform(-1, 1, (2, 3000))
+    who = [f"p{k}" for k in rng.integers(0, 700, 3000)]
+    persons = len(set(who))
+    pq.write_table(pa.table({"a": a, "b": b, "y": a - b > 0, "who": who}), place / "0.parquet")
+    schema = SCHEMA | {"columns": SCHEMA["columns"] | {"who": {"type": "person"}}}  # type: ignore[operator]
+    budget = {"epsilon": 1.5, "delta": 1e-6}
+    table = {"name": "people", "path": str(place), "schema": schema, "budget": budget}
+    client.call("POST", "/v1/tables", table)
+    assert client.call("GET", "/v1/ledgers/people")["unit"] == "person"
+    job = client.call("POST", "/v1/tables/people/fits", {"kind": "logistic", "epsilon": 1.0})["id"]
+    done = wait(client, job)
+    assert done["status"] == "done", done["detail"]
+    model = Model.from_dict(done["model"])
+    assert model.guarantee.unit == "person"
+    assert model.records == persons
+    assert model.learnt_from == f"{persons} persons"
+    assert "3000" not in str(done)

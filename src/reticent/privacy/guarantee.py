@@ -15,7 +15,7 @@ from typing import Any
 
 from reticent import html_tables
 from reticent.checks import integer, number
-from reticent.privacy.ages import Ages, ages_from_dict
+from reticent.privacy.ages import Ages, OnDisjointRecords, ages_from_dict
 from reticent.privacy.budget import OLDEST, Budget, Scope, few, plain
 from reticent.privacy.compose import Composed, Worst, compose, parallel
 from reticent.privacy.composition import meets
@@ -230,12 +230,22 @@ class Guarantee:
         for number_, part in enumerate(guarantees, 1):
             details.append(f"part {number_} of {len(guarantees)}:")
             details.extend("  " + line for line in part._release_lines())
+        ages = None
+        # of a window nothing is known beyond it, unless every part says what it costs there
+        if first.ages or all(part._fades for part in guarantees):
+            ages = OnDisjointRecords(
+                tuple(
+                    tuple((each.curve, each.count, each.ages) for each in part.releases)
+                    for part in guarantees
+                )
+            )
         release = Release(
             f"{len(guarantees)} parts on disjoint {first.unit}s",
             parallel(*(part.curve for part in guarantees)),
             None,
             "as in its parts",
             details=tuple(details),
+            ages=ages,
         )
         return functools.reduce(_with_flags_of, guarantees, replace(first, releases=(release,)))
 

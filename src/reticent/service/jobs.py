@@ -59,7 +59,8 @@ class AddTable:
         """Refused if the name is taken."""
         if any(row.name == self.name for row in turn.rows.tables()):
             raise Problem(409, "name-taken", f"there is a table {self.name!r}; choose another name")
-        add_ledger(turn, self.name, self.budget, "record")
+        person = Schema.from_dict(self.schema).person
+        add_ledger(turn, self.name, self.budget, "record" if person is None else "person")
         turn.rows.add_table(TableRow(self.name, self.path, self.schema, turn.now))
         turn.act({"act": "add table", "table": self.name})
         return {"name": self.name}
@@ -119,8 +120,8 @@ class _Charge:
 class _Payer(Ledger):
     """A ledger whose entries are made durable in the store before the library goes on."""
 
-    def __init__(self, engine: Engine, name: str, budget: Budget) -> None:
-        super().__init__(budget)
+    def __init__(self, engine: Engine, name: str, budget: Budget, unit: str) -> None:
+        super().__init__(budget, unit=unit)
         self._engine, self._name = engine, name
         self.paid: list[Guarantee] = []
 
@@ -310,12 +311,17 @@ class Jobs:
             ledger = next(one for one in rows.ledgers() if one.name == row.table)
         estimator, encoder = self._estimator(table, row.request)
         X, y, persons = self._read(row.id, self._allowed(table.path), encoder)
-        self._progress[row.id] = {"phase": "fitting", "records": len(X)}
-        payer = _Payer(self.engine, table.name, Budget(**ledger.budget))
+        self._go_on(row.id, "fitting", encoder, len(X))
+        payer = _Payer(self.engine, table.name, Budget(**ledger.budget), ledger.unit)
         with payer:
             estimator.fit(X, y, **({} if persons is None else {"groups": persons}))
         model = Model.from_estimator(estimator, encoder, records=len(X))
         return json.dumps(model.to_dict(), allow_nan=False).encode()
+
+    def _go_on(self, identity: str, phase: str, encoder: Encoder, records: int) -> None:
+        """Say how far a job is; where persons are protected, the number of their records is not public."""
+        said = {} if encoder.person else {"records": records}
+        self._progress[identity] = {"phase": phase, **said}
 
     def _read(self, identity: str, path: Path, encoder: Encoder) -> tuple[Any, Any, Any]:
         source, _ = open_records(str(path), encoder, "parquet")
@@ -330,7 +336,7 @@ class Jobs:
                 )
             parts.append(found)
             done += len(found.X)
-            self._progress[identity] = {"phase": "reading", "records": done}
+            self._go_on(identity, "reading", encoder, done)
         if not done:
             raise TableError("the table holds no records")
         whole = join(parts)

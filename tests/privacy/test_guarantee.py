@@ -234,3 +234,12 @@ def test_disjoint_records_by_age() -> None:
         Guarantee.parallel(ending, first).epsilon(1e-6, age=65)
     later = Guarantee.parallel(ending, ending).epsilon(1e-6, age=4096)
     assert later == ending.epsilon(1e-6, age=4096) > 1.01
+
+
+@pytest.mark.parametrize("delta", [1e-6, 1 / 433_333, 2 / 3 * 1e-9, 5e-324, 1e-300, 0.3000001])
+def test_what_is_printed_is_true(delta: float) -> None:
+    """Epsilon at the delta that is printed, which was rounded to the nearest: below the one that is meant."""
+    text = str(of(Gaussian(0.2), asked=delta))
+    epsilon, said = (float(text.split(f"{name} = ")[1].split()[0]) for name in ("epsilon", "delta"))
+    assert delta <= said <= delta * (1.0 + 2e-5)
+    assert Gaussian(0.2).epsilon(said) <= epsilon

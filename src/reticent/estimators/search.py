@@ -304,6 +304,7 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
             delta=budget.delta,
             neighbours=budget.neighbours,
             random_state=seed,
+            verbose=0,  # lines of progress would tell how many fits there are
         )
         return type(model)(**model.get_params(deep=False))  # a clone would remember a ledger
 

@@ -11,6 +11,7 @@ import importlib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 from reticent import html_tables
@@ -383,7 +384,7 @@ class Guarantee:
         """The numbers alone, without neighbours, window and caveats."""
         if not math.isfinite(self.curve.epsilon(0.5)):
             return "no privacy: epsilon is infinite"
-        here = f"epsilon = {_up(self.epsilon(self._shown))} at delta = {plain(self._shown)}"
+        here = f"epsilon = {_up(self.epsilon(self._shown))} at delta = {_delta(self._shown)}"
         if self.pure is not None:
             better = self.epsilon(self._shown) < 0.995 * self.pure
             return f"pure epsilon = {_up(self.pure)}" + (f" ({here})" if better else "")
@@ -446,7 +447,7 @@ class Guarantee:
                 )
             )
         if self._fades:
-            lines.append(f"by age: {self.by_age()}, at delta = {plain(self._shown)}")
+            lines.append(f"by age: {self.by_age()}, at delta = {_delta(self._shown)}")
         lines.append("releases:" if self.releases else "releases: none")
         lines.extend("  " + line for line in self._release_lines())
         lines.append(
@@ -541,6 +542,13 @@ def _up(value: float) -> str:
         return f"{value:g}"
     unit = 10.0 ** (math.floor(math.log10(value)) - 3)
     return f"{math.ceil(value / unit * (1.0 - 1e-7)) * unit:.4g}"
+
+
+def _delta(value: float) -> str:
+    """Six significant digits, rounded up: at a smaller delta epsilon would be larger."""
+    exact = Decimal(repr(value))
+    digits = Decimal((0, (1,), exact.adjusted() - 5))
+    return plain(float(exact.quantize(digits, ROUND_CEILING)))
 
 
 def _cost(curve: Curve) -> str:

@@ -523,8 +523,7 @@ def _plain(person: Any, name: str) -> NDArray[Any]:
     low, high = min(items), max(items)
     if low < -(2**63) or high >= 2**64 or (low < 0 and high >= 2**63):
         raise ValueError(
-            f"{name} holds whole numbers from {low} to {high}, which no 64-bit type holds; give "
-            "them as text"
+            f"{name} holds whole numbers that no 64-bit type holds together; give them as text"
         )
     return np.array(items, np.uint64 if high >= 2**63 else np.int64)
 

@@ -155,3 +155,30 @@ def test_a_table_of_persons_says_nothing_of_the_number_of_their_records(holding:
     assert model.records == persons
     assert model.learnt_from == f"{persons} persons"
     assert "3000" not in str(done)
+
+
+def test_why_a_fit_failed_is_for_data_holders(holding: Service) -> None:
+    """Which record has no label is a fact about that record, and an administrator is promised none."""
+    import pyarrow.parquet as pq
+
+    client = holding.client()
+    home: Path = holding.home  # type: ignore[attr-defined]
+    place = home / "allowed" / "bad"
+    place.mkdir()
+    labels = [True, False, None] * 100
+    numbers = np.linspace(-1, 1, 300)
+    pq.write_table(pa.table({"a": numbers, "b": numbers, "y": labels}), place / "0.parquet")
+    table = {"name": "bad", "path": str(place), "schema": SCHEMA}
+    client.call("POST", "/v1/tables", table | {"budget": {"epsilon": 1.0, "delta": 1e-6}})
+    job = client.call("POST", "/v1/tables/bad/fits", {"kind": "logistic", "epsilon": 1.0})["id"]
+    failed = wait(client, job)
+    assert failed["status"] == "failed"
+    assert "a data holder can read why" in failed["detail"]
+    listed = client.call("GET", "/v1/jobs")["jobs"]
+    assert next(one for one in listed if one["id"] == job)["detail"] == failed["detail"]
+    token = client.call("POST", "/v1/tokens", {"role": "data holder"})["token"]
+    assert "record 3" in holding.client(token).call("GET", f"/v1/jobs/{job}")["detail"]
+    assert client.call("GET", "/v1/ledgers/bad")["entries"] == []
+    with pytest.raises(Problem, match="no random_state"):
+        fit = {"kind": "logistic", "epsilon": 1.0, "options": {"random_state": 0}}
+        client.call("POST", "/v1/tables/bad/fits", fit)

@@ -41,6 +41,8 @@ KINDS = {
     "lasso": "PrivateLasso",
 }
 _ENDED = ("done", "failed", "cancelled")
+OF_RECORDS = "of the records: "
+"""How the detail of a failure begins that may depend on single records, and is for data holders alone."""
 INTERRUPTED = (
     "the service ended before the fit did; what was charged stays charged: send a new request"
 )
@@ -257,9 +259,11 @@ class Jobs:
             engine.call(
                 SetJob(replace(row, status="cancelled", detail="cancelled; nothing was stored"))
             )
-        except (Problem, ValueError, TypeError, BudgetExceeded, OSError) as error:
+        except (Problem, BudgetExceeded) as error:
             words = error.detail if isinstance(error, Problem) else str(error)
             engine.call(SetJob(replace(row, status="failed", detail=words)))
+        except (ValueError, TypeError, OSError) as error:
+            engine.call(SetJob(replace(row, status="failed", detail=OF_RECORDS + str(error))))
         except Exception as error:
             log.error("a fit failed: %s", type(error).__name__, exc_info=error)
             words = "this is a fault of the service; see its log"
@@ -302,6 +306,10 @@ class Jobs:
         taken = {"epsilon", "delta", "neighbours", "classes", "label_bounds"}
         if not isinstance(options, dict) or taken & set(options):
             raise ValueError("options must be an object of further arguments of the estimator")
+        if "random_state" in options:
+            raise ValueError(
+                "options take no random_state: whoever knows the seed can take the noise off"
+            )
         Budget(given["epsilon"], given["delta"], given["neighbours"])
         return getattr(estimators, KINDS[kind])(**given | options), encoder
 

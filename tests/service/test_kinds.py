@@ -331,7 +331,9 @@ def test_costs_and_dry_runs_create_nothing(service: Service) -> None:
     for granted in ({"role": "writer"}, {"role": "reader", "streams": ["another"]}):
         token = client.call("POST", "/v1/tokens", granted)["token"]
         service.client(token).estimate({k: v for k, v in second.items() if k != "ledger"})
-        with pytest.raises(Problem) as refused:  # what is left of a ledger is for those who may read it
+        with pytest.raises(
+            Problem
+        ) as refused:  # what is left of a ledger is for those who may read it
             service.client(token).estimate(second)
         assert refused.value.status == 403
     with pytest.raises(Problem, match="budget") as caught:

@@ -229,6 +229,7 @@ class PrivateEstimator(FittedEstimator, ABC):
         bound = checks.number(self.weight_bound, "weight_bound", low=0.0, open_low=True)
         if sample_weight is None:
             return factors, most
+        checks.refuse_masked(sample_weight, "sample_weight")
         weights = np.asarray(sample_weight)
         if weights.ndim == 0:
             weights = np.full(count, weights)

@@ -73,6 +73,7 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
             are then protected together, and the number of persons is public.
         """
         with self._all_or_nothing():
+            self._forget()
             X, y = lazily(X, y)
             if isinstance(X, Lazy):
                 return self._fit_lazy(X, y, sample_weight, groups)

@@ -3,13 +3,14 @@
     python scripts/audit_table.py --run                    # all lines: exact ones in full, attacks in quick mode
     python scripts/audit_table.py --run white-box-erm ...  # some families or attacks, the others as they are stored
     python scripts/audit_table.py --missing                # the lines that are not stored
-    python scripts/audit_table.py --full [--minutes 10]    # attacks in full mode, those that are not stored
+    python scripts/audit_table.py --full [--jobs 2]        # attacks in full mode, those that are not stored
     python scripts/audit_table.py --time quick             # the whole command by the clock: no compiled code, then all
     python scripts/audit_table.py --time full              # likewise, compiled code at hand
     python scripts/audit_table.py                          # rewrite the generated parts of the page from what is stored
     python scripts/audit_table.py --check                  # exit with 1 if the page or the list of lines is out of date
 
-Seconds of lines are of one processor, compiled code at hand; those of the whole command are by the clock, on two cores.
+Seconds of lines are of one processor, compiled code at hand; those of the whole command are by the clock, on as many
+cores as --jobs says.
 The page also has what benchmarks/audit_nulls.py and the museum of planted bugs have kept in benchmarks/results/.
 """
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import multiprocessing
 import os
 import statistics
 import subprocess
@@ -26,6 +28,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +41,6 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS, DOCS = ROOT / "benchmarks" / "results", ROOT / "docs"
 STORED, PAGE = DOCS / "audit-lines.json", DOCS / "audit.md"
 TIMES = RESULTS / "audit_times.json"
-CORES = 2
 END = "<!-- end generated -->"
 
 Row = dict[str, Any]
@@ -100,29 +102,34 @@ def run(only: list[str], missing: bool) -> None:
         keep(rows[k] for k in lines if k in rows)
 
 
-def run_full(minutes: float | None) -> None:
-    """Attacks with the runs of the full mode, those that are not stored yet."""
+def run_full(minutes: float | None, jobs: int) -> None:
+    """Attacks with the runs of the full mode, those that are not stored yet; none begins after so many minutes."""
     began, lines = time.monotonic(), present()
     tasks = {
         summary.title(*task[:3]): task for task in summary.planned(False) if task[0] != "exact"
     }
     rows = {(row["name"], row["setting"]): row for row in stored()}
-    for key, task in tasks.items():
-        if minutes is not None and time.monotonic() - began > 60.0 * minutes:
-            return
-        if key in rows and "full" not in rows[key]:
-            rows[key]["full"] = measure(task)
+    todo = [key for key in tasks if key in rows and "full" not in rows[key]]
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        waiting = {pool.submit(measure, tasks[key]): key for key in todo}
+        for made in as_completed(waiting):
+            if made.cancelled():
+                continue
+            key = waiting[made]
+            rows[key]["full"] = made.result()
             print(*key, rows[key]["full"], flush=True)
             keep(rows[k] for k in lines if k in rows)
+            if minutes is not None and time.monotonic() - began > 60.0 * minutes:
+                pool.shutdown(wait=False, cancel_futures=True)
 
 
-def time_whole(mode: str) -> None:
+def time_whole(mode: str, cores: int) -> None:
     """The command by the clock, with an empty folder of compiled code and with what the first run left there."""
     found = json.loads(TIMES.read_text()) if TIMES.exists() else []
     with tempfile.TemporaryDirectory() as kernels:
         environment = {**os.environ, "NUMBA_CACHE_DIR": kernels}
         command = [sys.executable, "-W", "ignore", "-m", "reticent", "audit", "--json"]
-        command += ["--jobs", str(CORES)]
+        command += ["--jobs", str(cores)]
         for compiled in (False, True):
             if mode == "full" and not compiled:
                 environment.pop("NUMBA_CACHE_DIR")
@@ -134,7 +141,7 @@ def time_whole(mode: str) -> None:
             processor = now.children_user + now.children_system
             processor -= used.children_user + used.children_system
             report = json.loads(answer.stdout)
-            row = {"mode": mode, "compiled": compiled, "cores": CORES, "seconds": round(seconds, 1),
+            row = {"mode": mode, "compiled": compiled, "cores": cores, "seconds": round(seconds, 1),
                    "processor": round(processor, 1),
                    "lines": len(report["lines"]), "holds": report["holds"]}  # fmt: skip
             found = [r for r in found if (r["mode"], r["compiled"]) != (mode, compiled)] + [row]
@@ -210,7 +217,7 @@ def full_mode(rows: list[Row]) -> Iterable[str]:
         yield (
             f"The full mode's lines, {len(exact)} exact ones and {len(attacks)} attacks{words}, take "
             f"{whole / 60.0:.0f} minutes of processor time; two cores should need half of that and the longest line, "
-            f"{(whole / CORES + max(seconds)) / 60.0:.0f} minutes by this estimate."
+            f"{(whole / 2.0 + max(seconds)) / 60.0:.0f} minutes by this estimate."
         )
 
 
@@ -364,7 +371,8 @@ def main() -> int:
     )
     parser.add_argument("--missing", action="store_true", help="compute what is not stored")
     parser.add_argument("--full", action="store_true", help="compute attacks in full mode")
-    parser.add_argument("--minutes", type=float, help="stop --full after so long")
+    parser.add_argument("--minutes", type=float, help="begin no attack of --full after so long")
+    parser.add_argument("--jobs", type=int, default=2, help="processes of --full and --time")
     parser.add_argument("--time", choices=("quick", "full"), help="the whole command by the clock")
     parser.add_argument("--check", action="store_true", help="write nothing")
     given = parser.parse_args()
@@ -374,9 +382,9 @@ def main() -> int:
     if given.run is not None or given.missing:
         run(given.run or [], given.missing)
     if given.full:
-        run_full(given.minutes)
+        run_full(given.minutes, given.jobs)
     if given.time is not None:
-        time_whole(given.time)
+        time_whole(given.time, given.jobs)
     PAGE.write_text(written(PAGE.read_text(), stored()))
     return 0
 

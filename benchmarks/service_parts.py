@@ -40,6 +40,7 @@ PARTS: tuple[tuple[str, Any, str], ...] = (
     ("decode", records.Reader, "arrow"),
     ("digests of keys' bodies", keys.Keys, "digests"),
     ("digests of keys' bodies", keys.Keys, "digest"),
+    ("digests of keys' bodies", keys.Keys, "digest_of_many"),
     ("learn, its noise included", learners.Learner, "learn"),
     ("the decision as bytes", learners.Learner, "decision"),
     ("the decision as bytes", commands, "body_of"),

@@ -52,7 +52,8 @@ log = logging.getLogger("reticent.service")
 
 _GROUP = 256  # commands in a transaction
 _SHORT = 64  # commands in one that the event loop carries out
-_QUICK = 0.002  # seconds that a transaction may take lately, for the event loop to make it
+_QUICK = 0.005  # seconds that a transaction may take lately, for the event loop to make it
+_LONG = 4 * _QUICK  # what one counts for at most: after a single long one the next are quick again
 _LIVE = 256  # runners that are kept with their noise at hand: about 1 MB each
 _WAITING = 4096  # commands in the queue
 _PATIENCE = 5.0  # seconds: whoever would wait longer is told to come back
@@ -251,6 +252,7 @@ class Engine:
         self._each = 0.0  # seconds that a command takes, lately
         self._whole = 0.0  # and a transaction
         self._at_work = threading.Lock()  # held while a group is carried out
+        self._due = False  # whether the thread has a group and waits for its turn
         self._soon: Callable[[Callable[[], None]], Any] | None = None
         self._near: list[_Item] = []  # small commands that wait for the event loop's next turn
         self._charges: int | None = None
@@ -305,7 +307,7 @@ class Engine:
         """In the event loop: carry out what came in its last turn, or leave it to the thread if that is at work."""
         near, self._near = self._near, []
         stopping = self._stopping  # then the thread takes nothing more
-        busy = len(near) > _SHORT or not self._queue.empty()
+        busy = len(near) > _SHORT or self._due or not self._queue.empty()
         if (busy and not stopping) or not self._at_work.acquire(blocking=stopping):
             for item in near:
                 self._queue.put(item)
@@ -405,7 +407,9 @@ class Engine:
 
     def _carry_out(self, group: list[_Item]) -> None:
         elsewhere: Group = []
+        self._due = True  # the loop, which may be quicker to come back, lets it pass
         with self._at_work:
+            self._due = False
             found = self._outcomes(group)
         for item, outcome in zip(group, found, strict=True):
             if item.direct:
@@ -481,7 +485,7 @@ class Engine:
         self._reveal(turn)
         seconds = time.perf_counter() - began
         self._each += 0.2 * (seconds / len(commands) - self._each)
-        self._whole += 0.2 * (seconds - self._whole)
+        self._whole += 0.2 * (min(seconds, _LONG) - self._whole)
         self.observed(seconds, len(commands))
         return answers
 

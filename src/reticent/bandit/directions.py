@@ -1,7 +1,7 @@
-"""Random unit directions of a set's hull, drawn ahead in blocks.
+"""Random unit directions of a set's affine hull, drawn ahead in blocks.
 
-Directions are not noise. A played point shows its direction to everyone, and the guarantee counts
-on that alone: directions are independent of the records.
+Directions are not noise: a played point reveals its direction. The guarantee relies only on directions being
+independent of the records.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Directions:
         self.row = 0
 
     def ready(self) -> int:
-        """How many directions are at hand from ``row`` on, at least one."""
+        """Number of directions available from ``row`` on, at least one."""
         left = len(self.inner) - self.row
         if left:
             return left

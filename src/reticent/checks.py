@@ -79,11 +79,21 @@ def choice(value: Any, name: str, allowed: tuple[str, ...]) -> str:
     return str(value)
 
 
+def refuse_masked(value: Any, name: str) -> None:
+    """Refuse a masked array in which anything is masked: NumPy would show what lies beneath."""
+    if np.ma.is_masked(value):
+        raise ValueError(
+            f"{name} holds masked entries, and what lies beneath a mask would be used; say what they "
+            f"count as: {name}.filled(0)"
+        )
+
+
 def real_array(value: Any, name: str) -> FloatArray:
     """Convert an array of real numbers to contiguous float64.
 
     Booleans, complex numbers, strings and objects are refused.
     """
+    refuse_masked(value, name)
     array = np.asarray(value)
     if array.dtype.kind not in "iuf":
         raise TypeError(

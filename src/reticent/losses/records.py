@@ -59,6 +59,7 @@ def as_it_is(A: Any, name: str = "A") -> Any:
 
     Finiteness is not checked here, but by whoever reads the rows.
     """
+    checks.refuse_masked(A, name)
     rows: Any = sp.csr_array(A) if sp.issparse(A) else np.asarray(A)
     if rows.dtype.kind not in "iuf":
         raise TypeError(
@@ -136,6 +137,7 @@ def labels(y: Any, count: int, name: str = "y") -> FloatArray:
         raise ValueError(
             f"{name} is missing: this loss needs one label for each of the {count} rows"
         )
+    checks.refuse_masked(y, name)
     array = np.asarray(y)
     if array.dtype == bool:
         raise TypeError(

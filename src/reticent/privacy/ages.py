@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from reticent.checks import FloatArray, integer, number
+from reticent.privacy.compose import compose, parallel
 from reticent.privacy.curves import Curve, Gaussian, NoPrivacy, from_dict
 from reticent.privacy.participation import ONE_RECORD, Participation
 
@@ -68,6 +69,54 @@ class Stepwise(Ages):
 
     def to_dict(self) -> dict[str, Any]:
         return {"steps": [[age, curve.to_dict()] for age, curve in self.steps]}
+
+
+Part = tuple[Curve, int, Ages | None]
+"""One release: what a run of it costs, how many there are, and what all of them cost by age."""
+
+
+@dataclass(frozen=True)
+class OnDisjointRecords(Ages):
+    """Several promises of which each record has one only: at every age the worst of them.
+
+    Parameters
+    ----------
+    promises : tuple of tuple of (Curve, int, Ages or None)
+        The releases of each promise; one without a cost by age counts in full at every age.
+
+    Examples
+    --------
+    >>> from reticent.privacy import Pure
+    >>> late = Stepwise([(1, Pure(0.1)), (100, Pure(0.9))])
+    >>> both = OnDisjointRecords((((Pure(0.5), 1, None),), ((Pure(0.9), 1, late),)))
+    >>> both.at(1).pure, both.at(100).pure
+    (0.5, 0.9)
+    """
+
+    promises: tuple[tuple[Part, ...], ...]
+
+    def at(self, age: int) -> Curve:
+        age = integer(age, "age", low=1)
+        return parallel(
+            *(
+                compose(
+                    (curve, count) if ages is None else (ages.at(age), 1)
+                    for curve, count, ages in promise
+                )
+                for promise in self.promises
+            )
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "promises": [
+                [
+                    [curve.to_dict(), count, None if ages is None else ages.to_dict()]
+                    for curve, count, ages in promise
+                ]
+                for promise in self.promises
+            ]
+        }
 
 
 @dataclass(frozen=True)
@@ -267,6 +316,16 @@ def ages_from_dict(data: Mapping[str, Any]) -> Ages:
     """The cost by age that :meth:`Ages.to_dict` wrote."""
     if "steps" in data:
         return Stepwise([(age, from_dict(curve)) for age, curve in data["steps"]])
+    if "promises" in data:
+        return OnDisjointRecords(
+            tuple(
+                tuple(
+                    (from_dict(curve), int(count), None if ages is None else ages_from_dict(ages))
+                    for curve, count, ages in promise
+                )
+                for promise in data["promises"]
+            )
+        )
     decay = Decay(data["limit"], tuple(data["weights"]), tuple(data["gaps"]))
     participation = Participation(*data["participation"]) if "participation" in data else ONE_RECORD
     return Filtered(decay, data["reach"], data["slack"], data["last"], participation)

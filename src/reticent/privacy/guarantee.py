@@ -11,11 +11,12 @@ import importlib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 from reticent import html_tables
 from reticent.checks import integer, number
-from reticent.privacy.ages import Ages, ages_from_dict
+from reticent.privacy.ages import Ages, OnDisjointRecords, ages_from_dict
 from reticent.privacy.budget import OLDEST, Budget, Scope, few, plain
 from reticent.privacy.compose import Composed, Worst, compose, parallel
 from reticent.privacy.composition import meets
@@ -264,12 +265,22 @@ class Guarantee:
         for number_, part in enumerate(guarantees, 1):
             details.append(f"part {number_} of {len(guarantees)}:")
             details.extend("  " + line for line in part._release_lines())
+        ages = None
+        # of a window nothing is known beyond it, unless every part says what it costs there
+        if first.ages or all(part._fades for part in guarantees):
+            ages = OnDisjointRecords(
+                tuple(
+                    tuple((each.curve, each.count, each.ages) for each in part.releases)
+                    for part in guarantees
+                )
+            )
         release = Release(
             f"{len(guarantees)} parts on disjoint {first.unit}s",
             parallel(*(part.curve for part in guarantees)),
             None,
             "as in its parts",
             details=tuple(details),
+            ages=ages,
         )
         return functools.reduce(_with_flags_of, guarantees, replace(first, releases=(release,)))
 
@@ -426,7 +437,7 @@ class Guarantee:
         """The numbers alone, without neighbours, window and caveats."""
         if not math.isfinite(self.curve.epsilon(0.5)):
             return "no privacy: epsilon is infinite"
-        here = f"epsilon = {_up(self.epsilon(self._shown))} at delta = {plain(self._shown)}"
+        here = f"epsilon = {_up(self.epsilon(self._shown))} at delta = {_delta(self._shown)}"
         if self.pure is not None:
             better = self.epsilon(self._shown) < 0.995 * self.pure
             return f"pure epsilon = {_up(self.pure)}" + (f" ({here})" if better else "")
@@ -489,7 +500,7 @@ class Guarantee:
                 )
             )
         if self._fades:
-            lines.append(f"by age: {self.by_age()}, at delta = {plain(self._shown)}")
+            lines.append(f"by age: {self.by_age()}, at delta = {_delta(self._shown)}")
         lines.append("releases:" if self.releases else "releases: none")
         lines.extend("  " + line for line in self._release_lines())
         lines.append(
@@ -590,6 +601,13 @@ def _up(value: float) -> str:
         return f"{value:g}"
     unit = 10.0 ** (math.floor(math.log10(value)) - 3)
     return f"{math.ceil(value / unit * (1.0 - 1e-7)) * unit:.4g}"
+
+
+def _delta(value: float) -> str:
+    """Six significant digits, rounded up: at a smaller delta epsilon would be larger."""
+    exact = Decimal(repr(value))
+    digits = Decimal((0, (1,), exact.adjusted() - 5))
+    return plain(float(exact.quantize(digits, ROUND_CEILING)))
 
 
 def _cost(curve: Curve) -> str:

@@ -87,7 +87,8 @@ class BestOf(Curve):
 
         def parts(e: float) -> tuple[float, float]:
             d = self.base.delta(e)
-            return 1.0 + (1.0 - g) * d / g, g + (1.0 - g) * (math.exp(e) + d)
+            odds = math.exp(e) if e < 700.0 else math.inf
+            return 1.0 + (1.0 - g) * d / g, g + (1.0 - g) * (odds + d)
 
         low, high = 0.0, 1.0 if self.base.pure is None else self.base.pure
         while parts(high)[0] > parts(high)[1]:
@@ -108,7 +109,7 @@ class BestOf(Curve):
         if self.base.pure is None:
             return None
         g = self.stopping
-        extra = math.log(g + (1.0 - g) * math.exp(min(self.base.pure, 600.0)))
+        extra = float(np.logaddexp(math.log(g), math.log1p(-g) + self.base.pure))
         return self.base.pure + (1.0 + self.shape) * extra * _ROUND_UP
 
     @functools.cached_property

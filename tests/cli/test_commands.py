@@ -670,7 +670,11 @@ def test_a_promise_that_fades(reticent: Reticent, folder: Path) -> None:
     assert done.status == 0, done.err
     assert "sees 10,000 outputs from the record's own" in done.out
     assert "for ever" not in done.out
-    for fade, what in (("100", "AGE:EPSILON"), ("100:2", "first pair"), ("9:1,5:2", "rising ages")):
+    for fade, what in (
+        ("100", "AGE:EPSILON"),
+        ("100:2", "first pair"),
+        ("9:1,5:2", "must increase"),
+    ):
         done = reticent(*words, "-o", "refused", "--fade", fade)
         assert done.status != 0
         assert what in done.err

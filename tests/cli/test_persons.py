@@ -76,6 +76,9 @@ def test_offline_is_the_estimator(home: Path) -> None:
     assert np.array_equal(model.coefficients, np.atleast_2d(face.coef_))
     assert model.guarantee.unit == "person"
     assert "weight 1/m" in model.guarantee.explain()
+    persons = len(set(found.persons or ()))
+    assert model.records == persons < COUNT  # the number of records is not public
+    assert model.learnt_from == f"{persons} persons"
     command.learn(options(home, "first", online=False, max_records=2))
     assert "first 2 records" in Model.load(home / "first" / "model.json").guarantee.explain()
 

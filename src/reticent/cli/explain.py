@@ -25,7 +25,7 @@ def explain_model(path: Path, *, plot: Path | None, console: Console) -> int:
     guarantee, how = model.guarantee, model.how
     title = (
         f"{path}: {model.target!r} from {len(model.features)} features, {how['estimator']}, "
-        f"{model.records:,} records"
+        f"{model.learnt_from}"
     )
     question, found = _of_model(model)
     if found is None:

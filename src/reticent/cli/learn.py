@@ -338,14 +338,15 @@ def _finish(
             console.note("no report, because plots need matplotlib: pip install matplotlib")
         else:
             paths["report"] = page
+    count, unit = model.learnt_from.split()
     rows = [
-        ("records", f"{model.records:,} in {seconds:.1f} s ({model.records / seconds:,.0f}/s)"),
+        (unit, f"{count} in {seconds:.1f} s ({model.records / seconds:,.0f}/s)"),
         ("guarantee", str(guarantee)),
         *paths.items(),
     ]
     done = {
         "stopped": False,
-        "records": model.records,
+        unit: model.records,
         "seconds": round(seconds, 3),
         "epsilon": model.how["epsilon"],
         "delta": model.how["delta"],

@@ -38,10 +38,10 @@ def write(
     verb = "online" if how["online"] else "offline"
     page = Page(
         f"{model.target}, learnt privately",
-        f"{how['estimator']}, {verb}, from {model.records:,} records with {len(model.features)} features",
+        f"{how['estimator']}, {verb}, from {model.learnt_from} with {len(model.features)} features",
     )
     facts = {
-        "records": f"{model.records:,}",
+        model.learnt_from.split()[1]: f"{model.records:,}",
         "epsilon": _epsilon(how),
         "delta": plain(how["delta"]),
         "protected for": _length(how),

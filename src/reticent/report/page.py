@@ -235,7 +235,8 @@ def in_words(guarantee: Any) -> list[str]:
         )
     elif scope.within:
         lines.append(
-            f"This covers any {scope.window:,} consecutive outputs, and is about the records of a person that came within them. "
+            f"This covers any {scope.window:,} consecutive outputs, and is about the records of a person that came "
+            f"within them. "
             "Against anyone who sees more outputs, the guarantee is weaker, or there is none."
         )
     elif scope.window is not None:

@@ -90,7 +90,7 @@ def test_stopped_and_continued(home: Path, monkeypatch: pytest.MonkeyPatch) -> N
     (home / "visits.csv").write_text("\n".join(lines[:251]) + "\n")
     command.learn(options(home, max_records=2, horizon=COUNT, keep_state=True))
     (home / "visits.csv").write_text("\n".join(lines) + "\n")
-    with pytest.raises(Refused, match="--max-records 3 is not what the run began with, 2"):
+    with pytest.raises(Refused, match="--max-records 3 differs from 2, with which the run began"):
         command.learn(
             options(home, resume=True, max_records=3, schema=None, epsilon=None, seed=None)
         )

@@ -290,7 +290,7 @@ def _by_age() -> Exact:
     """Streams whose promise fades beside a release of other records: what each has lost by an age, term by term."""
 
     def found() -> Iterator[tuple[float, float, float, str]]:
-        for fade in ([(1, 0.5), (100, 1.0)], [(64, 1.0), (1000, 2.0)]):
+        for fade in (((1, 0.5), (100, 1.0)), ((64, 1.0), (1000, 2.0))):
             budget = Budget(fade[0][1], 1e-6, fade=fade)
             fading = CorrelatedMechanism(1, budget=budget, noise_precision="float").guarantee
             once = Guarantee.of(budget, [Release("a release", Gaussian(0.15), 1.0, "any")])

@@ -81,7 +81,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
             An id of its person for each record (whole numbers, text or bytes). All records of one person
             are then protected together, and the number of persons is public.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(), self._paying():
             declared = parameters.CHECKS["classes"](self.classes, "classes")
             X, y = lazily(X, y)
             lazy = isinstance(X, Lazy)

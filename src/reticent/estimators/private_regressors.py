@@ -26,12 +26,11 @@ from reticent.erm.rounded_sums import UNIT, UNITS
 from reticent.estimators import parameters
 from reticent.estimators.bounds import SHARE, Search, counted
 from reticent.estimators.finding import label_bounds, warn_of_flat_labels
-from reticent.estimators.mixins import Bounded, FiniteLabels, FloatArray, lazily
+from reticent.estimators.mixins import Bounded, FiniteLabels, FloatArray, lazily, real_labels
 from reticent.estimators.private import PrivateEstimator, Table
 from reticent.estimators.scaling import NoisySum, too_large
 from reticent.estimators.summary import Moments, NoIntervals, SquaredLabels, Summary, summarise
 from reticent.estimators.units import clip_entries
-from reticent.estimators.validation import real_labels
 from reticent.losses import ClipCounts, Huber, Squared
 from reticent.losses.records import row_norms
 from reticent.privacy import Budget, Guarantee
@@ -72,7 +71,7 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
             An id of its person for each record (whole numbers, text or bytes). All records of one person
             are then protected together, and the number of persons is public.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(), self._paying():
             X, y = lazily(X, y)
             if isinstance(X, Lazy):
                 return self._fit_lazy(X, y, sample_weight, groups)

@@ -22,8 +22,14 @@ from reticent.erm.groups import Groups
 from reticent.erm.rounded_sums import UNIT, UNITS, weighted
 from reticent.estimators import parameters
 from reticent.estimators.bounds import Search, counted
-from reticent.estimators.mixins import Charged, FittedEstimator, FloatArray, Unlabelled, lazily
-from reticent.estimators.validation import validated
+from reticent.estimators.mixins import (
+    Charged,
+    FittedEstimator,
+    FloatArray,
+    Unlabelled,
+    lazily,
+    validated,
+)
 from reticent.noise import Source, release
 from reticent.privacy import Budget, Gaussian, Guarantee, Pure, Release, charge
 from reticent.privacy.guarantee import with_details
@@ -227,7 +233,7 @@ class PrivateScaler(_Scaler, Charged):
             together; each of a person's m records has the weight 1/m, and the moments are means over
             persons, whose number is public.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(), self._paying():
             return self._fit(X, groups)
 
     def _fit(self, X: Any, groups: Any) -> Self:

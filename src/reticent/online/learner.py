@@ -70,10 +70,9 @@ class TotalLearner(OnlineLearner):
             totals.warn_of(self.total.guarantee)
 
     def _learn(self, A: FloatArray, labels: FloatArray) -> FloatArray:
-        """Learn from dense rows that the caller has checked and cut to the loss's bounds; nothing is written down."""
+        """Learn from dense rows that there is room for, checked and cut to the loss's bounds by the caller."""
         assert self.total._persons is None, "records of persons go through `run`, which blanks some"
         with self.total._lock:
-            self._check_room(len(A))
             self._play(Chunk(A, labels, NO_GAPS), len(A), 1, A[:0])
             return self._point.copy()
 

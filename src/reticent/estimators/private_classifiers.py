@@ -57,6 +57,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
     """What the two classifiers share."""
 
     class_weight: Any
+    _solvers = SOLVERS
 
     @abstractmethod
     def _loss(self, norm: float, plain: bool) -> Any:
@@ -111,7 +112,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         """The fit, after bounds and counts of classes that were asked for are found."""
         common = self._common()
         budget: Budget = common["budget"]
-        given, bound = self._weights(sample_weight, X.shape[0], None, 1.0)
+        given, bound = self._weights(sample_weight, X.shape[0])
         persons = Groups.of(groups, X.shape[0], self.max_records)
         count = X.shape[0] if persons is None else persons.count
         shares = counted(given, persons)
@@ -158,7 +159,8 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         if balanced:
             factors = counts.factors(counts.seen(numbers, shares, source))[numbers]
         self._set_units(X, shares, search, source, scaling)
-        table = replace(self._table(X, sample_weight, factors, most), groups=persons)
+        weights = factors if given is None else given if factors is None else given * factors
+        table = replace(self._table(X, weights, bound * most), groups=persons)
         if rates:
             known = counts.rates(counts.seen(numbers, shares, source), count)
             if isinstance(self.class_weight, Mapping):
@@ -224,7 +226,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
             raise ValueError(f"intervals=True {words}")
 
     def _solve(self, table: Table, numbers: Any, common: dict[str, Any]) -> erm.Fit:
-        asked = checks.choice(self.solver, "solver", SOLVERS)
+        asked = self.solver
         count = len(self.classes_)
         self.solver_ = OBJECTIVE if asked == "auto" else asked
         self.solver_reason_ = "asked for"

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from reticent import checks, erm
+from reticent import erm
 from reticent.erm.groups import Groups
 from reticent.erm.rounded_sums import UNIT, UNITS
 from reticent.estimators import parameters
@@ -78,7 +78,7 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
             X, y = self._features(X, y, reset=True, numeric=True)
             y = real_labels(column_or_1d(y, warn=True))
             common = self._common()
-            given, bound = self._weights(sample_weight, X.shape[0], None, 1.0)
+            given, bound = self._weights(sample_weight, X.shape[0])
             persons = Groups.of(groups, X.shape[0], self.max_records)
             count = X.shape[0] if persons is None else persons.count
             counts = counted(given, persons)
@@ -127,7 +127,7 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
                 warn_of_flat_labels(*found)
             self._set_units(X, counts, search, source, scaling)
             labels, beyond = self._to_unit(y, found)
-            table = replace(self._table(X, sample_weight, None, 1.0), groups=persons)
+            table = replace(self._table(X, given, bound), groups=persons)
             if level is not None:
                 total = level.draw(sum_of_labels(labels, counts), source)
                 # pulled to the middle where noise is as large as what is likely
@@ -328,18 +328,18 @@ class PrivateLinearRegression(PrivateRegressor):
         self.scaling = scaling
 
     _bends = False
+    _solvers = LINEAR_SOLVERS
 
-    def _table(self, X: Any, sample_weight: Any, factors: FloatArray | None, most: float) -> Table:
+    def _table(self, X: Any, weights: FloatArray | None, bound: float) -> Table:
         """Rows that are too long after scaling count less, with their labels: a line stays a line."""
         if self._units.first is None:
-            return super()._table(X, sample_weight, factors, most)
+            return super()._table(X, weights, bound)
         self._units = replace(self._units, weighed=True)
         constant, norm = self._constant(X.shape[1]), self._units.norm
         made = self._units.scaled(np.ascontiguousarray(X, np.float64))
         shares = np.minimum(1.0, norm / np.maximum(row_norms(made), norm))
         rows = Form(norm, 1.0, constant).applied(made)
         rows[:, X.shape[1] :] *= shares[:, None]
-        weights, bound = self._weights(sample_weight, X.shape[0], factors, most)
         scaled = int(np.count_nonzero(shares < 1.0))
         return Table(
             rows, self._row_norm(constant), constant, weights, bound, scaled, factors=shares
@@ -422,7 +422,7 @@ class PrivateLinearRegression(PrivateRegressor):
         return (STATISTICS if fine else OBJECTIVE), words
 
     def _solve(self, table: Table, labels: Any, common: dict[str, Any]) -> erm.Fit:
-        asked = checks.choice(self.solver, "solver", LINEAR_SOLVERS)
+        asked = self.solver
         self.solver_, self.solver_reason_ = asked, "asked for"
         if asked == "auto":
             self.solver_, self.solver_reason_ = self._chosen(common["budget"], table)
@@ -552,7 +552,7 @@ class PrivateLasso(PrivateRegressor):
         self.verbose = verbose
         self.random_state = random_state
 
-    def _table(self, X: Any, sample_weight: Any, factors: FloatArray | None, most: float) -> Table:
+    def _table(self, X: Any, weights: FloatArray | None, bound: float) -> Table:
         norm, constant = self._units.norm, self._constant(X.shape[1])
         X = self._units.scaled(X)
         values = X.data if sp.issparse(X) else X
@@ -564,7 +564,6 @@ class PrivateLasso(PrivateRegressor):
                 if sp.issparse(X)
                 else beyond.any(axis=1).sum()
             )
-        weights, bound = self._weights(sample_weight, X.shape[0], factors, most)
         # entries are within [-1, 1] then, so that no row is as long as this
         form = Form(norm, 2.0 * math.sqrt(X.shape[1]), constant)
         rows = form.applied(clip_entries(X, norm))
@@ -588,6 +587,7 @@ class PrivateLasso(PrivateRegressor):
         return 1.0
 
     _by_entries = True  # clipped: entries, not rows
+    _solvers = LASSO_SOLVERS
 
     def _sizes(self, X: Any) -> FloatArray:
         largest = abs(X).max(axis=1)
@@ -601,7 +601,7 @@ class PrivateLasso(PrivateRegressor):
         return (first.replace("features clipped to norm", "each feature clipped to"), *rest)
 
     def _solve(self, table: Table, labels: Any, common: dict[str, Any]) -> erm.Fit:
-        asked = checks.choice(self.solver, "solver", LASSO_SOLVERS)
+        asked = self.solver
         given = self.radius
         radius = None if given is None else parameters.CHECKS["radius"](given, "radius")
         ball = L1Ball(table.columns, 1.0 if radius is None else radius)  # of sufficient statistics

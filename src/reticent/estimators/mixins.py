@@ -156,6 +156,14 @@ def lazily(X: Any, y: Any = None) -> tuple[Any, Any]:
     return adapted(X, y)
 
 
+def set_features(estimator: Any, X: Lazy) -> None:
+    """What `validate_data` sets from a table in memory: how many features there are, and their names."""
+    estimator.n_features_in_ = X.shape[1]
+    estimator.__dict__.pop("feature_names_in_", None)
+    if X.names is not None:
+        estimator.feature_names_in_ = np.array(X.names, dtype=object)
+
+
 _AT_HAND = ("builtins", "numpy", "scipy", "pandas", "polars", "pyarrow")
 """Libraries whose tables lie in this process's memory."""
 

@@ -30,7 +30,7 @@ from reticent.estimators import parameters
 from reticent.estimators.beside import Rehearsed, reserve
 from reticent.estimators.bounds import Search
 from reticent.estimators.finding import NothingFound
-from reticent.estimators.mixins import PRECISIONS, FittedEstimator, FloatArray
+from reticent.estimators.mixins import PRECISIONS, FittedEstimator, FloatArray, set_features
 from reticent.estimators.scaling import Scaling, too_large
 from reticent.estimators.summary import INTERCEPT, Carried, NoIntervals
 from reticent.estimators.units import ROOM, Units
@@ -184,10 +184,7 @@ class PrivateEstimator(FittedEstimator, ABC):
                 "private bounds are not found for a table that does not lie in memory; state feature_norm "
                 "and label_bounds"
             )
-        self.n_features_in_ = X.shape[1]
-        self.__dict__.pop("feature_names_in_", None)
-        if X.names is not None:
-            self.feature_names_in_ = np.array(X.names, dtype=object)
+        set_features(self, X)
         self.scaling_ = "none: the table does not lie in memory"
         if self._asked_scaling == "none":
             self.scaling_ = "none: asked for"

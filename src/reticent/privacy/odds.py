@@ -79,9 +79,9 @@ class Odds:
         )
 
     def plot(self, **options: Any) -> Any:
-        """A dot for every person; see `reticent.plots.odds`."""
+        """A dot for every person; see `reticent.plots.promise`."""
         # plots are above this package; whoever asks for a picture has them
-        return importlib.import_module("reticent.plots.odds").odds(self, **options)
+        return importlib.import_module("reticent.plots.promise").odds(self, **options)
 
 
 def odds_of(guarantee: Guarantee, people: int = 1000, age: int | None = None) -> Odds:

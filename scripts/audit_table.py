@@ -170,11 +170,11 @@ def _minutes(rows: list[Row]) -> str:
 def families(rows: list[Row]) -> str:
     """One row for each family of exact lines, and one for all attacks."""
     out = [
-        "| lines | how many | median share | least share | reached by |",
+        "| lines | number | median share | lowest share | line with the lowest share |",
         "|---|---|---|---|---|",
     ]
     groups = [(name, [r for r in rows if r["name"] == name]) for name in whitebox_cases.names()]
-    groups.append(("attacks with chance, quick mode", [r for r in rows if not r["exact"]]))
+    groups.append(("randomised attacks, quick mode", [r for r in rows if not r["exact"]]))
     for name, mine in groups:
         known = [row for row in mine if row["share"] is not None]
         if known:
@@ -192,9 +192,9 @@ def families(rows: list[Row]) -> str:
     quick = [row for row in rows if row["quick"]]
     out += [
         "",
-        f'{weak[0]} of {len(exact)} exact lines say "no power", and {weak[1]} of {len(rows) - len(exact)} '
-        f"attacks with the runs of the quick mode. The quick mode has {len(quick)} lines and takes "
-        f"{_minutes(quick)} minutes of processor time, compiled code at hand; all exact lines take {_minutes(exact)}.",
+        f'{weak[0]} of {len(exact)} exact lines say "no power", and so do {weak[1]} of {len(rows) - len(exact)} '
+        f"attacks in quick mode. The quick mode has {len(quick)} lines and takes {_minutes(quick)} minutes of "
+        f"processor time once the code is compiled; all exact lines together take {_minutes(exact)} minutes.",
         *full_mode(rows),
         *whole(),
     ]
@@ -212,23 +212,23 @@ def full_mode(rows: list[Row]) -> Iterable[str]:
         words = (
             ""
             if len(timed) == len(attacks)
-            else f", {len(timed)} of them timed and the others like their mean"
+            else f" ({len(timed)} of them timed, the others estimated by their mean)"
         )
         yield (
-            f"The full mode's lines, {len(exact)} exact ones and {len(attacks)} attacks{words}, take "
-            f"{whole / 60.0:.0f} minutes of processor time; two cores should need half of that and the longest line, "
-            f"{(whole / 2.0 + max(seconds)) / 60.0:.0f} minutes by this estimate."
+            f"The full mode has {len(exact)} exact lines and {len(attacks)} attacks{words}, which take "
+            f"{whole / 60.0:.0f} minutes of processor time. On two cores that is an estimated "
+            f"{(whole / 2.0 + max(seconds)) / 60.0:.0f} minutes: half of it, plus the longest line."
         )
 
 
 def whole() -> Iterable[str]:
     """How long the command takes by the clock."""
     for row in _stored("audit_times") or ():
-        at_hand = "compiled code at hand" if row["compiled"] else "no compiled code"
+        at_hand = "with" if row["compiled"] else "without"
         yield (
-            f"`reticent audit{' --full' if row['mode'] == 'full' else ''}` on {row['cores']} cores, {at_hand}: "
-            f"{row['seconds'] / 60.0:.1f} minutes by the clock, {row['processor'] / 60.0:.1f} of processor time, "
-            f"{row['lines']} lines."
+            f"`reticent audit{' --full' if row['mode'] == 'full' else ''}` on {row['cores']} cores, {at_hand} cached "
+            f"compiled code, took {row['seconds'] / 60.0:.1f} minutes of wall time and {row['processor'] / 60.0:.1f} "
+            f"minutes of processor time when it had {row['lines']} lines."
         )
 
 
@@ -257,7 +257,7 @@ def planted() -> str:
     """What the museum found, on one version of the sources."""
     kept = _stored("museum")
     if not kept:
-        return "The museum was not run whole."
+        return "The museum has not been run completely."
     found = kept["found"]
     caught = {
         mode: sum(row["caught"] and row["mode"] == mode for row in found)
@@ -266,9 +266,10 @@ def planted() -> str:
     missed = ", ".join(row["name"] for row in found if not row["caught"]) or "none"
     minutes = sum(row.get("processor", row["seconds"]) for row in found) / 60.0
     return (
-        f"Of {len(found)} bugs that were planted on one commit ({kept['version']}), {caught['quick']} were caught by "
-        f"lines of the quick mode, {caught['full']} by lines of the full mode alone, and missed: {missed}; "
-        f"{len(kept['listed'])} more are listed. That took {minutes:.0f} minutes of processor time, compiling included."
+        f"The last complete run, on commit {kept['version']}, planted {len(found)} bugs: {caught['quick']} were "
+        f"caught by lines of the quick mode, {caught['full']} only by lines of the full mode; missed: {missed}. "
+        f"{len(kept['listed'])} more were listed. It took {minutes:.0f} minutes of processor time, including "
+        f"compilation."
     )
 
 
@@ -290,12 +291,12 @@ def false_alarms() -> str:
         differ = exact["differ"]
         out += [
             "",
-            f"On commit {exact['version']} the {exact['lines']} lines of the quick mode that draw nothing at random "
-            "were computed in two processes: "
+            f"On commit {exact['version']}, the {exact['lines']} deterministic lines of the quick mode were computed "
+            f"in two processes: "
             + (
-                "everything that they say was equal to the byte."
+                "their output was identical, byte for byte."
                 if not differ
-                else f"{exact['lines'] - len(differ)} said the same to the byte, and {', '.join(differ)} did not."
+                else f"{exact['lines'] - len(differ)} were identical, and {', '.join(differ)} were not."
             ),
         ]
     if repeats.get("repeats"):
@@ -303,8 +304,8 @@ def false_alarms() -> str:
         refuted = sum(len(one["refuted"]) for one in repeats["repeats"])
         out += [
             "",
-            f"On commit {repeats['version']} the {lines} lines of the quick mode that have chance in them were run "
-            f"{count} times, whole, with noise from the operating system: of {count * lines:,} attacks "
+            f"On commit {repeats['version']}, the {lines} randomised lines of the quick mode were run completely "
+            f"{count} times, with noise from the operating system: of {count * lines:,} attacks, "
             f"{refuted or 'none'} refuted a claim; "
             f"at most {repeats['false_alarm'] * count:g} were to be expected.",
         ]
@@ -313,7 +314,7 @@ def false_alarms() -> str:
 
 def tight(rows: list[Row]) -> str:
     """What attacks reach in full mode, by name."""
-    out = ["| attack | least share | runs of each world |", "|---|---|---|"]
+    out = ["| attack | lowest share | runs of each world |", "|---|---|---|"]
     attacks = [row for row in rows if not row["exact"] and "full" in row]
     if not attacks:
         return "No attack has been run in full mode since pairs and limits changed."
@@ -327,7 +328,7 @@ def tight(rows: list[Row]) -> str:
     rest = (
         ""
         if len(attacks) == lines
-        else f"; the other {lines - len(attacks)} have not been run in it"
+        else f"; the other {lines - len(attacks)} have not been run in full mode"
     )
     out += ["", f'In full mode {weak} of {len(attacks)} attacks say "no power"{rest}.']
     return "\n".join(out)

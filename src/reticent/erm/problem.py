@@ -363,7 +363,9 @@ def label_range(loss: GeneralizedLinear) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def default_radius(problem: OfflineProblem, solver: str, noise_norm: Any = None) -> float:
+def default_radius(
+    problem: OfflineProblem, solver: str, noise_norm: Any = None, share: float = IGNORANCE
+) -> float:
     """The radius at which the bound on what the noise costs is a share of the zero decision's loss.
 
     Every solver's excess risk is about ``radius * (norm of the noise on the summed gradient) / n``,
@@ -374,7 +376,7 @@ def default_radius(problem: OfflineProblem, solver: str, noise_norm: Any = None)
     """
     from reticent.sets import L2Ball
 
-    worth = IGNORANCE * problem.loss_at_zero
+    worth = share * problem.loss_at_zero
     if worth == 0.0:
         raise ValueError(
             f"{solver} cannot choose a radius for {problem.loss!r}; give a bounded set such as "

@@ -37,6 +37,8 @@ _ROWS = 0.1
 ZOOMS = len(_STAGES) - 1
 _POWERS = 2098  # frexp exponents of positive doubles, denormals included: -1073 to 1024
 _LOWEST = -1073
+_SMALL = 2.0**-900
+"""Half of the least doubles is 0 or as much again; what is below this is multiplied by its reciprocal first."""
 _RARE_FAR = 1e-6
 """The probability that any power of two without a record looks as if it had some."""
 _RARE_NEAR = 1e-3
@@ -366,6 +368,8 @@ def _point(low: float, high: float, share: float) -> float:
 def _piece(values: FloatArray, low: float, high: float) -> Any:
     """Which of the equal pieces of an interval a value falls into; those beyond it, the outermost."""
     inside = np.clip(values, low, high)
+    if max(abs(low), abs(high)) < _SMALL:
+        low, high, inside = low / _SMALL, high / _SMALL, inside / _SMALL
     # halves, for the width of an interval may be beyond the largest double
     share = (0.5 * inside - 0.5 * low) / (0.5 * high - 0.5 * low)
     return np.minimum((PIECES * share).astype(np.int64), PIECES - 1)

@@ -24,6 +24,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from reticent import checks
 from reticent.estimators import parameters
 from reticent.estimators.units import Units, in_labels, to_unit
 from reticent.losses.records import as_it_is, clip_labels
@@ -356,6 +357,8 @@ def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     Its own refusals print cells of private tables, leave it open which column is meant, and advise to fit an imputer,
     which would read the data.
     """
+    for name, given in zip(("X", "y"), (X, *y), strict=False):
+        checks.refuse_masked(given, name)
     try:
         return validate_data(estimator, X, *y, **options)
     except (TypeError, ValueError) as error:
@@ -395,6 +398,8 @@ def _refusal(X: Any, said: str) -> str | None:
             f"{said.splitlines()[0].rstrip('.')}{where and f' in {where}'}; X must hold finite numbers. Replace "
             "missing ones by a constant that is known without the data: an imputer that is fitted reads private records"
         )
+    if said.startswith("Complex data not supported"):
+        return "X must hold real numbers, and something in it is complex; X.real leaves out the imaginary parts"
     if "could not convert" in said or "could not be promoted" in said:
         where = _named(X, _holds_no_numbers)
         if not where:

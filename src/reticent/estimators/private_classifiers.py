@@ -84,6 +84,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
             are then protected together, and the number of persons is public.
         """
         with self._all_or_nothing(), self._paying():
+            self._forget()
             declared = parameters.CHECKS["classes"](self.classes, "classes")
             X, y = lazily(X, y)
             lazy = isinstance(X, Lazy)

@@ -31,6 +31,7 @@ from reticent.estimators.mixins import (
     set_features,
     validated,
 )
+from reticent.estimators.units import NARROW
 from reticent.noise import Source, release
 from reticent.privacy import Budget, Gaussian, Guarantee, Pure, Release, charge
 from reticent.privacy.guarantee import with_details
@@ -285,7 +286,7 @@ class PrivateScaler(_Scaler, Charged):
         # halves, for found bounds may be farther apart than a double can say
         half = 0.5 * self.data_high_ - 0.5 * self.data_low_
         center = 0.5 * self.data_low_ + 0.5 * self.data_high_
-        empty = half <= 0.0
+        empty = half <= NARROW
         half = np.where(empty, 1.0, half)
         sums = summed(records.map(Moments(self.data_low_, self.data_high_, center, half)))
         seen = release.noisy(sums, scale, source, noise=noise, precision=self.noise_precision)

@@ -18,6 +18,8 @@ from reticent.losses.records import clip_rows
 
 # An appended intercept may round a row to just above the norm that was stated.
 ROOM = 1.0 + 2.0**-30
+NARROW = 1e-300
+"""A column within so little is taken to be constant: its coefficient, and numbers on the way there, could overflow."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +64,8 @@ class Units:
             low = -high
         half = 0.5 * high - 0.5 * low
         center = 0.5 * low + 0.5 * high
-        # a column in which nothing was found is always at its center, which is 0 then
-        return cls(norm, low, high, center, np.where(half > 0.0, half, 1.0))
+        # a column in which nothing was found is always at its center, which is 0 then, or next to it
+        return cls(norm, low, high, center, np.where(half > NARROW, half, 1.0))
 
     def scaled(self, X: Any) -> Any:
         """Columns clipped, moved and scaled; rows are not clipped yet."""
@@ -110,8 +112,8 @@ class Units:
             return weights, intercepts
         weights = weights / self.scale
         if self.low is not None and self.high is not None:
-            # of a column that is always at its center, only noise was learnt
-            weights = np.where(self.low < self.high, weights, 0.0)
+            # of a column that is always at its center, or next to it, only noise was learnt
+            weights = np.where(0.5 * self.high - 0.5 * self.low > NARROW, weights, 0.0)
         return weights, intercepts - weights @ self.center
 
 

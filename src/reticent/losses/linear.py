@@ -1,9 +1,9 @@
-"""Linear losses <a, x>: the losses of the lower bounds, of online linear optimisation, and of experts.
+"""Linear losses <a, x>, which occur in lower bounds, in online linear optimisation and as the costs of experts.
 
-They are the generalised linear family with phi(z, y) = z + y, so that every compiled loop runs them too.
+They are generalised linear losses with phi(z, y) = z + y, so that every compiled loop can run them.
 
-There is no label. What stands in its place for the kernels is an offset, which ``prepare`` fills in and
-which any y given by the caller is not.
+There is no label. In its place the kernels have an offset, which ``prepare`` sets; any y given by the caller is
+ignored.
 """
 
 from __future__ import annotations
@@ -20,7 +20,14 @@ from reticent.losses.generalized_linear import GeneralizedLinear
 
 @dataclass(frozen=True)
 class Linear(GeneralizedLinear):
-    """<a, x>; a cost vector a takes the place of the features, and labels are ignored.
+    """<a, x> for a cost vector a in place of the features; labels are ignored.
+
+    Parameters
+    ----------
+    feature_norm : float
+        Cost vectors longer than this (Euclidean norm) are scaled down to it.
+    ridge : float
+        Weight of ``(1/2) ||x||^2`` in every record's loss.
 
     Examples
     --------
@@ -54,15 +61,15 @@ class Linear(GeneralizedLinear):
 
 @dataclass(frozen=True)
 class Costs(Linear):
-    """<costs, x> for a distribution x over experts, each of which costs between 0 and 1.
+    """<costs, x> with every cost within [0, 1].
 
     Parameters
     ----------
     feature_norm : float
-        Rows longer than this (Euclidean norm) are scaled down to it by `prepare`; sqrt(dim) leaves all
-        costs of dim experts as they are.
+        Rows longer than this (Euclidean norm) are scaled down to it by `prepare`. With sqrt(dim), the costs of dim
+        experts never are.
     ridge : float
-        The weight of (1/2) ||x||^2, which makes the loss strongly convex.
+        Weight of (1/2) ||x||^2, which makes the loss strongly convex if it is above 0.
 
     Examples
     --------
@@ -75,20 +82,20 @@ class Costs(Linear):
     """
 
     def prepare(self, A: Any, y: Any = None) -> tuple[Any, FloatArray, ClipCounts]:
-        """Costs checked and cut to [0, 1].
+        """Check costs and clip them to [0, 1].
 
         Parameters
         ----------
         A : array or sparse matrix of shape (n, dim)
             One row of costs for each record.
         y : None
-            Ignored: costs have no labels.
+            Ignored, because costs have no labels.
 
         Returns
         -------
         A, y, counts
-            Float64 rows, zeros in the place of labels, and how many records were beyond the bounds: a
-            diagnostic that is not private.
+            Float64 rows, zeros in place of labels, and how many records exceeded the bounds: a diagnostic that is not
+            private.
         """
         rows = records.features(dense_rows(A))
         within = np.clip(rows, 0.0, 1.0)

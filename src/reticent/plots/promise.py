@@ -1,4 +1,4 @@
-"""A guarantee as a picture: what an attacker can reach, by age, and as a crowd of people.
+"""A guarantee as a picture: how well an attacker can tell whether a record takes part, by age, and for a crowd.
 
 The numbers are exact and computed from a guarantee; drawing them spends no privacy.
 """
@@ -16,24 +16,24 @@ from reticent.plots.tradeoff import claimed_misses
 
 
 def promise(guarantees: Any, *, title: str = "", ax: Any = None) -> Any:
-    """Draw the trade-off curve of a guarantee: the least share of misses at every share of false alarms.
+    """Draw the trade-off curve of a guarantee: the smallest share of misses at each share of false alarms.
 
     An attacker decides from the outputs whether a record takes part. No attacker gets below the curve; on the dotted
-    diagonal, outputs tell nothing.
+    diagonal the outputs reveal nothing.
 
     Parameters
     ----------
     guarantees : Guarantee or mapping of str to Guarantee
-        What is promised, or several promises by name.
+        The guarantee, or several by name.
     title : str
-        Above the picture.
+        Title of the figure.
     ax : matplotlib axes, optional
-        Where to draw; by default a new figure.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
     matplotlib.axes.Axes
-        ``ax.figure.savefig(path)`` writes them to a file.
+        The axes; ``ax.figure.savefig(path)`` saves the figure.
 
     Examples
     --------
@@ -59,21 +59,21 @@ def promise(guarantees: Any, *, title: str = "", ax: Any = None) -> Any:
 
 
 def by_age(promises: Any, *, title: str = "", ax: Any = None) -> Any:
-    """Draw epsilon against age, one line for each promise.
+    """Draw epsilon against age, one line for each guarantee.
 
     Parameters
     ----------
     promises : ByAge or mapping of str to ByAge
-        What `Guarantee.by_age` returned, or several by name.
+        What `Guarantee.by_age` returned, or several of these by name.
     title : str
-        Above the picture.
+        Title of the figure.
     ax : matplotlib axes, optional
-        Where to draw; by default a new figure.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
     matplotlib.axes.Axes
-        ``ax.figure.savefig(path)`` writes them to a file.
+        The axes; ``ax.figure.savefig(path)`` saves the figure.
     """
     ax = axes() if ax is None else ax
     lines = promises if isinstance(promises, Mapping) else {"": promises}
@@ -81,7 +81,7 @@ def by_age(promises: Any, *, title: str = "", ax: Any = None) -> Any:
         ages, values = np.array(line.ages), np.array(line.epsilons)
         shown = np.isfinite(values)
         ax.plot(ages[shown], values[shown], marker="o", markersize=3, linewidth=1.4, label=name)
-        if not shown.all():  # nothing is promised from there on
+        if not shown.all():  # nothing is guaranteed from there on
             ax.axvline(float(ages[~shown][0]), linewidth=0.8, linestyle=":", color="0.5")
     ax.set_xscale("log")
     ax.set_ylim(bottom=0)
@@ -94,21 +94,21 @@ def by_age(promises: Any, *, title: str = "", ax: Any = None) -> Any:
 
 
 def odds(numbers: Any, *, title: str = "", ax: Any = None) -> Any:
-    """Draw what a guarantee means, as people.
+    """Draw what a guarantee means for a number of people.
 
     Parameters
     ----------
     numbers : Odds
         What `Guarantee.odds` returned.
     title : str
-        Above the picture.
+        Title of the figure.
     ax : matplotlib axes, optional
-        Where to draw; by default a new figure.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
     matplotlib.axes.Axes
-        ``ax.figure.savefig(path)`` writes them to a file.
+        The axes; ``ax.figure.savefig(path)`` saves the figure.
     """
     ax = axes(7.0, 3.6) if ax is None else ax
     wide = max(1, round(math.sqrt(2.5 * numbers.people)))

@@ -1,7 +1,4 @@
-"""How every figure looks: colours that colour-blind readers tell apart, thin grid, room around the lines.
-
-Matplotlib is imported when a figure is made, not before, so that the library works without it.
-"""
+"""The style of all figures: colours that colour-blind readers can tell apart, a thin grid, and wide margins."""
 
 from __future__ import annotations
 
@@ -21,12 +18,25 @@ def blank(**options: Any) -> Any:
 
 
 def axes(width: float = 7.0, height: float = 4.2) -> Any:
-    """One pair of axes in the house style."""
+    """Make a figure with one pair of axes in the common style.
+
+    Parameters
+    ----------
+    width : float
+        Width in inches.
+    height : float
+        Height in inches.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+    """
     return row(1, width, height)[0]
 
 
 def row(count: int, width: float = 3.4, height: float = 3.2) -> list[Any]:
-    """Several pairs of axes side by side in one figure, each of this size."""
+    """Make a figure with several pairs of axes side by side, each of the given size in inches."""
     figure = blank(figsize=(count * width, height), dpi=150, layout="constrained")
     made = [figure.add_subplot(1, count, k + 1) for k in range(count)]
     for ax in made:

@@ -6,10 +6,10 @@ mechanism and inherits its guarantee exactly, the whole trade-off curve included
 Kamath and Steinke inherits only the concentrated bound. Since only whole numbers are released, the low-order bits of
 floating-point numbers reveal nothing (Mironov 2012). See docs/lattice.md.
 
-Each kernel turns uniform words into double-precision numbers whose error it bounds (with room for some 16 units in
-the last place beyond what a mathematical library promises or the kernel's own series lose), rounds them, and lists the draws whose rounding
-the bound does not settle. ``reticent.noise.extended`` and ``reticent.noise.exact`` settle those, so the result is
-always the rounding of the exact real number.
+Each kernel turns uniform words into double-precision numbers whose error it bounds, rounds them, and lists the draws
+whose rounding the bound does not settle. The bound has room for some 16 units in the last place beyond what a
+mathematical library promises or the kernel's own series lose. ``reticent.noise.extended`` and ``reticent.noise.exact``
+settle the listed draws, so the result is always the rounding of the exact real number.
 
 A word is the leading 64 bits of a real uniform, not a number on a grid.
 

@@ -29,7 +29,7 @@ from reticent.estimators import parameters
 from reticent.estimators.units import Units, in_labels, to_unit
 from reticent.losses.records import as_it_is, clip_labels
 from reticent.privacy import scope
-from reticent.solve.blocks import Lazy, block_size, check_whole, ends
+from reticent.solve.blocks import Lazy, block_size, ends
 
 FloatArray = NDArray[np.float64]
 
@@ -101,7 +101,7 @@ class FittedEstimator(Charged):
 
     def _features(self, X: Any, y: Any, *, reset: bool, numeric: bool) -> tuple[Any, Any]:
         for array in (X, y):
-            check_whole(array)
+            checks.check_whole(array)
         X, y = validated(
             self, X, y, reset=reset, accept_sparse="csr", dtype=self._precisions, y_numeric=numeric
         )
@@ -131,7 +131,7 @@ class FittedEstimator(Charged):
                 )
             yield from map(_doubles, X.blocks())
             return
-        check_whole(X)
+        checks.check_whole(X)
         X = validated(self, X, reset=False, accept_sparse="csr", dtype=PRECISIONS)
         for start, stop in ends(*block_size(X)):
             rows = X[start:stop]
@@ -267,8 +267,9 @@ class Classes:
     def _numbers(self, y: Any) -> NDArray[Any]:
         """The place of each label in the list of classes, in as few bytes as it takes."""
         found = np.empty(len(y), dtype=np.min_scalar_type(len(self.classes_)))
-        for start, stop in ends(len(y), _LABELS):
-            found[start:stop] = self._places(y[start:stop], start)
+        for start in range(0, len(y), _LABELS):
+            part = y[start : start + _LABELS]
+            found[start : start + len(part)] = self._places(part, start)
         return found
 
     def _places(self, y: Any, start: int) -> NDArray[np.int64]:

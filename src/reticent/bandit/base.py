@@ -5,6 +5,9 @@ and McMahan (2005): ask() plays a random point of a small sphere around the deci
 value into n / zeta (value - baseline) u, a batch of these is added to a private running total, and the
 response to the total is the next decision. Derivations and proofs: docs/algorithms/bandit.md.
 
+Its loops are not rows of the one in :mod:`reticent.online.kernels`, where every record moves the total and the
+decision: here a whole batch does, and only a value beside the decision is seen.
+
 The direction u of a play is public, since the point was played. Given all that was played, a record
 changes one term of one batch and nothing else, so what one record moves is n (high - low) / (2
 zeta), whatever the length of a batch.

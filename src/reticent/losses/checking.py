@@ -278,16 +278,26 @@ class _Trial:
                 self.fail(name, math.inf, f"{name} over many records differs from one at a time")
 
     def branches(self, rng: np.random.Generator, y: Any) -> None:
-        """Whether the compiled phi and its implicit step know the loss: a kind without a branch counts as linear."""
+        """Whether the compiled phi, its curvature and its implicit step know the loss.
+
+        A kind without a branch counts as linear.
+        """
         assert self.loss.kernel is not None
         kind, params = self.loss.kernel
         if kind == kernels.LINEAR:
             return
         value, slope = kernels.phi(kind), kernels.dphi(kind)
-        step, linear = kernels.implicit_scalar(kind), True
+        bend, step, linear = kernels.d2phi(kind), kernels.implicit_scalar(kind), True
         for label in np.asarray(y, dtype=np.float64):
             z, c = float(rng.uniform(-3.0, 3.0)), float(10.0 ** rng.uniform(-2.0, 1.0))
             linear &= value(params, z, label) == params[0] * z + label
+            seen = (slope(params, z + 1e-6, label) - slope(params, z - 1e-6, label)) / 2e-6
+            if abs(bend(params, z, label) - seen) > 1e-4 * (1.0 + abs(seen)):
+                text = (
+                    f"d2phi gives {bend(params, z, label):.6g} at z = {z:.6g}, y = {label:.6g}, where the slope "
+                    f"changes by {seen:.6g} a unit: does it have a branch for kind {kind}?"
+                )
+                self.fail("d2phi", math.inf, text)
             t = step(params, z, label, c)
             v = z - c * t
             h = 1e-6 * (1.0 + abs(v))  # at a kink any slope between the two will do

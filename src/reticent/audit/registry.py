@@ -9,6 +9,7 @@ algorithm that forgets to clip is caught as well.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,16 @@ from reticent.privacy import Curve, Guarantee
 
 _ENOUGH = 50_000
 """So many runs are enough to choose an event on, where nothing much has to be learnt."""
+MODULES = (
+    "pairs_sums",
+    "pairs_selections",
+    "pairs_online",
+    "pairs_erm",
+    "pairs_bandit",
+    "pairs_vertical",
+)
+"""Modules that bring the library's own worst cases; each registers them when it is imported."""
+_loaded: list[str] = []
 
 
 @dataclass(frozen=True)
@@ -190,9 +201,12 @@ def variants(name: str) -> tuple[dict[str, Any], ...]:
 
 def _load() -> None:
     """The library's own worst cases; a package that is not there yet brings none."""
-    from reticent.audit import cases
-
+    new = [module for module in MODULES if module not in _loaded]
+    if not new:
+        return
     # what a user has registered already stays, whatever the library brings
     mine = dict(_BUILDERS)
-    if cases.load():
-        _BUILDERS.update(mine)
+    for module in new:
+        importlib.import_module(f"reticent.audit.{module}")
+        _loaded.append(module)
+    _BUILDERS.update(mine)

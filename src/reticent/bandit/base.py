@@ -5,6 +5,9 @@ ask() plays a random point of a small sphere around the decision, tell() turns t
 baseline) u, a batch of these is added to a private running total, and the response to the total is the next decision.
 Derivations and proofs: docs/algorithms/bandit.md.
 
+Its loops are not rows of the one in :mod:`reticent.online.kernels`, in which every record moves the total and the
+decision: here a whole batch does, and only a value beside the decision is seen.
+
 The direction u of a play is public, because the point was played. Given all that was played, a record affects one
 term of one batch and nothing else. So one record moves the total by at most n (high - low) / (2 zeta), whatever the
 length of a batch, and by 9 per cent more if the baseline is learnt too (``EpochPlan.norm``).

@@ -17,10 +17,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from reticent import checks
-from reticent.bandit import arguments, plan, totals
+from reticent.bandit import arguments, kernels, plan, totals
 from reticent.bandit.centring import Centring
-from reticent.bandit.directions import Directions
-from reticent.bandit.geometry import survey
+from reticent.bandit.geometry import Geometry, survey
 from reticent.bandit.mirror import Mirror
 from reticent.bandit.responses import Response
 from reticent.checks import FloatArray
@@ -31,6 +30,58 @@ from reticent.privacy.guarantee import with_details
 from reticent.sets import ConvexSet
 from reticent.state.persons import Persons
 from reticent.sums import Mechanism, RunningTotal
+
+_NUMBERS = 32768
+
+
+class Directions:
+    """Random unit vectors drawn ahead in blocks: ``inner`` in coordinates of the hull, ``outer`` in the space.
+
+    Directions are not noise. A played point shows its direction to everyone, and the guarantee counts
+    on that alone: directions are independent of the records.
+    """
+
+    def __init__(self, geometry: Geometry, seed: int | None) -> None:
+        self._geometry = geometry
+        self._source = Source(seed)
+        self._begun_with = self._source.state()
+        self._rows = max(1, _NUMBERS // geometry.center.size)
+        self._set(np.empty((0, geometry.dim)))
+
+    def _set(self, inner: FloatArray) -> None:
+        self.inner = inner
+        self.outer = np.ascontiguousarray(self._geometry.lift(inner))
+        self.row = 0
+
+    def ready(self) -> int:
+        """How many directions are at hand from ``row`` on, at least one."""
+        left = len(self.inner) - self.row
+        if left:
+            return left
+        self._draw(self._rows)
+        return self._rows
+
+    def _draw(self, rows: int) -> None:
+        self._begun_with = self._source.state()
+        self._source.ratchet()
+        fresh = np.empty((rows, self._geometry.dim))
+        self._source.normals(fresh)
+        kernels.normalise(fresh)
+        self._set(fresh)
+
+    def state(self) -> dict[str, Any]:
+        if self.row == len(self.inner):
+            return {"source": self._source.state(), "block": [0, 0]}
+        return {"source": self._begun_with, "block": [len(self.inner), self.row]}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._source = Source.from_state(state["source"])
+        self._set(self.inner[:0])
+        rows, used = state["block"]
+        if used:
+            self._draw(rows)
+            self.row = used
+
 
 FEASIBILITY = ("shrink", "overflow")
 CENTRING = ("adaptive", "middle")

@@ -23,9 +23,9 @@ from reticent import checks
 from reticent.checks import FloatArray
 from reticent.erm.fit import Fit
 from reticent.erm.gradient_descent import descent, step_rule
-from reticent.erm.output_perturbation import check_smooth, rough_minimiser
+from reticent.erm.output_perturbation import rough_minimiser
 from reticent.erm.problem import OfflineProblem
-from reticent.erm.reading import bounded
+from reticent.erm.reading import bounded, need_smooth
 from reticent.erm.solver import Run, SolverPlan, solve
 from reticent.privacy import Gaussian, Pure, Release
 from reticent.sets.base import ConvexSet
@@ -128,7 +128,7 @@ def _plan(
     failure = checks.number(failure, "failure", low=0.0, high=1.0, open_low=True, open_high=True)
     if steps is not None:
         checks.integer(steps, "steps", low=1)
-    check_smooth(problem, NAME)
+    need_smooth(problem, NAME)
     if problem.loss.strong_convexity == 0.0:
         raise ValueError(
             f"{NAME} needs a strongly convex loss, and {problem.loss!r} has no ridge; give it one, "

@@ -27,7 +27,6 @@ from reticent import checks
 from reticent.checks import FloatArray
 from reticent.erm.fit import Fit
 from reticent.erm.minimise import minimise
-from reticent.erm.output_perturbation import check_smooth
 from reticent.erm.perturbation import (
     NAME,
     apart,
@@ -39,7 +38,7 @@ from reticent.erm.perturbation import (
     reach_bound,
 )
 from reticent.erm.problem import IGNORANCE, OfflineProblem
-from reticent.erm.reading import bounded
+from reticent.erm.reading import bounded, need_smooth
 from reticent.erm.solver import Run, SolverPlan, solve
 from reticent.losses import records
 from reticent.solve.blocks import Meaning
@@ -290,4 +289,4 @@ def _check_loss(problem: OfflineProblem) -> None:
             f"{NAME} is proved for generalised linear losses only, got {problem.loss!r}; "
             "use erm.gradient_descent"
         )
-    check_smooth(problem, NAME)
+    need_smooth(problem, NAME)

@@ -25,7 +25,7 @@ from reticent.checks import FloatArray
 from reticent.erm.fit import Fit
 from reticent.erm.minimise import doubt_of, minimise
 from reticent.erm.problem import OfflineProblem, default_radius
-from reticent.erm.reading import bounded
+from reticent.erm.reading import bounded, need_smooth
 from reticent.erm.solver import Run, SolverPlan, solve
 from reticent.privacy import Release
 from reticent.trace import Callback
@@ -104,7 +104,7 @@ def output_perturbation(
 
 
 def _plan(problem: OfflineProblem, set: Any, regularizer: float | None) -> SolverPlan:
-    check_smooth(problem, NAME)
+    need_smooth(problem, NAME)
     problem = bounded(problem, set, NAME)
     ridge = ridge_for(problem, regularizer)
     rough = rough_minimiser(problem, ridge, (f"ridge {ridge:.6g} of the summed loss",))
@@ -147,21 +147,6 @@ def rough_minimiser(
     scale = problem.noise_scale(moved, problem.level, problem.dim, largest(problem, ridge))
     release = problem.release("regularised minimiser", moved, scale, problem.dim, details=details)
     return RoughMinimiser(problem, ridge, tolerance, scale, release)
-
-
-def check_smooth(problem: OfflineProblem, solver: str) -> None:
-    """Refuse what the certified minimiser cannot handle."""
-    if not problem.is_linear_model or not math.isfinite(problem.smoothness):
-        raise ValueError(
-            f"{solver} needs a smooth generalised linear loss, got {problem.loss!r}; use "
-            "losses.SmoothHinge or losses.Huber in place of one with kinks, or erm.gradient_descent"
-        )
-    if problem.set.kernel is None:
-        raise ValueError(
-            f"{solver} needs a set whose projection is exact up to rounding (a ball, a box, a "
-            f"simplex, a product of these, or the whole space), got {problem.set!r}; use "
-            "erm.gradient_descent or erm.frank_wolfe"
-        )
 
 
 def sensitivity(problem: OfflineProblem, ridge: float, tolerance: float) -> float:

@@ -279,6 +279,21 @@ def need_linear_model(problem: OfflineProblem, solver: str) -> None:
         raise TypeError(f"{solver} needs a generalised linear loss, got {problem.loss!r}")
 
 
+def need_smooth(problem: OfflineProblem, solver: str) -> None:
+    """Refuse what the certified minimiser cannot handle."""
+    if not problem.is_linear_model or not math.isfinite(problem.smoothness):
+        raise ValueError(
+            f"{solver} needs a smooth generalised linear loss, got {problem.loss!r}; use "
+            "losses.SmoothHinge or losses.Huber in place of one with kinks, or erm.gradient_descent"
+        )
+    if problem.set.kernel is None:
+        raise ValueError(
+            f"{solver} needs a set whose projection is exact up to rounding (a ball, a box, a "
+            f"simplex, a product of these, or the whole space), got {problem.set!r}; use "
+            "erm.gradient_descent or erm.frank_wolfe"
+        )
+
+
 def check_weighted(problem: OfflineProblem) -> None:
     """Refuse weights where each record's loss is the user's own."""
     if problem.weights is not None and not problem.is_linear_model:

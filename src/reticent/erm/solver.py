@@ -213,11 +213,8 @@ def solve(
     -------
     Fit
     """
-    if isinstance(X, Records) and not (by_passes or isinstance(X, InMemory)):
-        raise TypeError(
-            f"{solver} needs all records in memory at once; use a solver that goes by passes: objective "
-            "perturbation, output perturbation, gradient descent without sampling, or sufficient statistics"
-        )
+    if not by_passes:
+        _need_memory(solver, X)
     problem = read(
         loss, set, X, y, budget, noise_precision=noise_precision, calibration=calibration, **reading
     )
@@ -241,12 +238,8 @@ def solve(
             return Fit(over["point"], guarantee, recorder.close(), None, over["released"])
         charge(guarantee, f"{solver}, run {file.name}", once=True)
         pause = Pause(solver, identity, 0, dict(plan.arrays), source)
-    elif resume is None:
-        if not plan.is_paid:
-            charge(guarantee, solver)
-        pause = Pause(solver, identity, 0, dict(plan.arrays), source)
     else:
-        pause = take_up(resume, solver, identity)
+        pause = _begun(solver, plan, identity, source, guarantee, resume)
     run = Run(
         plan.problem, pause.source, recorder, {name: a.copy() for name, a in pause.arrays.items()}
     )
@@ -265,6 +258,14 @@ def solve(
         rest = Pause(solver, identity, step, run.arrays, pause.source, pause.lease)
     pause.lease.furthest = step
     return Fit(point, guarantee, run.recorder.close(), rest, run.released)
+
+
+def _need_memory(solver: str, X: Any) -> None:
+    if isinstance(X, Records) and not isinstance(X, InMemory):
+        raise TypeError(
+            f"{solver} needs all records in memory at once; use a solver that goes by passes: objective "
+            "perturbation, output perturbation, gradient descent without sampling, or sufficient statistics"
+        )
 
 
 def _fixed(
@@ -293,6 +294,22 @@ def _fixed(
         "promise": guarantee.to_dict() | {"seed": seed},
         **terms(plan.problem),
     }
+
+
+def _begun(
+    solver: str,
+    plan: SolverPlan,
+    identity: dict[str, Any],
+    source: Source,
+    guarantee: Guarantee,
+    resume: Any,
+) -> Pause:
+    """A run that is charged now, or the stopped one that it continues, which was charged when it began."""
+    if resume is not None:
+        return take_up(resume, solver, identity)
+    if not plan.is_paid:
+        charge(guarantee, solver)
+    return Pause(solver, identity, 0, dict(plan.arrays), source)
 
 
 def _take_steps(plan: SolverPlan, run: Run, pause: Pause) -> int:

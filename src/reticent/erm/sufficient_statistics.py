@@ -348,9 +348,8 @@ def _solve(problem: OfflineProblem, V: FloatArray, u: FloatArray, ridge: float) 
 # Rounds of residuals over one noisy matrix.
 
 
-def _boosted(
-    problem: OfflineProblem, rounds: int, given: float | None, start: FloatArray
-) -> SolverPlan:
+def _need_boostable(problem: OfflineProblem, Y: float) -> None:
+    """Refuse what rounds of residuals cannot do."""
     if not isinstance(problem.set, WholeSpace):
         raise ValueError(
             f"method='boosted' has no set; leave set out, or use method='joint', got {problem.set!r}"
@@ -359,12 +358,18 @@ def _boosted(
         raise ValueError(
             f"method='boosted' takes no ridge in the loss, got {problem.loss.ridge:g}; give regularizer="
         )
-    F, Y = _bounds(problem)
     if not _SQUARED[0] <= Y <= _SQUARED[1]:
         raise ValueError(
             f"method='boosted' adds up squares of labels, which vanish or overflow for label_bounds of size {Y:g}; "
             f"rescale labels to a size between {_SQUARED[0]:g} and {_SQUARED[1]:g}"
         )
+
+
+def _boosted(
+    problem: OfflineProblem, rounds: int, given: float | None, start: FloatArray
+) -> SolverPlan:
+    F, Y = _bounds(problem)
+    _need_boostable(problem, Y)
     p, n, bound = problem.dim, problem.count, problem.weight_bound
     pure = problem.noise == "gamma"
     rooted = _rooted(problem)

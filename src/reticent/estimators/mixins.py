@@ -9,8 +9,10 @@ protects, so a face takes ``classes=`` and says so where it was not given.
 from __future__ import annotations
 
 import contextlib
+import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -20,14 +22,14 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from reticent import checks
 from reticent.estimators import parameters
 from reticent.estimators.units import Units, in_labels, to_unit
-from reticent.estimators.validation import real_labels, validated
 from reticent.losses.records import as_it_is, clip_labels
 from reticent.privacy import scope
-from reticent.solve.blocks import Lazy, block_size, check_whole, ends
+from reticent.solve.blocks import Lazy, block_size, ends
 
 FloatArray = NDArray[np.float64]
 
@@ -36,6 +38,8 @@ PRECISIONS = [np.float64, np.float32]
 """Of features that can be read as they are."""
 _LABELS = 2**16
 """Labels that are looked at at a time."""
+_SHOWN = 5
+"""Columns that a refusal names."""
 
 
 class Charged(BaseEstimator):
@@ -50,15 +54,18 @@ class Charged(BaseEstimator):
 
     @contextlib.contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """Whatever is refused leaves the estimator as it was; what is done is charged."""
+        """Whatever is refused leaves the estimator as it was."""
         before = dict(vars(self))
         try:
-            with scope.fitting(before.get("_ledgers")):
-                yield
+            yield
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
+
+    def _paying(self) -> AbstractContextManager[None]:
+        """Inside, releases are charged to the ledgers that this estimator remembers."""
+        return scope.fitting(vars(self).get("_ledgers"))
 
     def __sklearn_clone__(self) -> Self:
         copy: Self = super().__sklearn_clone__()
@@ -94,13 +101,13 @@ class FittedEstimator(Charged):
 
     def _features(self, X: Any, y: Any, *, reset: bool, numeric: bool) -> tuple[Any, Any]:
         for array in (X, y):
-            check_whole(array)
+            checks.check_whole(array)
         X, y = validated(
             self, X, y, reset=reset, accept_sparse="csr", dtype=self._precisions, y_numeric=numeric
         )
-        X = as_it_is(X)
-        blocks = np.float32 in self._precisions
-        return (X if blocks or sp.issparse(X) else np.ascontiguousarray(X)), y
+        if sp.issparse(X):
+            return as_it_is(X), y
+        return (X if np.float32 in self._precisions else np.ascontiguousarray(X)), y
 
     def _clip(self, X: Any) -> Any:
         """As learnt: a feature vector beyond the norm is shortened when predicting too."""
@@ -124,7 +131,7 @@ class FittedEstimator(Charged):
                 )
             yield from map(_doubles, X.blocks())
             return
-        check_whole(X)
+        checks.check_whole(X)
         X = validated(self, X, reset=False, accept_sparse="csr", dtype=PRECISIONS)
         for start, stop in ends(*block_size(X)):
             rows = X[start:stop]
@@ -148,6 +155,14 @@ def lazily(X: Any, y: Any = None) -> tuple[Any, Any]:
     from reticent.tables.elsewhere import adapted
 
     return adapted(X, y)
+
+
+def set_features(estimator: Any, X: Lazy) -> None:
+    """What `validate_data` sets from a table in memory: how many features there are, and their names."""
+    estimator.n_features_in_ = X.shape[1]
+    estimator.__dict__.pop("feature_names_in_", None)
+    if X.names is not None:
+        estimator.feature_names_in_ = np.array(X.names, dtype=object)
 
 
 _AT_HAND = ("builtins", "numpy", "scipy", "pandas", "polars", "pyarrow")
@@ -234,7 +249,7 @@ class Classes:
 
     def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
         X, y = self._features(X, y, reset=reset, numeric=False)  # type: ignore[attr-defined]
-        if self.classes is None:
+        if reset and self.classes is None:  # later labels must be among the classes
             with warnings.catch_warnings():
                 # It may warn of how many classes there are, which is theirs to know.
                 warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
@@ -252,8 +267,9 @@ class Classes:
     def _numbers(self, y: Any) -> NDArray[Any]:
         """The place of each label in the list of classes, in as few bytes as it takes."""
         found = np.empty(len(y), dtype=np.min_scalar_type(len(self.classes_)))
-        for start, stop in ends(len(y), _LABELS):
-            found[start:stop] = self._places(y[start:stop], start)
+        for start in range(0, len(y), _LABELS):
+            part = y[start : start + _LABELS]
+            found[start : start + len(part)] = self._places(part, start)
         return found
 
     def _places(self, y: Any, start: int) -> NDArray[np.int64]:
@@ -334,3 +350,96 @@ def shares(p: FloatArray) -> FloatArray:
         return np.hstack([1.0 - p, p])
     p = np.maximum(p, np.finfo(float).tiny)
     return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+
+def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
+    """What `sklearn.utils.validation.validate_data` returns.
+
+    Its own refusals print cells of private tables, leave it open which column is meant, and advise to fit an imputer,
+    which would read the data.
+    """
+    for name, given in zip(("X", "y"), (X, *y), strict=False):
+        checks.refuse_masked(given, name)
+    try:
+        return validate_data(estimator, X, *y, **options)
+    except (TypeError, ValueError) as error:
+        words = _refusal(X, str(error))
+        if words is None:
+            raise
+        raise ValueError(words) from None
+
+
+def real_labels(y: Any) -> NDArray[np.float64]:
+    """Labels of a regression as numbers; the refusal quotes none of them."""
+    try:
+        return np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            "y must hold numbers; for labels that are words use a classifier"
+        ) from None
+
+
+def _refusal(X: Any, said: str) -> str | None:
+    """What is wrong with a table, or None where scikit-learn said it well enough."""
+    if isinstance(X, str | os.PathLike):
+        return (
+            f"X must be a table of numbers, got the path {os.fspath(X)!r}; read it first, with reticent.tables.open or "
+            "reticent.tables.read"
+        )
+    if type(X).__name__ == "LazyFrame":
+        return "X is a query that was not run yet; give X.collect()"
+    if said.startswith("Expected 2D array, got 1D array"):
+        return (
+            "Expected 2D array, got 1D array instead: X has one number per record. Reshape your data: "
+            "X.reshape(-1, 1) is a table with one column, X.reshape(1, -1) one with a single record"
+        )
+    if said.startswith(("Input X contains NaN", "Input X contains infinity")):
+        where = _named(X, _holds_what_is_not_finite)
+        return (
+            f"{said.splitlines()[0].rstrip('.')}{where and f' in {where}'}; X must hold finite numbers. Replace "
+            "missing ones by a constant that is known without the data: an imputer that is fitted reads private records"
+        )
+    if said.startswith("Complex data not supported"):
+        return "X must hold real numbers, and something in it is complex; X.real leaves out the imaginary parts"
+    if "could not convert" in said or "could not be promoted" in said:
+        where = _named(X, _holds_no_numbers)
+        if not where:
+            return None
+        return (
+            f"X must hold numbers; something else is in {where}. Turn text, categories and dates into numbers by "
+            "values that are known without the data: OneHotEncoder(categories=[...]), or a schema and "
+            "reticent.tables.Encoder"
+        )
+    return None
+
+
+def _holds_no_numbers(column: NDArray[Any]) -> bool:
+    if column.dtype.kind in "mM":
+        return True
+    try:
+        column.astype(np.float64)
+    except (TypeError, ValueError):
+        return True
+    return False
+
+
+def _holds_what_is_not_finite(column: NDArray[Any]) -> bool:
+    return _holds_no_numbers(column) or not np.isfinite(column.astype(np.float64)).all()
+
+
+def _named(X: Any, wrong: Callable[[NDArray[Any]], bool]) -> str:
+    """The columns that are wrong, in words; nothing where they cannot be told."""
+    if sp.issparse(X):
+        return ""
+    names = getattr(X, "column_names", None) or getattr(X, "columns", None)
+    if names is None:
+        # an array as it is: as objects, a large one would need several times its memory
+        rows = X if isinstance(X, np.ndarray) else np.asarray(X, dtype=object)
+        columns = {} if rows.ndim != 2 else dict(enumerate(rows.T))
+    else:
+        columns = {name: np.asarray(X[name]) for name in names}
+    found = [repr(name) for name, column in columns.items() if wrong(column)]
+    if not found:
+        return ""
+    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return f"column{'s' * (len(found) > 1)} {', '.join(found[:_SHOWN])}{more}"

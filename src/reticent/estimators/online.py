@@ -21,11 +21,10 @@ from sklearn.utils.validation import check_is_fitted
 from reticent import checks
 from reticent.estimators import parameters
 from reticent.estimators.finding import Found, found_first
-from reticent.estimators.mixins import FittedEstimator, FloatArray
+from reticent.estimators.mixins import FittedEstimator, FloatArray, validated
 from reticent.estimators.sparse_stream import SparseStream, begun, chosen, restored
 from reticent.estimators.stream import Stream, StreamPlan, plan_of
 from reticent.estimators.units import Units
-from reticent.estimators.validation import validated
 from reticent.losses import ClipCounts
 from reticent.online.learner import DECISION, Learner
 from reticent.privacy import Guarantee, uncharged
@@ -129,7 +128,8 @@ class OnlineEstimator(FittedEstimator, ABC):
             seed = None if plan.seed is None else plan.seed + self._past.seen
             plan = dataclasses.replace(plan, quadratic=False, seed=seed)
         found = Found.from_dict(self._found) if self._found else None
-        return begun(plan) if plan.sparse else Stream(plan, base, found)
+        with self._paying():
+            return begun(plan) if plan.sparse else Stream(plan, base, found)
 
     def _keep(self, stream: Stream) -> None:
         """Hold on to a stream that can go on, or whose weights exist only where they are read.
@@ -149,7 +149,7 @@ class OnlineEstimator(FittedEstimator, ABC):
         self.clipped_ = stream.clipped
         self._norm = stream.plan.feature_norm
         self._found = None if stream.found is None else stream.found.to_dict()
-        self._shape = stream.plan.to_dict() | {"seed": None}
+        self._shape = stream.plan.shape
         if not isinstance(stream, SparseStream):
             self._weights = stream.weights.ravel()
             self._publish(stream)
@@ -332,7 +332,8 @@ class OnlineEstimator(FittedEstimator, ABC):
             else:
                 if n_features is None:
                     raise ValueError("n_features must be given where a stream begins with a gap")
-                stream = begun(self._plan_for(n_features))
+                with self._paying():
+                    stream = begun(self._plan_for(n_features))
                 self._past = None
             with stream.whole(1):
                 stream.gap()

@@ -193,7 +193,8 @@ class OnlineLinearRegression(Bounded, RegressorMixin, OnlineEstimator):
     def _publish(self, stream: Stream) -> None:
         if self.label_bounds == PRIVATE:
             self._label_bounds(None if stream.found is None else stream.found.labels)
-        self._set_line(stream.coefficients[0], stream.intercepts[0])
+        coefficients, intercepts = stream.line
+        self._set_line(coefficients[0], intercepts[0])
 
     def _from_unit(self, z: FloatArray) -> FloatArray:
         low, high = self._bounds

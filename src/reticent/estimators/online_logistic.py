@@ -229,8 +229,7 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
         return (2.0 * labels - 1.0 if len(self.classes_) == 2 else labels), 0
 
     def _publish(self, stream: Stream) -> None:
-        self.coef_ = stream.coefficients
-        self.intercept_ = stream.intercepts
+        self.coef_, self.intercept_ = stream.line
 
     def _stated(self, guarantee: Guarantee) -> Guarantee:
         return with_caveats(guarantee, [LEAK]) if self._leaky else guarantee

@@ -15,7 +15,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,7 +30,7 @@ from reticent.estimators import parameters
 from reticent.estimators.beside import Rehearsed, reserve
 from reticent.estimators.bounds import Search
 from reticent.estimators.finding import NothingFound
-from reticent.estimators.mixins import PRECISIONS, FittedEstimator, FloatArray
+from reticent.estimators.mixins import PRECISIONS, FittedEstimator, FloatArray, set_features
 from reticent.estimators.scaling import Scaling, too_large
 from reticent.estimators.summary import INTERCEPT, Carried, NoIntervals
 from reticent.estimators.units import ROOM, Units
@@ -105,10 +105,13 @@ class Table:
 class PrivateEstimator(FittedEstimator, ABC):
     """Base of the scikit-learn faces of `reticent.erm`."""
 
+    delta: Any
+    epsilon: Any
     feature_norm: Any
     fit_intercept: Any
     intercept_scaling: Any
     max_records: Any
+    neighbours: Any
     noise_precision: Any
     regularizer: Any
     solver: Any
@@ -121,6 +124,8 @@ class PrivateEstimator(FittedEstimator, ABC):
     scaling_: str
     _protected: int
     """How many records were learnt from, or persons where these are protected; public."""
+    _solvers: ClassVar[tuple[str, ...]]
+    """What ``solver`` may be."""
     _bends = True
     """Whether rows that are too long after scaling are bent, or else count less, with their labels."""
 
@@ -137,15 +142,14 @@ class PrivateEstimator(FittedEstimator, ABC):
 
     def _budget(self) -> Budget:
         """What the parameters ask for; all parameters are checked on the way."""
-        values = parameters.checked(
-            {name: getattr(self, name) for name in ("epsilon", "delta", "neighbours")}
-        )
+        budget = Budget(self.epsilon, self.delta, self.neighbours)
         parameters.OR_PRIVATE["feature_norm"](self.feature_norm, "feature_norm")
         parameters.warn_of_defaults(vars(self))
         parameters.CHECKS["fit_intercept"](self.fit_intercept, "fit_intercept")
         checks.choice(self.noise_precision, "noise_precision", NOISE_PRECISIONS)
         checks.choice(self._asked_scaling, "scaling", SCALINGS)
-        return Budget(values["epsilon"], values["delta"], values["neighbours"])
+        checks.choice(self.solver, "solver", self._solvers)
+        return budget
 
     def _common(self) -> dict[str, Any]:
         """Arguments that all solvers take."""
@@ -164,10 +168,9 @@ class PrivateEstimator(FittedEstimator, ABC):
             return float(columns) ** -0.25
         return parameters.CHECKS["intercept_scaling"](given, "intercept_scaling")
 
-    def _table(self, X: Any, sample_weight: Any, factors: FloatArray | None, most: float) -> Table:
-        """Rows scaled to norm 1 with a constant beside them; ``factors`` are within [0, most]."""
+    def _table(self, X: Any, weights: FloatArray | None, bound: float) -> Table:
+        """Rows scaled to norm 1 with a constant beside them; ``weights`` are within [0, bound]."""
         t = self._constant(X.shape[1])
-        weights, bound = self._weights(sample_weight, X.shape[0], factors, most)
         form = Form(self._units.norm, 1.0, t)
         rows = InMemory(self._units.scaled(X), form=form)
         scaled = surveyed(rows)
@@ -190,10 +193,7 @@ class PrivateEstimator(FittedEstimator, ABC):
                 "private bounds are not found for a table that does not lie in memory; state feature_norm "
                 "and label_bounds"
             )
-        self.n_features_in_ = X.shape[1]
-        self.__dict__.pop("feature_names_in_", None)
-        if X.names is not None:
-            self.feature_names_in_ = np.array(X.names, dtype=object)
+        set_features(self, X)
         self.scaling_ = "none: the table does not lie in memory"
         if self._asked_scaling == "none":
             self.scaling_ = "none: asked for"
@@ -223,18 +223,16 @@ class PrivateEstimator(FittedEstimator, ABC):
         """Of a row of norm 1 with its constant feature."""
         return math.hypot(1.0, constant) * ROOM
 
-    def _weights(
-        self, sample_weight: Any, count: int, factors: FloatArray | None, most: float
-    ) -> tuple[FloatArray | None, float]:
+    def _weights(self, sample_weight: Any, count: int) -> tuple[FloatArray | None, float]:
+        """Weights that were given, clipped, and their bound; None and 1 without them."""
         bound = checks.number(self.weight_bound, "weight_bound", low=0.0, open_low=True)
         if sample_weight is None:
-            return factors, most
+            return None, 1.0
         checks.refuse_masked(sample_weight, "sample_weight")
         weights = np.asarray(sample_weight)
         if weights.ndim == 0:
             weights = np.full(count, weights)
-        weights = np.clip(checks.vector(weights, "sample_weight", count), 0.0, bound)
-        return (weights if factors is None else weights * factors), bound * most
+        return np.clip(checks.vector(weights, "sample_weight", count), 0.0, bound), bound
 
     def _facts(self, table: Table) -> tuple[str, ...]:
         """Lines for the guarantee."""
@@ -315,10 +313,10 @@ class PrivateEstimator(FittedEstimator, ABC):
     ) -> None:
         """Of the features: as stated, or as found."""
         if search is None:
-            norm = parameters.OR_PRIVATE["feature_norm"](self.feature_norm, "feature_norm")
-            self._units = Units(norm)
+            stated = float(self.feature_norm)
+            self._units = Units(stated)
             if scaling is not None:
-                self._units = scaling.units(X, norm, counts, source)
+                self._units = scaling.units(X, stated, counts, source)
             return
         units = Units(1.0)
         if search.columns:

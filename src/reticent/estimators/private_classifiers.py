@@ -35,6 +35,7 @@ from reticent.estimators.scaling import too_large
 from reticent.estimators.summary import Summary, summarise
 from reticent.estimators.units import ROOM
 from reticent.losses import CappedLogistic, ClipCounts, Logistic, SmoothHinge
+from reticent.noise import Source
 from reticent.privacy import Budget, Guarantee, PrivacyLeakWarning, remarked, with_remarks
 from reticent.solve.blocks import Form, InMemory, IsClass, Lazy
 
@@ -57,6 +58,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
     """What the two classifiers share."""
 
     class_weight: Any
+    _solvers = SOLVERS
 
     @abstractmethod
     def _loss(self, norm: float, plain: bool) -> Any:
@@ -81,7 +83,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
             An id of its person for each record (whole numbers, text or bytes). All records of one person
             are then protected together, and the number of persons is public.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(), self._paying():
             self._forget()
             declared = parameters.CHECKS["classes"](self.classes, "classes")
             X, y = lazily(X, y)
@@ -112,7 +114,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         """The fit, after bounds and counts of classes that were asked for are found."""
         common = self._common()
         budget: Budget = common["budget"]
-        given, bound = self._weights(sample_weight, X.shape[0], None, 1.0)
+        given, bound = self._weights(sample_weight, X.shape[0])
         persons = Groups.of(groups, X.shape[0], self.max_records)
         count = X.shape[0] if persons is None else persons.count
         shares = counted(given, persons)
@@ -135,11 +137,9 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         if rates and self.class_weight is None and given is None and entire:
             judged = self._predictor_counts(budget, count, X.shape[1], scaling is not None)
             beside += [judged.release] if judged else []
-        curvature = self._curvature(budget, X.shape)
-        if curvature is not None:
-            if given is not None or persons is not None or self.class_weight is not None:
-                self._refuse_intervals("takes no sample_weight, class_weight or groups")
-            beside.append(curvature.release)
+        alike = given is None and persons is None and self.class_weight is None
+        curvature = self._curvature(budget, X.shape, alike)
+        beside += [curvature.release] if curvature else []
         whole, limit = None, math.log(4.0 * count)
         if beside:
             weighted = balanced or given is not None or factors is not None
@@ -159,30 +159,18 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         if balanced:
             factors = counts.factors(counts.seen(numbers, shares, source))[numbers]
         self._set_units(X, shares, search, source, scaling)
-        table = replace(self._table(X, sample_weight, factors, most), groups=persons)
+        weights = factors if given is None else given if factors is None else given * factors
+        table = replace(self._table(X, weights, bound * most), groups=persons)
         if rates:
-            known = counts.rates(counts.seen(numbers, shares, source), count)
-            if isinstance(self.class_weight, Mapping):
-                known = known * [self.class_weight.get(c, 1.0) for c in self.classes_.tolist()]
-                known = np.clip(known / known.sum(), 0.5 / count, 1.0 - 0.5 / count)
+            known = self._weighed(counts.rates(counts.seen(numbers, shares, source), count), count)
             rest = self._at_rest(known[1:] if len(known) == 2 else known)
             table = replace(table, rest=np.clip(rest, -limit, limit), rest_bound=limit)
         fit = self._paid(whole, lambda: self._solve(table, numbers, common))
         if whole is not None:
             whole = with_remarks(whole)
         if judged is not None:
-            # rows are within a norm of 1, so that no predictor is further from that of mean features; which predictor
-            # that is, the fit's intercept says where columns are centered, else most likely what suits the base rate
-            assert table.rest is not None
-            reach = float(np.linalg.norm(fit.point[:-1]))
-            middle = float(fit.point[-1] * table.scaling if judged.centered else table.rest[0])
-            z = np.asarray(table.rows.matrix() @ fit.point)
-            by_class = judged.seen(z, numbers, middle, reach, shares, source)
-            level, usual = self._odds(middle)
-            if abs(level) <= RARE:
-                rate = float(known[1])
-                found = judged.line(by_class, level, reach, usual, rate, counts.doubt / count)
-                self._judged = middle, *found
+            doubt = counts.doubt / count
+            self._judge(judged, fit, table, numbers, shares, source, float(known[1]), doubt)
         if curvature is not None:
             seen = curvature.draw(table.rows, numbers, fit.point, source)
             self._errors = Errors(fit.point, **fit.released, **seen)
@@ -209,6 +197,36 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         """What probabilities are corrected by; None where they are not. Reads public numbers only."""
         return None
 
+    def _weighed(self, rates: FloatArray, count: int) -> FloatArray:
+        """Rates of the classes, as records of each class count."""
+        if not isinstance(self.class_weight, Mapping):
+            return rates
+        rates = rates * [self.class_weight.get(c, 1.0) for c in self.classes_.tolist()]
+        return np.clip(rates / rates.sum(), 0.5 / count, 1.0 - 0.5 / count)
+
+    def _judge(
+        self,
+        judged: PredictorCounts,
+        fit: erm.Fit,
+        table: Table,
+        numbers: Any,
+        shares: Any,
+        source: Source,
+        rate: float,
+        doubt: float,
+    ) -> None:
+        """Count the fit's own predictors, and keep the line that turns them into log-odds."""
+        # rows are within a norm of 1, so that no predictor is further from that of mean features; which predictor
+        # that is, the fit's intercept says where columns are centered, else most likely what suits the base rate
+        assert table.rest is not None
+        reach = float(np.linalg.norm(fit.point[:-1]))
+        middle = float(fit.point[-1] * table.scaling if judged.centered else table.rest[0])
+        z = np.asarray(table.rows.matrix() @ fit.point)
+        by_class = judged.seen(z, numbers, middle, reach, shares, source)
+        level, usual = self._odds(middle)
+        if abs(level) <= RARE:
+            self._judged = middle, *judged.line(by_class, level, reach, usual, rate, doubt)
+
     def _odds(self, middle: float) -> tuple[float, float]:
         """The log-odds that a predictor stands for, and how they grow with it thereabouts."""
         return middle, 1.0
@@ -216,7 +234,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
     def _straighten(self) -> None:
         """Turn predictors into log-odds by what was learnt about them."""
 
-    def _curvature(self, budget: Budget, shape: tuple[int, int]) -> Curvature | None:
+    def _curvature(self, budget: Budget, shape: tuple[int, int], alike: bool) -> Curvature | None:
         """What intervals need beside the fit; None without them."""
         return None
 
@@ -225,7 +243,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
             raise ValueError(f"intervals=True {words}")
 
     def _solve(self, table: Table, numbers: Any, common: dict[str, Any]) -> erm.Fit:
-        asked = checks.choice(self.solver, "solver", SOLVERS)
+        asked = self.solver
         count = len(self.classes_)
         self.solver_ = OBJECTIVE if asked == "auto" else asked
         self.solver_reason_ = "asked for"
@@ -419,7 +437,7 @@ class PrivateLogisticRegression(PrivateClassifier):
         self.scaling = scaling
         self.intervals = intervals
 
-    def _curvature(self, budget: Budget, shape: tuple[int, int]) -> Curvature | None:
+    def _curvature(self, budget: Budget, shape: tuple[int, int], alike: bool) -> Curvature | None:
         if not parameters.CHECKS["fit_intercept"](self.intervals, "intervals"):
             return None
         if self.solver not in ("auto", OBJECTIVE):
@@ -428,6 +446,8 @@ class PrivateLogisticRegression(PrivateClassifier):
             self._refuse_intervals(
                 f"needs two classes, got {len(self.classes_)}; fit one against the rest"
             )
+        if not alike:
+            self._refuse_intervals("takes no sample_weight, class_weight or groups")
         t = self._constant(shape[1])
         loss = self._loss(self._row_norm(t), plain=False)
         return Curvature.of(budget, loss, shape[1] + (t > 0.0), shape[0], self.noise_precision)

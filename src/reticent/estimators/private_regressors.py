@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from reticent import checks, erm
+from reticent import erm
 from reticent.erm.groups import Groups
 from reticent.erm.problem import IGNORANCE
 from reticent.erm.rounded_sums import UNIT, UNITS
@@ -28,12 +28,11 @@ from reticent.estimators import parameters
 from reticent.estimators.bounds import SHARE, Search, counted
 from reticent.estimators.finding import label_bounds, warn_of_flat_labels
 from reticent.estimators.label_scale import LabelScale, moved
-from reticent.estimators.mixins import Bounded, FiniteLabels, FloatArray, lazily
+from reticent.estimators.mixins import Bounded, FiniteLabels, FloatArray, lazily, real_labels
 from reticent.estimators.private import PrivateEstimator, Table
 from reticent.estimators.scaling import NoisySum, too_large
 from reticent.estimators.summary import Moments, NoIntervals, SquaredLabels, Summary, summarise
 from reticent.estimators.units import clip_entries
-from reticent.estimators.validation import real_labels
 from reticent.losses import ClipCounts, Huber, Squared
 from reticent.losses.records import row_norms
 from reticent.privacy import Budget, Guarantee
@@ -80,7 +79,7 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
             An id of its person for each record (whole numbers, text or bytes). All records of one person
             are then protected together, and the number of persons is public.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(), self._paying():
             self._forget()
             X, y = lazily(X, y)
             if isinstance(X, Lazy):
@@ -88,7 +87,7 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
             X, y = self._features(X, y, reset=True, numeric=True)
             y = real_labels(column_or_1d(y, warn=True))
             common = self._common()
-            given, bound = self._weights(sample_weight, X.shape[0], None, 1.0)
+            given, bound = self._weights(sample_weight, X.shape[0])
             persons = Groups.of(groups, X.shape[0], self.max_records)
             count = X.shape[0] if persons is None else persons.count
             counts = counted(given, persons)
@@ -143,7 +142,7 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
             self._set_units(X, counts, search, source, scaling)
             labels, beyond = self._to_unit(y, found)
             middle, size = 0.0, 1.0
-            table = replace(self._table(X, sample_weight, None, 1.0), groups=persons)
+            table = replace(self._table(X, given, bound), groups=persons)
             if level is not None:
                 total = level.draw(sum_of_labels(labels, counts), source)
                 # pulled to the middle where noise is as large as what is likely
@@ -366,18 +365,18 @@ class PrivateLinearRegression(PrivateRegressor):
         self.scaling = scaling
 
     _bends = False
+    _solvers = LINEAR_SOLVERS
 
-    def _table(self, X: Any, sample_weight: Any, factors: FloatArray | None, most: float) -> Table:
+    def _table(self, X: Any, weights: FloatArray | None, bound: float) -> Table:
         """Rows that are too long after scaling count less, with their labels: a line stays a line."""
         if self._units.first is None:
-            return super()._table(X, sample_weight, factors, most)
+            return super()._table(X, weights, bound)
         self._units = replace(self._units, weighed=True)
         constant, norm = self._constant(X.shape[1]), self._units.norm
         made = self._units.scaled(np.ascontiguousarray(X, np.float64))
         shares = np.minimum(1.0, norm / np.maximum(row_norms(made), norm))
         rows = Form(norm, 1.0, constant).applied(made)
         rows[:, X.shape[1] :] *= shares[:, None]
-        weights, bound = self._weights(sample_weight, X.shape[0], factors, most)
         scaled = int(np.count_nonzero(shares < 1.0))
         return Table(
             rows, self._row_norm(constant), constant, weights, bound, scaled, factors=shares
@@ -464,7 +463,7 @@ class PrivateLinearRegression(PrivateRegressor):
         return (STATISTICS if fine else OBJECTIVE), words
 
     def _solve(self, table: Table, labels: Any, common: dict[str, Any]) -> erm.Fit:
-        asked = checks.choice(self.solver, "solver", LINEAR_SOLVERS)
+        asked = self.solver
         self.solver_, self.solver_reason_ = asked, "asked for"
         if asked == "auto":
             self.solver_, self.solver_reason_ = self._chosen(common["budget"], table)
@@ -595,7 +594,7 @@ class PrivateLasso(PrivateRegressor):
         self.verbose = verbose
         self.random_state = random_state
 
-    def _table(self, X: Any, sample_weight: Any, factors: FloatArray | None, most: float) -> Table:
+    def _table(self, X: Any, weights: FloatArray | None, bound: float) -> Table:
         norm, constant = self._units.norm, self._constant(X.shape[1])
         X = self._units.scaled(X)
         values = X.data if sp.issparse(X) else X
@@ -607,7 +606,6 @@ class PrivateLasso(PrivateRegressor):
                 if sp.issparse(X)
                 else beyond.any(axis=1).sum()
             )
-        weights, bound = self._weights(sample_weight, X.shape[0], factors, most)
         # entries are within [-1, 1] then, so that no row is as long as this
         form = Form(norm, 2.0 * math.sqrt(X.shape[1]), constant)
         rows = form.applied(clip_entries(X, norm))
@@ -631,6 +629,7 @@ class PrivateLasso(PrivateRegressor):
         return 1.0
 
     _by_entries = True  # clipped: entries, not rows
+    _solvers = LASSO_SOLVERS
 
     def _sizes(self, X: Any) -> FloatArray:
         largest = abs(X).max(axis=1)
@@ -644,7 +643,7 @@ class PrivateLasso(PrivateRegressor):
         return (first.replace("features clipped to norm", "each feature clipped to"), *rest)
 
     def _solve(self, table: Table, labels: Any, common: dict[str, Any]) -> erm.Fit:
-        asked = checks.choice(self.solver, "solver", LASSO_SOLVERS)
+        asked = self.solver
         given = self.radius
         radius = None if given is None else parameters.CHECKS["radius"](given, "radius")
         ball = L1Ball(table.columns, 1.0 if radius is None else radius)  # of sufficient statistics

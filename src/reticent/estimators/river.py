@@ -240,7 +240,7 @@ class _Online:
         """Coefficients by feature, of one output; else an array of outputs by columns."""
         rows: FloatArray = np.zeros((1, self._reader.columns))
         if self._stream is not None:
-            rows = self._stream.coefficients
+            rows, _ = self._stream.line
         if len(rows) == 1 and isinstance(self._reader, Declared):
             return dict(zip(self._reader.features, rows[0].tolist(), strict=True))
         return rows

@@ -22,9 +22,16 @@ from reticent.erm.groups import Groups
 from reticent.erm.rounded_sums import UNIT, UNITS, weighted
 from reticent.estimators import parameters
 from reticent.estimators.bounds import Search, counted
-from reticent.estimators.mixins import Charged, FittedEstimator, FloatArray, Unlabelled, lazily
+from reticent.estimators.mixins import (
+    Charged,
+    FittedEstimator,
+    FloatArray,
+    Unlabelled,
+    lazily,
+    set_features,
+    validated,
+)
 from reticent.estimators.units import NARROW
-from reticent.estimators.validation import validated
 from reticent.noise import Source, release
 from reticent.privacy import Budget, Gaussian, Guarantee, Pure, Release, charge
 from reticent.privacy.guarantee import with_details
@@ -104,10 +111,7 @@ class _Scaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return np.asarray(X, dtype=np.float64) * self.scale_ + self.center_
 
     def _declare_lazy(self, X: Lazy) -> None:
-        self.n_features_in_ = X.shape[1]
-        self.__dict__.pop("feature_names_in_", None)
-        if X.names is not None:
-            self.feature_names_in_ = np.array(X.names, dtype=object)
+        set_features(self, X)
         self.data_low_, self.data_high_ = _limits(self.bounds, X.shape[1])
 
     def _declare(self, X: Any) -> FloatArray:
@@ -228,13 +232,11 @@ class PrivateScaler(_Scaler, Charged):
             together; each of a person's m records has the weight 1/m, and the moments are means over
             persons, whose number is public.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(), self._paying():
             return self._fit(X, groups)
 
     def _fit(self, X: Any, groups: Any) -> Self:
-        names = ("epsilon", "delta", "neighbours")
-        values = parameters.checked({name: getattr(self, name) for name in names})
-        budget = Budget(values["epsilon"], values["delta"], values["neighbours"])
+        budget = Budget(self.epsilon, self.delta, self.neighbours)
         checks.choice(self.noise_precision, "noise_precision", ("lattice", "float"))
         private = isinstance(self.bounds, str) and self.bounds == parameters.PRIVATE
         if isinstance(self.bounds, str) and not private:
@@ -242,28 +244,9 @@ class PrivateScaler(_Scaler, Charged):
                 "bounds must be (low, high) that are known without looking at the data, or "
                 f"{parameters.PRIVATE!r} to find them with a share of the budget; got {self.bounds!r}"
             )
-        X = lazily(X)[0]
-        records: Any = None
-        if isinstance(X, Lazy):
-            if private or groups is not None:
-                raise ValueError(
-                    "a table that does not lie in memory takes no groups, and its bounds must be stated; or read "
-                    "it into memory"
-                )
-            parameters.warn_of_defaults({"bounds": self.bounds})
-            self._declare_lazy(X)
-            records = X.records(None, Form(), Unlabelled())
-            if records.units != UNITS:
-                raise TypeError("PrivateScaler does not read arrays of a device; copy to the host")
-        elif private:
-            X = np.asarray(validated(self, X, reset=True, dtype=np.float64))
-        else:
-            parameters.warn_of_defaults({"bounds": self.bounds})
-            X = self._declare(X)
-        persons = Groups.of(groups, X.shape[0], None)
-        if records is None:
-            records = InMemory(X, weights=None if persons is None else persons.factors)
-        count, columns = X.shape[0] if persons is None else persons.count, X.shape[1]
+        records, persons = self._read(lazily(X)[0], groups, private)
+        columns = records.shape[1]
+        count = records.shape[0] if persons is None else persons.count
         source = Source(FittedEstimator._seed(self))
         noise = "gaussian" if budget.delta > 0.0 else "gamma"
         search = None
@@ -298,7 +281,7 @@ class PrivateScaler(_Scaler, Charged):
         )
         charge(guarantee, "private scaler")
         if search is not None:
-            found = search.intervals(X, counted(None, persons), source)
+            found = search.intervals(records.rows, counted(None, persons), source)
             self.data_low_, self.data_high_ = found.low, found.high
         # halves, for found bounds may be farther apart than a double can say
         half = 0.5 * self.data_high_ - 0.5 * self.data_low_
@@ -321,6 +304,27 @@ class PrivateScaler(_Scaler, Charged):
         lines += () if persons is None else (persons.words,)
         self.guarantee_ = with_details(guarantee, lines)
         return self
+
+    def _read(self, X: Any, groups: Any, private: bool) -> tuple[Any, Groups | None]:
+        """The records, and the persons that they are of; the bounds of columns are known then, unless private."""
+        if not private:
+            parameters.warn_of_defaults({"bounds": self.bounds})
+        if isinstance(X, Lazy):
+            if private or groups is not None:
+                raise ValueError(
+                    "a table that does not lie in memory takes no groups, and its bounds must be stated; or read "
+                    "it into memory"
+                )
+            self._declare_lazy(X)
+            records = X.records(None, Form(), Unlabelled())
+            if records.units != UNITS:
+                raise TypeError("PrivateScaler does not read arrays of a device; copy to the host")
+            return records, None
+        X = np.asarray(validated(self, X, reset=True, dtype=np.float64))
+        if not private:
+            self.data_low_, self.data_high_ = _limits(self.bounds, X.shape[1])
+        persons = Groups.of(groups, X.shape[0], None)
+        return InMemory(X, weights=None if persons is None else persons.factors), persons
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

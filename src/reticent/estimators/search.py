@@ -214,7 +214,7 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
             An id of its person for each record (whole numbers, text or bytes). All records of one person
             are then protected together, in the fits and in their scores, and the number of persons is public.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(), self._paying():
             budget, candidates, mean = self._asked()
             made = self._price(budget, candidates, mean, X, y, groups)
             persons = self._persons(y, groups)

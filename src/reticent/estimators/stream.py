@@ -154,6 +154,11 @@ class StreamPlan:
             "first": None if self.first is None else {**vars(self.first), "budget": None},
         }
 
+    @functools.cached_property
+    def shape(self) -> dict[str, Any]:
+        """The same without the seed: what may leave with a model."""
+        return self.to_dict() | {"seed": None}
+
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> StreamPlan:
         """The inverse of :meth:`to_dict`."""
@@ -568,18 +573,9 @@ class Stream:
     @property
     def line(self) -> tuple[FloatArray, FloatArray]:
         """Coefficients and intercepts, of every output."""
-        last = np.zeros(self.plan.outputs)
-        if self.plan.scaling:
-            last = self.weights[:, -1] * self.plan.scaling
-        return self.units.back(self.weights[:, : self.plan.columns], last)
-
-    @property
-    def coefficients(self) -> FloatArray:
-        return self.line[0]
-
-    @property
-    def intercepts(self) -> FloatArray:
-        return self.line[1]
+        plan, weights = self.plan, self.weights
+        last = weights[:, -1] * plan.scaling if plan.scaling else np.zeros(plan.outputs)
+        return self.units.back(weights[:, : plan.columns], last)
 
     # Twins ----------------------------------------------------------------------------------------
 

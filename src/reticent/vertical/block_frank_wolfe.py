@@ -125,14 +125,8 @@ def block_frank_wolfe(
     rng = np.random.default_rng(seed)
     with recorder:
         for t in range(count):
-            moves = {}
-            for i in sampling.draw(len(set.sets), rng).tolist():
-                g = run.block_gradient(i)
-                if gradient is not None:
-                    g = checks.vector(gradient(g, i, t), "gradient(...)", len(g))
-                part = set.sets[i]
-                answer = part.linear_minimizer(g) if oracle is None else oracle(part, g, t)
-                moves[i] = np.ravel(answer) - run.block(i)
+            drawn = sampling.draw(len(set.sets), rng).tolist()
+            moves = {i: run.toward(i, t, oracle, gradient) for i in drawn}
             size = 2.0 / (p_min * t + 2.0)
             if step == "line-search":
                 size = run.best_step(moves)
@@ -163,6 +157,16 @@ class _Run:
     def block_gradient(self, i: int) -> FloatArray:
         slopes = kernels.dphi_all(self.kind)(self.params, self.z, self.y)
         return np.asarray(self.parts[i].T @ slopes) / self.count + self.loss.ridge * self.block(i)
+
+    def toward(
+        self, i: int, t: int, oracle: InexactOracle | None, gradient: InexactGradient | None
+    ) -> FloatArray:
+        """From a block's point to the vertex that its linear minimiser answers with."""
+        g, part = self.block_gradient(i), self.set.sets[i]
+        if gradient is not None:
+            g = checks.vector(gradient(g, i, t), "gradient(...)", len(g))
+        answer = part.linear_minimizer(g) if oracle is None else oracle(part, g, t)
+        return np.asarray(np.ravel(answer) - self.block(i))
 
     def _value(self, z: FloatArray, square: float) -> float:
         total = kernels.phi_all(self.kind)(self.params, z, self.y).mean()

@@ -348,3 +348,15 @@ def decode(data: bytes, limit: int = MAX_BYTES) -> Message:
     if reader.at != len(reader.data):
         raise MalformedMessage("bytes are left over after the last field of the message")
     return kind(**fields)
+
+
+class RequestRefused(Exception):
+    """Why a party does not answer: raised anywhere below :meth:`Party.handle`, which makes a :class:`Refusal` of it.
+
+    The text travels to the coordinator, so it may name the plan and the coordinator's own numbers, and
+    nothing that was read from a record.
+    """
+
+    def __init__(self, reason: str, text: str) -> None:
+        super().__init__(text)
+        self.reason = reason

@@ -43,10 +43,10 @@ from reticent.vertical.messages import (
     Proposal,
     Ready,
     Refusal,
+    RequestRefused,
     Welcome,
 )
 from reticent.vertical.plan import Plan, Terms, promise
-from reticent.vertical.refused import RequestRefused
 from reticent.vertical.rounds import Round
 from reticent.vertical.site import Memory, SiteFile
 

@@ -20,9 +20,16 @@ from reticent.checks import FloatArray
 from reticent.erm.corner_selection import Corners
 from reticent.noise import Source, release, select
 from reticent.vertical.columns import Columns, slopes
-from reticent.vertical.messages import AskLabels, Choice, Fetch, Message, Sketch, Step
+from reticent.vertical.messages import (
+    AskLabels,
+    Choice,
+    Fetch,
+    Message,
+    RequestRefused,
+    Sketch,
+    Step,
+)
 from reticent.vertical.plan import Plan, Terms
-from reticent.vertical.refused import RequestRefused
 from reticent.vertical.site import Memory
 from reticent.vertical.sketch import SignSketch
 

@@ -8,16 +8,18 @@ questions from what they kept.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from reticent import checks
 from reticent.privacy import Budget
 from reticent.trace import Moment
 from reticent.vertical.coordinator import Coordinator
 from reticent.vertical.fit import JointFit
 from reticent.vertical.flare.engine import collab
 from reticent.vertical.flare.jobs import NAME, OUTCOME, PROGRESS, keep
-from reticent.vertical.flare.transport import FlareTransport
+from reticent.vertical.transport import PartyLost
 
 RUNS = "runs"
 _FAREWELL = 2.0
@@ -123,3 +125,74 @@ def describe(fit: JointFit, seconds: float) -> dict[str, Any]:
         "milliseconds_per_round": 1000.0 * seconds / max(rounds, 1),
         "summary": str(fit),
     }
+
+
+class FlareTransport:
+    """The transport that a coordinator uses inside a job's server process: requests to the sites, as bytes.
+
+    Collab calls carry `bytes` in about 12 ms for three sites; arrays would go through a download
+    transaction and take six times as long. A call that timed out may still have been answered. It is asked
+    again with the same bytes, and the party gives the answer it gave before.
+
+    Parameters
+    ----------
+    names
+        The sites, in the order of their blocks in the model.
+    patience
+        How many seconds to wait for an answer before a site counts as lost.
+    attempts
+        How often a request is sent before that.
+    """
+
+    def __init__(self, names: Iterable[str], *, patience: float = 60.0, attempts: int = 2) -> None:
+        self._names = tuple(names)
+        self.patience = checks.number(patience, "patience", low=0.0, open_low=True)
+        self.attempts = checks.integer(attempts, "attempts", low=1)
+        here = {client.name for client in collab.clients}
+        for name in self._names:
+            if name not in here:
+                raise PartyLost(name, "it takes no part in this job")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self._names
+
+    def ask(self, requests: dict[str, bytes]) -> dict[str, bytes]:
+        """Hand each site its request, all at once, and wait for all answers."""
+        answers: dict[str, bytes] = {}
+        waiting = dict(requests)
+        failures: dict[str, Any] = {}
+        for _ in range(self.attempts):
+            got, failures = self._send(waiting)
+            answers.update(got)
+            waiting = {name: waiting[name] for name in failures}
+            if not waiting:
+                break
+        for name in requests:
+            if name in failures:
+                raise PartyLost(name, _reason(failures[name]))
+            if not isinstance(answers[name], bytes):
+                raise PartyLost(name, f"it answered with {type(answers[name]).__name__}, not bytes")
+        return {name: answers[name] for name in requests}
+
+    def _send(self, requests: dict[str, bytes]) -> tuple[dict[str, bytes], dict[str, Any]]:
+        groups: dict[bytes, list[str]] = {}
+        for name, request in requests.items():
+            groups.setdefault(request, []).append(name)
+        one_call = len(groups) == 1
+        calls = [
+            collab.get_clients(names)(blocking=one_call, timeout=self.patience).handle(request)
+            for request, names in groups.items()
+        ]
+        answers: dict[str, bytes] = {}
+        failures: dict[str, Any] = {}
+        for call in calls:
+            answers.update(call)
+            failures.update(call.failures)
+        return answers, failures
+
+
+def _reason(error: Any) -> str:
+    if isinstance(error.cause, TimeoutError):
+        return f"{error.cause}; its process or its network is down"
+    return str(error.cause)

@@ -224,6 +224,6 @@ def test_a_search_that_found_nothing_is_not_repeated(monkeypatch):
         for _ in range(50_000):
             model.learn_one({"a": 0.5, "b": -0.5}, True)
     for _ in range(2):
-        with pytest.raises(RuntimeError, match="count them twice"):
+        with pytest.raises(RuntimeError, match="count some twice"):
             model.learn_one({"a": 0.5, "b": -0.5}, True)
     assert len(searches) == 1

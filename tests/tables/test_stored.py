@@ -273,7 +273,7 @@ def test_what_needs_memory_says_so(tmp_path):
     from reticent.solve.blocks import Form
 
     table = rows.records(labels, Form(1.0, 1.0), lambda y, start: 0.0)
-    with pytest.raises(TypeError, match="needs all records in memory at once"):
+    with pytest.raises(TypeError, match="needs all records in memory"):
         erm.ftrl(losses.Logistic(), None, table, budget=reticent.Budget(1.0, 1e-6))
 
 

@@ -369,7 +369,7 @@ def test_a_budget_stays_what_it_was_when_the_ledger_was_opened(made: dict[str, P
     settings = flare.Settings.read(kit / "local")
     settings.party("west", local=kit / "local", folder=kit / "private")
     assert commands.check_party(kit, feature_bound=0.5).feature_bound == 0.5
-    with pytest.raises(ValueError, match="cannot change once a ledger is kept"):
+    with pytest.raises(ValueError, match="cannot change once a ledger exists"):
         commands.party(kit, epsilon=1000.0)
     assert flare.Settings.read(kit / "local").budget == settings.budget
     assert commands.ledger(kit).budget == settings.budget

@@ -1,7 +1,7 @@
-"""Why a party does not answer: raised anywhere below :meth:`Party.handle`, which makes a message of it.
+"""The refusal of a request: raised anywhere below :meth:`Party.handle`, which turns it into a message.
 
-The text travels to the coordinator, so it may name the plan and the coordinator's own numbers, and
-nothing that was read from a record.
+The text is sent to the coordinator, so it may mention the plan and the coordinator's own numbers, but nothing that was
+read from a record.
 """
 
 from __future__ import annotations

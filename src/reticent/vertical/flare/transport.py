@@ -1,10 +1,8 @@
 """Requests to the sites of a running FLARE job, as bytes.
 
-Collab calls carry `bytes` in about 12 ms for three sites; arrays would go through a download
-transaction and take six times as long.
-
-A call that timed out may still have been answered. It is asked again with the same bytes, and the
-party gives the answer it gave before.
+Collab calls carry `bytes` in about 12 ms for three sites; arrays would go through a download transaction and take six
+times as long. A call that timed out may have been answered. It is repeated with the same bytes, and the party repeats
+its answer.
 """
 
 from __future__ import annotations
@@ -23,11 +21,11 @@ class FlareTransport:
     Parameters
     ----------
     names
-        The sites, in the order of their blocks in the model.
+        Names of the sites, in the order of their blocks in the model.
     patience
-        How many seconds to wait for an answer before a site counts as lost.
+        Seconds to wait for an answer before a site counts as lost. Default: 60.
     attempts
-        How often a request is sent before that.
+        How often a request is sent before that. Default: 2.
     """
 
     def __init__(self, names: Iterable[str], *, patience: float = 60.0, attempts: int = 2) -> None:
@@ -44,7 +42,7 @@ class FlareTransport:
         return self._names
 
     def ask(self, requests: dict[str, bytes]) -> dict[str, bytes]:
-        """Hand each site its request, all at once, and wait for all answers."""
+        """Send each site its request, concurrently, and wait for all answers."""
         answers: dict[str, bytes] = {}
         waiting = dict(requests)
         failures: dict[str, Any] = {}

@@ -2,7 +2,7 @@
 
     python benchmarks/audit_nulls.py [--nulls 10000] [--only TEXT]   # true and tight claims, each attack by itself
     python benchmarks/audit_nulls.py --exact                         # lines without chance, twice: are they equal?
-    python benchmarks/audit_nulls.py --repeats 20 [--minutes 10]     # lines with chance, the whole quick mode so often
+    python benchmarks/audit_nulls.py --repeats 20 [--jobs 2]         # all lines with chance of the quick mode, so often
 
 In the first, every attack is told to be wrong with probability 0.05 at most, on a mechanism whose privacy is exactly
 what it claims; so at most one in twenty may be refuted. In the last, all lines together are told to be wrong with
@@ -16,12 +16,14 @@ import argparse
 import hashlib
 import json
 import math
+import multiprocessing
 import os
 import subprocess
 import sys
 import time
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import Any
 
 import kept
@@ -202,31 +204,38 @@ def twice() -> None:
     print(f"{len(first)} lines, {len(differ)} differ: {differ}")
 
 
-def repeat(count: int, minutes: float | None) -> None:
-    """All lines with chance of the quick mode, so often."""
-    began, version = time.monotonic(), kept.version()
-    tasks = [task for task in summary.planned(True) if task[0] != "exact"]
+def lines_with_chance() -> list[Any]:
+    return [task for task in summary.planned(True) if task[0] != "exact"]
+
+
+def one_repeat() -> dict[str, Any]:
+    """All lines with chance of the quick mode, once."""
+    began, refuted = time.process_time(), []
+    for task in lines_with_chance():
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            line = summary.run_line(*task)
+        if not line.holds:
+            refuted.append(f"{line.name}: {line.setting}")
+    return {"refuted": refuted, "seconds": round(time.process_time() - began, 1)}
+
+
+def repeat(count: int, minutes: float | None, jobs: int) -> None:
+    """All lines with chance of the quick mode, so often; no repeat begins after so many minutes."""
+    began, version, lines = time.monotonic(), kept.version(), len(lines_with_chance())
     done = stored("repeats")
-    if done.get("version") != version or done.get("lines") != len(tasks):
-        done = {"version": version, "lines": len(tasks), "false_alarm": 1e-6, "repeats": []}
-    place = done.pop("unfinished", {"refuted": [], "at": 0, "seconds": 0.0})
-    while len(done["repeats"]) < count:
-        for task in tasks[place["at"] :]:
+    if done.get("version") != version or done.get("lines") != lines:
+        done = {"version": version, "lines": lines, "false_alarm": 1e-6, "repeats": []}
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        waiting = [pool.submit(one_repeat) for _ in range(count - len(done["repeats"]))]
+        for made in as_completed(waiting):
+            if made.cancelled():
+                continue
+            done["repeats"].append(made.result())
+            keep("repeats", done)
+            print(len(done["repeats"]), done["repeats"][-1], flush=True)
             if minutes is not None and time.monotonic() - began > 60.0 * minutes:
-                keep("repeats", {**done, "unfinished": place})
-                return
-            start = time.process_time()
-            with np.errstate(all="ignore"), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                line = summary.run_line(*task)
-            if not line.holds:
-                place["refuted"].append(f"{line.name}: {line.setting}")
-            place["at"] += 1
-            place["seconds"] += time.process_time() - start
-        done["repeats"].append({"refuted": place["refuted"], "seconds": round(place["seconds"], 1)})
-        place = {"refuted": [], "at": 0, "seconds": 0.0}
-        keep("repeats", done)
-        print(len(done["repeats"]), done["repeats"][-1], flush=True)
+                pool.shutdown(wait=False, cancel_futures=True)
 
 
 def main() -> None:
@@ -240,14 +249,15 @@ def main() -> None:
     )
     parser.add_argument("--digests", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--repeats", type=int, help="repeats of all lines with chance")
-    parser.add_argument("--minutes", type=float, help="stop after so long, to go on later")
+    parser.add_argument("--minutes", type=float, help="begin no repeat after so long; go on later")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that share the repeats")
     given = parser.parse_args()
     if given.digests:
         print(json.dumps(digests()))
     elif given.exact:
         twice()
     elif given.repeats:
-        repeat(given.repeats, given.minutes)
+        repeat(given.repeats, given.minutes, given.jobs)
     else:
         simulate(given.only, given.nulls)
 

@@ -15,11 +15,11 @@ from timing import Ratio
 EARLIER = RESULTS.parent / "earlier"
 
 CHANGES = {
-    "fits": "A profile showed three things: Hessians of all records at most steps; separate passes over the records "
-    "for predictors, slopes, their sum and values along the step; and, on small tables, the cost of Python calls. "
-    "Now predictors and gradient are one compiled pass that leaves each block of rows in the cache, a Hessian is kept "
-    "for as long as it serves and learns from the steps (BFGS), gradients decide on a step instead of values, and "
-    "bounds that follow from public numbers are computed once. The certificate at the end is the same.",
+    "fits": "A profile showed three costs: Hessians of all records at most steps; separate passes over the records "
+    "for predictors, slopes, their sum and values along the step; and, on small tables, Python calls. Now one compiled "
+    "pass computes predictors and gradient while each block of rows is in the cache, a Hessian is reused while it "
+    "serves and updated from the steps (BFGS), gradients instead of values decide on a step, and bounds that follow "
+    "from public numbers are computed once. The final certificate is the same.",
 }  # fmt: skip
 
 

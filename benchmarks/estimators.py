@@ -73,7 +73,7 @@ def _accuracies(known: dict[str, Any]) -> str:
     out = [
         f"Version {known['versions']['accuracy']}:",
         "",
-        "| data | promise | 0.1 | 1 | 8 |",
+        "| data | guarantee | 0.1 | 1 | 8 |",
         "|---|---|---|---|---|",
     ]
     rows = {(row["data"], row["neighbours"], row["epsilon"]): row for row in known["accuracy"]}

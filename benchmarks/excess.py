@@ -11,15 +11,15 @@ import numpy as np
 
 RESULTS = Path(__file__).parent / "results" / "accuracy.json"
 PICTURE = "accuracy"
-WORDS = """Excess of log loss, or of 1 - R2, on held-out records, relative to the same model without privacy and cut
-at 1 on each split; mean over tables ± its standard error over splits and noise. Ours at defaults with delta = 1e-6 and
-with delta = 0. diffprivlib is the library itself, delta = 0, with or without an intercept. AdaSSP (our implementation
-with exact noise), boosted AdaSSP and DP-SGD (full batches, exact accounting: what Opacus runs at a sample rate of 1)
-are written anew in benchmarks/baselines.py, delta = 1e-6. Each rival counts with the setting that is best on average
-over the splits of a table in the measure at hand, which nobody knows without the test records: seven settings of
-boosted AdaSSP, six of DP-SGD with at most 40 steps, which are few where epsilon is large.
-Features are scaled from declared ranges to rows of norm 1 for every entrant alike.
-Below 0 a private model is better than the one without privacy, whose rows are not clipped.
+WORDS = """Excess of log loss (classification) or of 1 - R2 (regression) on held-out records, relative to the same
+model without privacy and capped at 1 on each split; mean over tables ± its standard error over splits and noise. Ours
+runs with its defaults, at delta = 1e-6 and at delta = 0. diffprivlib is the library itself, delta = 0, with or
+without an intercept. AdaSSP (with exact noise), boosted AdaSSP and DP-SGD (full batches and exact accounting, as
+Opacus runs at a sample rate of 1) are our own implementations in benchmarks/baselines.py, delta = 1e-6. Each rival
+counts with the setting that is best on average over the splits of a table for the measure at hand, which cannot be
+known without the test records: seven settings of boosted AdaSSP, and six of DP-SGD with at most 40 steps, which are
+few where epsilon is large. For all methods alike, features are scaled from declared ranges to rows of norm 1. Below
+0, a private model is better than the one without privacy, whose rows are not clipped.
 """
 
 SHOWN = ("ours", "ours, not scaled", "ours, delta = 0", "AdaSSP", "boosted AdaSSP, tuned",
@@ -49,15 +49,16 @@ RIVALS = {
 }
 """Whom each of ours is compared with: the promise is the same."""
 WHY = {
-    "bank": "at one epsilon, against the setting that is best for that measure on the test records; no other one is "
-    "worse there",
-    "higgs": "one measure at one epsilon; the log loss is lower than the rival's",
-    "phishing": "937 records: at epsilon = 0.1 counts of classes and predictions would be noise, so that nothing "
-    "corrects level and scale; above that probabilities follow few counts, and only their calibration is worse. The "
-    "setting of the rival was chosen by the test records",
-    "rare cover": "70 of 15,000 records are of the class: the AUC of ours is between 0.24 and 0.84 by split (0.10 and "
-    "0.57 with delta = 0), where few short steps of DP-SGD keep the direction of the first gradient (0.92 to 0.95); "
-    "not mended. Log loss is not worse",
+    "bank": "at one epsilon, against the setting that is best for that measure on the test records; no other measure "
+    "is worse there",
+    "higgs": "one measure at one epsilon; our log loss is lower",
+    "phishing": "the table has 937 records. At epsilon = 0.1, counts of classes and predictions would be mostly "
+    "noise, so "
+    "nothing corrects level and scale; above that, probabilities rest on few counts, and only their calibration is "
+    "worse. The setting of the rival was chosen on the test records",
+    "rare cover": "only 70 of 15,000 records belong to the class. Our AUC varies between 0.24 and 0.84 by split (0.10 "
+    "and 0.57 with delta = 0), whereas a few short steps of DP-SGD keep the direction of the first gradient (0.92 to "
+    "0.95). This is not solved yet. Log loss is not worse",
 }
 
 

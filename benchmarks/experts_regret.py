@@ -49,7 +49,9 @@ def stream(kind: str, T: int, d: int, seed: int):
 def bound(learner: online.Experts, T: int) -> float:
     """docs/algorithms/experts.md, for costs that do not depend on the noise."""
     spread, wide = math.log(learner.dim), math.sqrt(2.0 * math.log(learner.dim))
-    moved = 0.0
+    # The first weights are uniform, as they are at the first temperature and noise, which count twice.
+    first = learner.rule.temperature(1)
+    moved = min(1 / (8 * first) if first else math.inf, wide / (4 * learner.total.error(1)), 1.0)
     edges = np.unique(np.round(np.geomspace(1, T, 200)).astype(int))
     for left, right in itertools.pairwise(edges):
         c, s = learner.rule.temperature(int(left)), learner.total.error(int(left))

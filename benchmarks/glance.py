@@ -66,8 +66,9 @@ LINES = (
 
 WORDS = f"""{drawing.markdown(NAME, "Ratios to peers, all lines")}
 
-Noise, error or time of others divided by ours, for the same promise; above 1 ours is better. *Ahead* counts rows of the
-[table](benchmark-tables.md) in which a ratio is beyond 1 by more than its own spread, and by half a percent at least.
+Noise, error or time of others divided by ours, for the same guarantee; above 1 ours is better. *Ahead* and *behind*
+count the rows of the [table](benchmark-tables.md) in which the ratio differs from 1 by more than its own spread and by
+at least half a percent.
 """
 
 
@@ -87,8 +88,8 @@ def ratios(line: Line, tables: Sequence[Table]) -> list[tuple[float, float]]:
 
 def section(tables: Sequence[Table]) -> str:
     """The picture, and a verdict for every line."""
-    lines = ["## Beside others\n", WORDS]
-    lines.append("| what | beside | least | mean | most | ours ahead | behind | table |")
+    lines = ["## Compared with others\n", WORDS]
+    lines.append("| what | compared with | lowest | mean | highest | ours ahead | behind | table |")
     lines.append("|:--|:--|--:|--:|--:|--:|--:|:--|")
     for line in LINES:
         found = ratios(line, tables)

@@ -283,7 +283,7 @@ def kept(out: Path, rows: list[dict[str, Any]]) -> None:
 
 def render(rows: list[dict[str, Any]]) -> str:
     """The tables in Markdown."""
-    head = "| model | n | p | simulations | coverage | least | privacy's share of the variance | refused |"
+    head = "| model | n | p | simulations | coverage | lowest | privacy's share of the variance | refused |"
 
     def cells(row: dict[str, Any]) -> str:
         first = f"| {row['model']} | {row['n']:,} | {row['p']} | {row['simulations']:,} |"
@@ -301,8 +301,8 @@ def render(rows: list[dict[str, Any]]) -> str:
     least = min(row["least"] for row in given)
     low, high = (end(row["coverage"] for row in given) for end in (min, max))
     words = (
-        f"Of {len(plain)} rows {len(given)} have intervals. Their coverage lies between {low:.1%} and {high:.1%}, "
-        f"that of each single coefficient at {least:.1%} or above."
+        f"{len(given)} of the {len(plain)} rows have intervals. Their coverage lies between {low:.1%} and {high:.1%}; "
+        f"the coverage of every single coefficient is at least {least:.1%}."
     )
     lines += [
         "",
@@ -312,7 +312,8 @@ def render(rows: list[dict[str, Any]]) -> str:
         "",
     ]
     lines += [
-        "| model | records | simulations | about its target | about the coefficients that made the records |"
+        "| model | records | simulations | coverage of its target "
+        "| coverage of the coefficients that generated the records |"
     ]
     lines += ["|" + "---|" * 5]
     for row in ordered:

@@ -97,9 +97,7 @@ def regrets() -> None:
         print(
             f"{name}: {len(X):,} records of {len(set(ids.tolist())):,} persons; not private {free:.4f}"
         )
-        print(
-            "epsilon | records only | k, gap | records that count | naive | ours | ours beside naive"
-        )
+        print("epsilon | records only | k, gap | records that count | naive | ours | ours / naive")
         for epsilon in (1.0, 4.0):
             budget = reticent.Budget(epsilon, 1e-6)
             single = np.mean([regret(stream, s, best, budget=budget) for s in range(REPEATS)])

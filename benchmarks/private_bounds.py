@@ -161,8 +161,8 @@ def render(known: dict[str, dict]) -> str:
         )
     lines += [
         "",
-        f"Where n epsilon is at least 5,000 p, everything private keeps {BAR:.0%} of R\u00b2 in {met} of {asked} "
-        f"tables. The mean over seeds is never more than {max(0.0, -worst):.3f} below that of the private mean"
+        f"Where n epsilon is at least 5,000 p, fits with private bounds keep {BAR:.0%} of R\u00b2 in {met} of {asked} "
+        f"tables. Their mean over seeds is never more than {max(0.0, -worst):.3f} below that of the private mean"
         f"{'' if worst >= -WORSE else f', which misses the bar of {WORSE:g}'}.",
     ]
     return "\n".join(lines)

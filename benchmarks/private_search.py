@@ -125,10 +125,10 @@ def write_page() -> None:
     error = every.std(ddof=1) / np.sqrt(len(every))
     lines += [
         "",
-        f"Against the defaults the search is better in {(search > 0).sum()} of {len(search)} cells; it gains "
+        f"Compared with the defaults, the search is better in {(search > 0).sum()} of {len(search)} cells; its gain is "
         f"{search.mean():+.3f} on average, between {search.min():+.3f} and {search.max():+.3f}. The oracle gains "
-        f"{oracle.mean():+.3f} on average, {oracle.max():+.3f} at most. Against what it states to give up, the "
-        f"defaults with the epsilon of one of its fits, it gains {every.mean():+.3f} on average over cells and "
+        f"{oracle.mean():+.3f} on average and at most {oracle.max():+.3f}. Compared with the defaults at the epsilon "
+        f"of one of its fits, the column 'stated', the search gains {every.mean():+.3f} on average over cells and "
         f"seeds, with a standard error of {error:.3f}.",
     ]
     before, rest = PAGE.read_text().split(BEGIN)

@@ -114,7 +114,7 @@ def run(folder: Path, streams: int, requests: int, records: int) -> str:
     lines = [
         f"{streams} streams of {FEATURES} features, {requests} requests of {records} records to each, version "
         f"{kept.version()}:\n",
-        "| what | figure |\n|---|---|",
+        "| quantity | value |\n|---|---|",
         f"| memory when ready, without streams | {empty:.0f} MiB |",
         f"| memory for each stream in use | {(full - empty) / streams:.2f} MiB |",
     ]

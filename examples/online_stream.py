@@ -170,9 +170,9 @@ def main() -> None:
         errors,
         "Standard deviation of the noise in one coordinate of the running total.",
     )
-    page.heading("What is promised, at epsilon = 1")
+    page.heading("The guarantee, at epsilon = 1")
     page.guarantee(promises["epsilon = 1"])
-    page.heading("What is private, and what is not")
+    page.heading("What is private and what is not")
     page.privacy(
         ["every decision of one run: all of them together are what the guarantee is about"],
         [
@@ -180,7 +180,7 @@ def main() -> None:
             "the runs side by side: each spends a budget of its own, so publishing several adds them up",
         ],
     )
-    page.heading("How to repeat it")
+    page.heading("How to repeat this run")
     page.command(shlex.join(["python", *sys.argv]))
     path = page.write(options.out / "online-stream.html")
     console.print(f"report: {path.resolve()}")

@@ -3,13 +3,14 @@
     python scripts/audit_table.py --run                    # all lines: exact ones in full, attacks in quick mode
     python scripts/audit_table.py --run white-box-erm ...  # some families or attacks, the others as they are stored
     python scripts/audit_table.py --missing                # the lines that are not stored
-    python scripts/audit_table.py --full [--minutes 10]    # attacks in full mode, those that are not stored
+    python scripts/audit_table.py --full [--jobs 2]        # attacks in full mode, those that are not stored
     python scripts/audit_table.py --time quick             # the whole command by the clock: no compiled code, then all
     python scripts/audit_table.py --time full              # likewise, compiled code at hand
     python scripts/audit_table.py                          # rewrite the generated parts of the page from what is stored
     python scripts/audit_table.py --check                  # exit with 1 if the page or the list of lines is out of date
 
-Seconds of lines are of one processor, compiled code at hand; those of the whole command are by the clock, on two cores.
+Seconds of lines are of one processor, compiled code at hand; those of the whole command are by the clock, on as many
+cores as --jobs says.
 The page also has what benchmarks/audit_nulls.py and the museum of planted bugs have kept in benchmarks/results/.
 """
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import multiprocessing
 import os
 import statistics
 import subprocess
@@ -26,6 +28,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +41,6 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS, DOCS = ROOT / "benchmarks" / "results", ROOT / "docs"
 STORED, PAGE = DOCS / "audit-lines.json", DOCS / "audit.md"
 TIMES = RESULTS / "audit_times.json"
-CORES = 2
 END = "<!-- end generated -->"
 
 Row = dict[str, Any]
@@ -100,29 +102,34 @@ def run(only: list[str], missing: bool) -> None:
         keep(rows[k] for k in lines if k in rows)
 
 
-def run_full(minutes: float | None) -> None:
-    """Attacks with the runs of the full mode, those that are not stored yet."""
+def run_full(minutes: float | None, jobs: int) -> None:
+    """Attacks with the runs of the full mode, those that are not stored yet; none begins after so many minutes."""
     began, lines = time.monotonic(), present()
     tasks = {
         summary.title(*task[:3]): task for task in summary.planned(False) if task[0] != "exact"
     }
     rows = {(row["name"], row["setting"]): row for row in stored()}
-    for key, task in tasks.items():
-        if minutes is not None and time.monotonic() - began > 60.0 * minutes:
-            return
-        if key in rows and "full" not in rows[key]:
-            rows[key]["full"] = measure(task)
+    todo = [key for key in tasks if key in rows and "full" not in rows[key]]
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        waiting = {pool.submit(measure, tasks[key]): key for key in todo}
+        for made in as_completed(waiting):
+            if made.cancelled():
+                continue
+            key = waiting[made]
+            rows[key]["full"] = made.result()
             print(*key, rows[key]["full"], flush=True)
             keep(rows[k] for k in lines if k in rows)
+            if minutes is not None and time.monotonic() - began > 60.0 * minutes:
+                pool.shutdown(wait=False, cancel_futures=True)
 
 
-def time_whole(mode: str) -> None:
+def time_whole(mode: str, cores: int) -> None:
     """The command by the clock, with an empty folder of compiled code and with what the first run left there."""
     found = json.loads(TIMES.read_text()) if TIMES.exists() else []
     with tempfile.TemporaryDirectory() as kernels:
         environment = {**os.environ, "NUMBA_CACHE_DIR": kernels}
         command = [sys.executable, "-W", "ignore", "-m", "reticent", "audit", "--json"]
-        command += ["--jobs", str(CORES)]
+        command += ["--jobs", str(cores)]
         for compiled in (False, True):
             if mode == "full" and not compiled:
                 environment.pop("NUMBA_CACHE_DIR")
@@ -134,7 +141,7 @@ def time_whole(mode: str) -> None:
             processor = now.children_user + now.children_system
             processor -= used.children_user + used.children_system
             report = json.loads(answer.stdout)
-            row = {"mode": mode, "compiled": compiled, "cores": CORES, "seconds": round(seconds, 1),
+            row = {"mode": mode, "compiled": compiled, "cores": cores, "seconds": round(seconds, 1),
                    "processor": round(processor, 1),
                    "lines": len(report["lines"]), "holds": report["holds"]}  # fmt: skip
             found = [r for r in found if (r["mode"], r["compiled"]) != (mode, compiled)] + [row]
@@ -163,11 +170,11 @@ def _minutes(rows: list[Row]) -> str:
 def families(rows: list[Row]) -> str:
     """One row for each family of exact lines, and one for all attacks."""
     out = [
-        "| lines | how many | median share | least share | reached by |",
+        "| lines | number | median share | lowest share | line with the lowest share |",
         "|---|---|---|---|---|",
     ]
     groups = [(name, [r for r in rows if r["name"] == name]) for name in whitebox_cases.names()]
-    groups.append(("attacks with chance, quick mode", [r for r in rows if not r["exact"]]))
+    groups.append(("randomised attacks, quick mode", [r for r in rows if not r["exact"]]))
     for name, mine in groups:
         known = [row for row in mine if row["share"] is not None]
         if known:
@@ -185,9 +192,9 @@ def families(rows: list[Row]) -> str:
     quick = [row for row in rows if row["quick"]]
     out += [
         "",
-        f'{weak[0]} of {len(exact)} exact lines say "no power", and {weak[1]} of {len(rows) - len(exact)} '
-        f"attacks with the runs of the quick mode. The quick mode has {len(quick)} lines and takes "
-        f"{_minutes(quick)} minutes of processor time, compiled code at hand; all exact lines take {_minutes(exact)}.",
+        f'{weak[0]} of {len(exact)} exact lines say "no power", and so do {weak[1]} of {len(rows) - len(exact)} '
+        f"attacks in quick mode. The quick mode has {len(quick)} lines and takes {_minutes(quick)} minutes of "
+        f"processor time once the code is compiled; all exact lines together take {_minutes(exact)} minutes.",
         *full_mode(rows),
         *whole(),
     ]
@@ -205,23 +212,23 @@ def full_mode(rows: list[Row]) -> Iterable[str]:
         words = (
             ""
             if len(timed) == len(attacks)
-            else f", {len(timed)} of them timed and the others like their mean"
+            else f" ({len(timed)} of them timed, the others estimated by their mean)"
         )
         yield (
-            f"The full mode's lines, {len(exact)} exact ones and {len(attacks)} attacks{words}, take "
-            f"{whole / 60.0:.0f} minutes of processor time; two cores should need half of that and the longest line, "
-            f"{(whole / CORES + max(seconds)) / 60.0:.0f} minutes by this estimate."
+            f"The full mode has {len(exact)} exact lines and {len(attacks)} attacks{words}, which take "
+            f"{whole / 60.0:.0f} minutes of processor time. On two cores that is an estimated "
+            f"{(whole / 2.0 + max(seconds)) / 60.0:.0f} minutes: half of it, plus the longest line."
         )
 
 
 def whole() -> Iterable[str]:
     """How long the command takes by the clock."""
     for row in _stored("audit_times") or ():
-        at_hand = "compiled code at hand" if row["compiled"] else "no compiled code"
+        at_hand = "with" if row["compiled"] else "without"
         yield (
-            f"`reticent audit{' --full' if row['mode'] == 'full' else ''}` on {row['cores']} cores, {at_hand}: "
-            f"{row['seconds'] / 60.0:.1f} minutes by the clock, {row['processor'] / 60.0:.1f} of processor time, "
-            f"{row['lines']} lines."
+            f"`reticent audit{' --full' if row['mode'] == 'full' else ''}` on {row['cores']} cores, {at_hand} cached "
+            f"compiled code, took {row['seconds'] / 60.0:.1f} minutes of wall time and {row['processor'] / 60.0:.1f} "
+            f"minutes of processor time when it had {row['lines']} lines."
         )
 
 
@@ -250,7 +257,7 @@ def planted() -> str:
     """What the museum found, on one version of the sources."""
     kept = _stored("museum")
     if not kept:
-        return "The museum was not run whole."
+        return "The museum has not been run completely."
     found = kept["found"]
     caught = {
         mode: sum(row["caught"] and row["mode"] == mode for row in found)
@@ -259,9 +266,10 @@ def planted() -> str:
     missed = ", ".join(row["name"] for row in found if not row["caught"]) or "none"
     minutes = sum(row.get("processor", row["seconds"]) for row in found) / 60.0
     return (
-        f"Of {len(found)} bugs that were planted on one commit ({kept['version']}), {caught['quick']} were caught by "
-        f"lines of the quick mode, {caught['full']} by lines of the full mode alone, and missed: {missed}; "
-        f"{len(kept['listed'])} more are listed. That took {minutes:.0f} minutes of processor time, compiling included."
+        f"The last complete run, on commit {kept['version']}, planted {len(found)} bugs: {caught['quick']} were "
+        f"caught by lines of the quick mode, {caught['full']} only by lines of the full mode; missed: {missed}. "
+        f"{len(kept['listed'])} more were listed. It took {minutes:.0f} minutes of processor time, including "
+        f"compilation."
     )
 
 
@@ -283,12 +291,12 @@ def false_alarms() -> str:
         differ = exact["differ"]
         out += [
             "",
-            f"On commit {exact['version']} the {exact['lines']} lines of the quick mode that draw nothing at random "
-            "were computed in two processes: "
+            f"On commit {exact['version']}, the {exact['lines']} deterministic lines of the quick mode were computed "
+            f"in two processes: "
             + (
-                "everything that they say was equal to the byte."
+                "their output was identical, byte for byte."
                 if not differ
-                else f"{exact['lines'] - len(differ)} said the same to the byte, and {', '.join(differ)} did not."
+                else f"{exact['lines'] - len(differ)} were identical, and {', '.join(differ)} were not."
             ),
         ]
     if repeats.get("repeats"):
@@ -296,8 +304,8 @@ def false_alarms() -> str:
         refuted = sum(len(one["refuted"]) for one in repeats["repeats"])
         out += [
             "",
-            f"On commit {repeats['version']} the {lines} lines of the quick mode that have chance in them were run "
-            f"{count} times, whole, with noise from the operating system: of {count * lines:,} attacks "
+            f"On commit {repeats['version']}, the {lines} randomised lines of the quick mode were run completely "
+            f"{count} times, with noise from the operating system: of {count * lines:,} attacks, "
             f"{refuted or 'none'} refuted a claim; "
             f"at most {repeats['false_alarm'] * count:g} were to be expected.",
         ]
@@ -306,7 +314,7 @@ def false_alarms() -> str:
 
 def tight(rows: list[Row]) -> str:
     """What attacks reach in full mode, by name."""
-    out = ["| attack | least share | runs of each world |", "|---|---|---|"]
+    out = ["| attack | lowest share | runs of each world |", "|---|---|---|"]
     attacks = [row for row in rows if not row["exact"] and "full" in row]
     if not attacks:
         return "No attack has been run in full mode since pairs and limits changed."
@@ -320,7 +328,7 @@ def tight(rows: list[Row]) -> str:
     rest = (
         ""
         if len(attacks) == lines
-        else f"; the other {lines - len(attacks)} have not been run in it"
+        else f"; the other {lines - len(attacks)} have not been run in full mode"
     )
     out += ["", f'In full mode {weak} of {len(attacks)} attacks say "no power"{rest}.']
     return "\n".join(out)
@@ -364,7 +372,8 @@ def main() -> int:
     )
     parser.add_argument("--missing", action="store_true", help="compute what is not stored")
     parser.add_argument("--full", action="store_true", help="compute attacks in full mode")
-    parser.add_argument("--minutes", type=float, help="stop --full after so long")
+    parser.add_argument("--minutes", type=float, help="begin no attack of --full after so long")
+    parser.add_argument("--jobs", type=int, default=2, help="processes of --full and --time")
     parser.add_argument("--time", choices=("quick", "full"), help="the whole command by the clock")
     parser.add_argument("--check", action="store_true", help="write nothing")
     given = parser.parse_args()
@@ -374,9 +383,9 @@ def main() -> int:
     if given.run is not None or given.missing:
         run(given.run or [], given.missing)
     if given.full:
-        run_full(given.minutes)
+        run_full(given.minutes, given.jobs)
     if given.time is not None:
-        time_whole(given.time)
+        time_whole(given.time, given.jobs)
     PAGE.write_text(written(PAGE.read_text(), stored()))
     return 0
 

@@ -35,8 +35,8 @@ COLUMNS = (
 INTRODUCTION = f"""# What the papers claim, and what their noise gives
 
 Reticent builds on five papers. All five are worth reading, and everything here rests on their ideas.
-Like most papers of their length they contain slips, and a few of these change how private a result
-is. We list them with respect, so that nobody has to find them again:
+Like most papers of their length, they contain errors, a few of which change how private a result
+is. We list these errors with respect, so that nobody has to find them again:
 
 - {window.PAPER}
 - {bandit.PAPER}
@@ -44,17 +44,17 @@ is. We list them with respect, so that nobody has to find them again:
 - {vertical.PAPER}
 - {chapter.PAPER}
 
-The table below takes every amount of noise that these papers print, exactly as printed, and sets
-the epsilon that the paper claims beside the epsilon that this noise gives.
+The table below takes every amount of noise that these papers print, exactly as printed, and compares
+the epsilon that the paper claims with the epsilon that this noise gives.
 
 - *zero-out*: one record is blanked. *replace*: one record becomes any other. Each heading says
-  which of the two its paper speaks of.
-- Both columns are at the claimed delta. A plain figure is exact: some data attain it. A figure
+  which of the two its paper uses.
+- Both columns are at the claimed delta. A plain number is exact: some data attain it. A number
   after `<=` is the best upper bound that we can prove.
-- **Bold**: the figure exceeds what the paper claims for these neighbours. A bold figure after `<=`
-  says that the claim is not proved, not that it is broken. A claim for *replace* covers *zero-out*
+- **Bold**: the number exceeds what the paper claims for these neighbours. A bold number after `<=`
+  means that the claim is not proved, not that it is refuted. A claim for *replace* covers *zero-out*
   as well; a claim for *zero-out* says nothing about *replace*.
-- A figure far below the claim means more noise than the claim needs.
+- A number far below the claim means more noise than the claim needs.
 
 `reticent.papers` holds the formulas; `calibration="exact"`, the default, uses none of them.
 """

@@ -11,6 +11,7 @@ import html
 import importlib
 import importlib.util
 import inspect
+import os
 import re
 import types
 from pathlib import Path
@@ -39,6 +40,16 @@ def public(package: str) -> list[str]:
             f"{thing.__module__}.{thing.__qualname__}" if is_defined else f"{package}.{name}"
         )
     return found
+
+
+def on_config(config: Any, **_: Any) -> Any:
+    """Called by mkdocs first: every page says which version it describes, and mike's builds let readers choose one."""
+    version: dict[str, str] = {}
+    exec((Path(__file__).parents[1] / "src/reticent/version.py").read_text(), version)
+    config.copyright = f"Reticent {version['__version__']}, Apache-2.0"
+    if "MIKE_DOCS_VERSION" in os.environ:
+        config.extra["version"] = {"provider": "mike"}
+    return config
 
 
 def on_pre_build(**_: Any) -> None:

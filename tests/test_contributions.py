@@ -530,7 +530,7 @@ def test_a_record_is_not_counted_twice_after_an_error(kind):
     before = learner.decision
     with pytest.raises(ArithmeticError) as failure:
         learner.observe(record)
-    assert "must not be given again" in failure.value.__notes__[0]
+    assert "must not be passed again" in failure.value.__notes__[0]
     assert learner.steps == 1
     assert np.array_equal(learner.decision, before)
     counted = learner.total._total.copy()
@@ -541,14 +541,14 @@ def test_a_record_is_not_counted_twice_after_an_error(kind):
         lambda: learner.observe(None),
         lambda: learner.update(None),
     ):
-        with pytest.raises(RuntimeError, match="counted twice"):
+        with pytest.raises(RuntimeError, match="count it twice"):
             again()
     assert np.array_equal(learner.total._total, counted)
     assert learner.steps == 1
     state = learner.state()
     given = {"rule": Failing()} if kind == "rule" else {"set": learner.set}
     twin = type(learner).from_state(state, **given)
-    with pytest.raises(RuntimeError, match="counted twice"):
+    with pytest.raises(RuntimeError, match="count it twice"):
         twin.observe(record)
     after = learner.retry()
     assert np.array_equal(after, learner.retry())  # nothing is left to do

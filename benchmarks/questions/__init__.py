@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from table import Table
 
 TITLES = {
-    1: "Noise for the same promise",
-    2: "Utility for the same promise",
+    1: "Noise for the same guarantee",
+    2: "Utility for the same guarantee",
     3: "Speed",
     4: "Scaling",
     5: "What safety costs",

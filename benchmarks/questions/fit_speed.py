@@ -29,12 +29,12 @@ def fits(run: Run) -> Table:
         "Logistic regression, a whole fit",
         ["data", "records", "columns", "ours, ms", "ours / scikit-learn", "target", "ours / diffprivlib", "target ",
          "our solver, ms", "our solver / scikit-learn", "our solver / diffprivlib"],
-        "ε = 1, δ = 0 and neighbours that replace, which is diffprivlib's promise. Ours: "
-        "`PrivateLogisticRegression` at its defaults, with an intercept, beside theirs with one. Our "
-        "solver: `erm.objective_perturbation` at its defaults, without an intercept, beside theirs "
-        "without. Below 1 ours is faster. scikit-learn's fit is not private.",
+        "ε = 1, δ = 0 under replacement, diffprivlib's guarantee. Ours: "
+        "`PrivateLogisticRegression` with its defaults and an intercept, beside theirs with an intercept. Our "
+        "solver: `erm.objective_perturbation` with its defaults, beside theirs, both without an "
+        "intercept. Below 1 ours is faster. scikit-learn's fit is not private.",
         settings=[
-            "scikit-learn: `LogisticRegression(C=1)`, lbfgs, the default tolerance.",
+            "scikit-learn: `LogisticRegression(C=1)`, lbfgs, default tolerance.",
             "diffprivlib: `LogisticRegression(epsilon=1, data_norm=1, C=1)`, timed in its own process.",
         ],
     )  # fmt: skip
@@ -97,9 +97,9 @@ def best_fixed(run: Run) -> Table:
         QUESTION,
         "The best fixed decision in hindsight",
         ["loss", "records", "columns", "peer", "ours, s", "peer / ours", "peer's loss above our certified bound"],
-        f"Not private. Ours stops at a certified relative gap of {GAP:g}; the peers stop by their "
-        f"own tolerance, and the last column says how far "
-        "above our lower bound they ended. Read the two together; above 1 ours is faster.",
+        f"Not private. Ours stops at a certified relative gap of {GAP:g}; the peers stop at their own "
+        "tolerance, and the last column says how far above our lower bound they ended. Read the last "
+        "two columns together; above 1 ours is faster.",
     )  # fmt: skip
     count, columns = run.choose((20_000, 50), (500_000, 90))
     A, signs, response = random_records(count, columns)

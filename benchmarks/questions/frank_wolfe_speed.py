@@ -54,8 +54,9 @@ def frank_wolfe(run: Run) -> Table:
         "frank_wolfe",
         QUESTION,
         "A private Frank-Wolfe step on sparse records",
-        ["data", "records", "columns", "entries", "naive, ms a step", "ours, ms a step", "naive / ours", "target"],
-        "Squared loss on the l1 ball, ε = 1, δ = 10⁻⁶, whole runs divided by their steps; above 1 "
+        ["data", "records", "columns", "entries", "naive, ms per step", "ours, ms per step", "naive / ours", "target"],
+        "Squared loss on the l1 ball, ε = 1, δ = 10⁻⁶, time of a whole run divided by its number of "
+        "steps; above 1 "
         "ours is faster.",
     )  # fmt: skip
     found: dict[str, tuple[Any, np.ndarray]] = {"made up": made_up(2000, 50_000, 100)}

@@ -63,13 +63,13 @@ def linear(run: Run) -> Table:
         "linear", QUESTION, "Linear regression",
         ["data", "ε", "least squares", "ours", "our joint statistics", "AdaSSP, exact noise",
          "AdaSSP, printed noise", "diffprivlib", "ours / AdaSSP as printed", "ours − AdaSSP with exact noise"],
-        "R² on all records; δ = 10⁻⁶, zero-out (diffprivlib: δ = 0, the only promise it has, by "
-        "replacing). Rows of norm one with a "
-        "constant, labels within 1. Ours is `PrivateLinearRegression` at its defaults, which adds an "
-        "intercept and clips predictions. The ratio is one of R², left out where AdaSSP's is not above "
-        "0.05; the difference in the last column is above 0 where ours is better.",
-        settings=["diffprivlib: `LinearRegression` with `bounds_X` = ±1, `bounds_y` = ±1, the "
-                  "better of with and without an intercept."],
+        "R² on all records; δ = 10⁻⁶, zero-out (diffprivlib: δ = 0 and replacement, the only guarantee "
+        "it has). Rows have norm one including a constant; labels lie within 1. Ours is "
+        "`PrivateLinearRegression` at its defaults, which adds an intercept and clips predictions. "
+        "The ratio compares R² and is omitted where AdaSSP's R² is at most 0.05. In the last column, ours is better "
+        "above 0.",
+        settings=["diffprivlib: `LinearRegression` with `bounds_X` = ±1, `bounds_y` = ±1, with or "
+                  "without an intercept, whichever is better."],
     )  # fmt: skip
     peer = run.peer("diffprivlib")
     sources = {"diabetes": diabetes, "drawn": drawn}

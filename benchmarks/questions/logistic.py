@@ -166,7 +166,7 @@ def compared(
 
 COLUMNS = ["data", "ε", "not private", "our estimator", *(f"our {name}" for name in SOLVERS)]
 READING = (
-    "Accuracy on held-out records. Ours are at their defaults: the estimator `PrivateLogisticRegression`, and the "
+    "Accuracy on held-out records. Ours run with their defaults: the estimator `PrivateLogisticRegression`, and the "
     "solvers of `reticent.erm` without an intercept. The last column compares the estimator with the peer: above 1 "
     "ours is more accurate."
 )
@@ -176,7 +176,7 @@ def logistic_pure(run: Run) -> Table:
     table = Table(
         "logistic_pure", QUESTION, "Logistic regression, δ = 0, beside diffprivlib",
         [*COLUMNS, "diffprivlib", "its setting", "ours / diffprivlib"],
-        "Neighbours replace one record, which is diffprivlib's relation. " + READING,
+        "Neighbours differ by replacing one record, diffprivlib's relation. " + READING,
         settings=["diffprivlib: the best of C = 1, 100, each with and without an intercept, "
                   "`data_norm=1`, at most 1000 iterations."],
     )  # fmt: skip
@@ -189,12 +189,11 @@ def logistic_approximate(run: Run) -> Table:
     table = Table(
         "logistic_approximate", QUESTION, "Logistic regression, δ = 10⁻⁵, beside DP-SGD of Opacus",
         [*COLUMNS, "Opacus", "its setting", "ours / Opacus"],
-        "Ours protects against leaving a record blank (zero-out), Opacus against its absence from "
-        "a Poisson sample. " + READING,
+        "Our neighbours blank one record (zero-out); those of Opacus leave it out of a Poisson sample. " + READING,
         settings=[
             f"Opacus: the best of {len(opacus_grid(run))} settings (sampling rate and steps, "
             f"learning rate, clipping norm), momentum 0.9, start at 0, "
-            "noise by its PRV accountant to half a per cent of ε.",
+            "noise by its PRV accountant to within half a percent of ε.",
         ],
     )  # fmt: skip
     peer = run.peer("opacus")

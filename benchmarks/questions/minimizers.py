@@ -140,7 +140,8 @@ def minimizers(run: Run) -> Table:
         QUESTION,
         "Linear minimisers beside the fastest public call",
         ["set", "public call", "ours, ms", "theirs, ms", "ours / theirs", "target"],
-        "The public method of the set against the bare call on an input in its favourite form; "
+        "The public method of the set against a direct call of the other library on input in its "
+        "preferred format; "
         "below 1 ours is faster.",
     )
     for name, call, ours, theirs, inputs, inner in cases(np.random.default_rng(0), run.full):

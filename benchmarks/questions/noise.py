@@ -69,8 +69,8 @@ def horizons(run: Run) -> Table:
         "coordinate over all steps. The other columns are ratios to ours: above 1 they add more "
         "noise.",
         settings=[
-            "Ours is calibrated for outputs on a lattice, which costs a part of the noise; peers "
-            "are calibrated for real numbers.",
+            "Ours is calibrated for outputs on a lattice, which needs a little more noise; peers are "
+            "calibrated for real numbers.",
             "jax_privacy 'square root': `optimal_max_error_strategy_coefs`, optimal among "
             "Toeplitz factorisations, but its "
             "memory grows with the horizon; 'BLT': `buffered_toeplitz.optimize(error='max')` with "
@@ -79,10 +79,9 @@ def horizons(run: Run) -> Table:
             "'banded': "
             "`optimize_banded_toeplitz(reduction_fn=max)` with 64 bands, where optimising it "
             "takes seconds.",
-            "TensorFlow Privacy's trees: its variances recomputed, its accounting (Rényi) by "
-            "dp-accounting.",
-            "PrivateSum: the noise as printed, log read as natural; its true ε at the same δ "
-            "stands beside it.",
+            "TensorFlow Privacy's trees: variances recomputed, accounting (Rényi) by dp-accounting.",
+            "PrivateSum: the noise as printed, with log read as natural. The last column is its true ε "
+            "at the same δ.",
         ],
     )  # fmt: skip
     peer = run.peer("jax_privacy")
@@ -120,12 +119,11 @@ def windows(run: Run) -> Table:
         "An endless total that protects each record for a window",
         ["window", "Correlated, standard deviation", "our WindowTree", "published window tree",
          "true ε of the published"],
-        f"ε = {BUDGET.epsilon:g}, δ = 10⁻⁶, zero-out, norm 1: the largest standard deviation that "
-        f"is ever reached. "
+        f"ε = {BUDGET.epsilon:g}, δ = 10⁻⁶, zero-out, norm 1: the largest standard deviation ever "
+        "reached. "
         "The other columns are ratios to ours. No peer offers a window.",
-        settings=["The published noise is that of the window tree mechanism's Theorem 2, as "
-                  "printed, with as many nodes "
-                  "as a prefix of the window needs."],
+        settings=["The published noise is that of Theorem 2 on the window tree mechanism, as printed, "
+                  "with as many nodes as a prefix of the window needs."],
     )  # fmt: skip
     for log in range(6, 17, run.choose(2, 1)):
         window = 2**log

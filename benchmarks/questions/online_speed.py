@@ -99,10 +99,10 @@ def streams(run: Run) -> Table:
         "streams",
         QUESTION,
         "A stream in one call",
-        ["learner", "dim", "precision", "events a second", "to the bare noise", "target",
+        ["learner", "dim", "precision", "events per second", "to the bare noise", "target",
          "River / ours", "NumPy loop / ours"],
-        "`run` with logistic loss on a ball. 'To the bare noise': time over that of drawing as "
-        "many numbers of its noise. River's "
+        "`run` with logistic loss on a ball. 'To the bare noise': time divided by that of merely drawing "
+        "as much noise. River's "
         "`LogisticRegression.learn_one` is not private; the NumPy loop is DP-FTRL with a binary "
         "tree in floating point. Above 1 ours is faster.",
     )  # fmt: skip
@@ -147,9 +147,9 @@ def one_at_a_time(run: Run) -> Table:
         "one_at_a_time",
         QUESTION,
         "One record at a time",
-        ["what", "dim", "µs a record", "ours / River", "target"],
-        "One Python call a record, noise on the lattice. River's own model of the same kind, "
-        "which is not private, learns the same records; below 1 ours "
+        ["what", "dim", "µs per record", "ours / River", "target"],
+        "One Python call per record, noise on the lattice. River's corresponding model, which is not "
+        "private, learns the same records; below 1 ours "
         "is faster.",
     )  # fmt: skip
     # Noise is drawn in blocks; a round spans whole blocks or many, or else the rounds that meet one

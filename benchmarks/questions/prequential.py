@@ -142,9 +142,9 @@ def prequential(run: Run) -> Table:
         "Online classification of real streams",
         ["stream", "records", "columns", "classes", "largest class", "ours, endless",
          "ours, horizon known", "ours, ε = 8, known", "River, not private", "ours / River"],
-        "Share of records predicted right before they are learnt, in chunks of 25; ε = 1 unless stated, δ = 10⁻⁶, "
-        "all settings at their defaults. The last column takes ours with a known horizon.",
-        settings=["River: `LogisticRegression()`, one against the rest for several classes."],
+        "Share of records predicted correctly before they are learnt, in chunks of 25; ε = 1 unless stated, δ = 10⁻⁶, "
+        "default settings. The last column uses ours with a known horizon.",
+        settings=["River: `LogisticRegression()`, one-vs-rest for several classes."],
     )  # fmt: skip
     found = streams(table, ORDERED + SHUFFLED, run.choose(6000, None))
     for name, (X, y) in found.items():
@@ -168,9 +168,9 @@ def unknown_horizon(run: Run) -> Table:
         "A horizon that is not known",
         ["stream", "records", "ε", "loss, endless", "loss, known", "excess, endless / known"],
         "Loss of predictions before their records are learnt: log loss of `OnlineLogisticRegression`, squared error of "
-        "`OnlineLinearRegression` for labels within [-1, 1]; δ = 10⁻⁶, defaults. The excess is over the same estimator "
-        f"at ε = {QUIET:g}, with the same horizon. The noise of an endless total is up to 1.25 times "
-        "that of one built for the horizon.",
+        "`OnlineLinearRegression` for labels within [-1, 1]; δ = 10⁻⁶, default settings. The excess is relative to the "
+        f"same estimator at ε = {QUIET:g} with the same horizon. The noise of an endless total is up to 1.25 times "
+        "that of a total built for the horizon.",
     )  # fmt: skip
     names = ORDERED + SHUFFLED[: run.choose(5, None)] + NUMBERS[: run.choose(5, None)]
     excess: dict[float, list[list[float]]] = {}

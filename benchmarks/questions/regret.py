@@ -34,12 +34,11 @@ def online_regret(run: Run) -> Table:
     table = Table(
         "online_regret", QUESTION, "Online learners",
         ["learner", "ε", "ours", "published", "true ε of the published", "published / ours"],
-        "Regret a record against the best fixed decision, d = 10, δ = 10⁻⁶, zero-out. Above 1 "
+        "Regret per record against the best fixed decision, d = 10, δ = 10⁻⁶, zero-out. Above 1 "
         "ours is better.",
         settings=["PQFTL: squared loss, ridge 1. PIGD: logistic loss, ridge 0.05, radius 5. "
                   "Window learner (WDP-COCOP): logistic loss, ridge 0.5, "
-                  "radius 1, window 64. Published: the printed noise and schedule, no tuning of "
-                  "ours on top."],
+                  "radius 1, window 64. Published: the printed noise and schedule, with no tuning of our own."],
     )  # fmt: skip
     steps, dim = run.choose(10_000, 100_000), 10
     squared, stable, strong = (
@@ -103,7 +102,7 @@ def bandit_plays(run: Run) -> Table:
     table = Table(
         "bandit_plays", QUESTION, "The private bandit",
         ["set", "dimension", "plays", "ours", "not private", "published", "published / ours", "ours / not private"],
-        "Regret on linear losses relative to standing still at the center (1 has learnt nothing); "
+        "Regret on linear losses relative to standing still at the center (1 means that nothing was learnt); "
         "ε = 1, δ = 10⁻⁶.",
     )  # fmt: skip
     for name in ("l1", "simplex"):

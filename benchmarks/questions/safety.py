@@ -28,8 +28,7 @@ def lattice_against_float(run: Run) -> Table:
         QUESTION,
         "Noise on a lattice against noise in floating point",
         ["what", "dim", "lattice / float"],
-        "The same call with `noise_precision` set either way; the first row is the bare drawing "
-        "of the noise.",
+        "The same call with `noise_precision` set either way; the first row only draws the noise.",
     )
     for dim in run.choose((54,), (10, 54, 512)):
         steps = whole_blocks(run.choose(300_000, 2_000_000), dim)
@@ -90,10 +89,9 @@ def accounting(run: Run) -> Table:
         QUESTION,
         "Exact accounting against published formulas",
         ["mechanism", "exact, ms", "published, ms", "noise of the published / exact", "true ε of the published"],
-        "ε = 1, δ = 10⁻⁶. Time to find the noise, from scratch, and the noise found: standard "
-        "deviation of one node or step. The published "
-        "formulas claim ε = 1 for neighbours that replace a record; exact is calibrated for that "
-        "relation too, and the true ε is for it.",
+        "ε = 1, δ = 10⁻⁶. Time to compute the noise from scratch, and its standard deviation at one node "
+        "or step. The published formulas claim ε = 1 under replacement of a record; the exact "
+        "calibration and the true ε are for the same relation.",
     )  # fmt: skip
     budget = reticent.Budget(1.0, 1e-6, "replace")
     horizon, window = 2**16, 1024

@@ -150,10 +150,10 @@ def scaling(run: Run) -> Table:
         "scaling", QUESTION, "Exponents of time and memory",
         ["what", "against", "from", "to", "ms at the smallest", "ms at the largest", "exponent of time", "expected",
          "kB at the smallest", "kB at the largest", "exponent of memory", "expected "],
-        "Slope of the logarithm of the time, and of the memory (for a stream what is held once it has "
-        "run, for a fit the most at once; what the caller passes in is not counted), against the "
-        "logarithm of one size, the others fixed; all sizes take turns. A stream holds a block of noise "
-        "drawn in advance, whose size is fixed.",
+        "Slope of log time and of log memory against the logarithm of one size, with the others fixed; "
+        "all sizes take turns. Memory is what a stream holds after it has run, or the peak of a fit, "
+        "not counting what the caller passes in. A stream holds a block of noise drawn in advance, "
+        "whose size is fixed.",
     )  # fmt: skip
     for what, against, sizes, make, expected, room in cases(run):
         made = {str(size): make(size) for size in sizes}
@@ -181,8 +181,9 @@ def parties(run: Run) -> Table:
         ["variant", "from", "to", "ms at the smallest", "ms at the largest", "exponent of time", "expected",
          "uplink bytes at the smallest", "at the largest", "exponent of bytes", "expected "],
         f"All parties in one process: {records:,} records, {columns:,} columns in all, {rounds} rounds, ε = 1. "
-        "The columns are shared out, so that the work on them is the same for every K, and only what "
-        "each party does besides grows. In 'ball' one party's column moves a round, in 'product' each party's.",
+        "The columns are divided among the parties, so the work on them is the same for every K and only "
+        "the overhead per party grows. In 'ball', one party's column moves in each round; in "
+        "'product', one column of every party.",
     )  # fmt: skip
     sizes = [2**k for k in range(1, run.choose(5, 6) + 1)]
     for variant, expected in (("ball", "0 to 1"), ("product", "1")):

@@ -46,9 +46,9 @@ def startup(run: Run) -> Table:
         "startup",
         QUESTION,
         "A fresh process",
-        ["what", "least seconds on the wall", "target", "processor seconds", "to `import numpy`"],
-        "A whole process, from its start to its end, the caches of compiled kernels warm. The least of "
-        "the rounds on the wall is the one that others disturbed least; the ratio is one of processor "
+        ["what", "shortest wall time, s", "target", "processor seconds", "to `import numpy`"],
+        "A whole process from start to end, with warm caches of compiled kernels. The shortest wall time "
+        "is that of the round that other processes disturbed least; the ratio compares processor "
         "time.",
     )
     code = dict(CODE)

@@ -25,10 +25,9 @@ def floor_of_totals(run: Run) -> Table:
         "floor_of_totals",
         QUESTION,
         "Running totals beside the bare drawing of their noise",
-        ["total", "dim", "precision", "ns a number", "to the bare drawing", "target"],
-        "`run` on many rows: clipping, summing, correlating and adding the noise, over drawing as "
-        "many numbers of that noise "
-        "and throwing them away, which is the least that any private total can cost.",
+        ["total", "dim", "precision", "ns per number", "to the bare drawing", "target"],
+        "`run` on many rows: time of clipping, summing, correlating and adding the noise, divided by the "
+        "time of merely drawing as much noise, the least that any private total can cost.",
     )  # fmt: skip
     for dim in run.choose((10, 54), (10, 54, 512)):
         steps = whole_blocks(run.choose(300_000, 2_000_000), dim)
@@ -54,14 +53,13 @@ def totals_beside_jax(run: Run) -> Table:
         "totals_beside_jax",
         QUESTION,
         "Correlated noise beside jax_privacy on the CPU",
-        ["dim", "jax_privacy's numbers", "jax_privacy, ns a number", "ours in floating point, ns",
+        ["dim", "jax_privacy's numbers", "jax_privacy, ns per number", "ours in floating point, ns",
          "jax_privacy / ours, float", "jax_privacy / ours, lattice"],
         "All noisy totals of a stream, one call; above 1 ours is faster.",
         settings=[
             "jax_privacy: `matrix_factorization_privatizer` with its BLT of 5 buffers inside one "
-            "jitted `lax.scan`, compiled "
-            "beforehand; the faster of its generators 'threefry2x32' (default) and 'rbg' in each "
-            "cell.",
+            "jitted `lax.scan`, compiled beforehand; in each cell the faster of its generators "
+            "'threefry2x32' (default) and 'rbg'.",
         ],
     )  # fmt: skip
     peer = run.peer("jax_privacy")

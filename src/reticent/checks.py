@@ -1,7 +1,6 @@
-"""Checks of arguments, shared by every package: an error names the argument, the value and the remedy.
+"""Checks of arguments, shared by every package. An error names the argument, its value and what was allowed.
 
-These run before any budget is spent or any state is changed, so call them first, never half way
-through an update.
+Call these before any budget is spent and before any state changes, never in the middle of an update.
 """
 
 from __future__ import annotations
@@ -20,7 +19,23 @@ FloatArray = NDArray[np.float64]
 
 def number(value: Any, name: str, *, low: float = -math.inf, high: float = math.inf,
            open_low: bool = False, open_high: bool = False) -> float:  # fmt: skip
-    """A finite real number within bounds, as a float."""
+    """Check that a value is a finite real number within bounds, and return it as a float.
+
+    Parameters
+    ----------
+    value : Any
+        What the user passed; booleans are refused.
+    name : str
+        Name of the argument, for the error.
+    low : float
+        Smallest value allowed.
+    high : float
+        Largest value allowed.
+    open_low : bool
+        Whether ``low`` itself is refused.
+    open_high : bool
+        Whether ``high`` itself is refused.
+    """
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number):
         raise TypeError(
             f"{name} must be a real number, got {value!r} of type {type(value).__name__}"
@@ -38,7 +53,10 @@ def number(value: Any, name: str, *, low: float = -math.inf, high: float = math.
 
 
 def integer(value: Any, name: str, *, low: int | None = None, high: int | None = None) -> int:
-    """A whole number within bounds, as an int (NumPy integers are welcome, 3.0 is not)."""
+    """Check that a value is a whole number within bounds, and return it as an int.
+
+    NumPy integers are accepted; booleans and floats such as 3.0 are refused.
+    """
     if isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be a whole number, got {value!r}")
     try:
@@ -54,26 +72,39 @@ def integer(value: Any, name: str, *, low: int | None = None, high: int | None =
 
 
 def choice(value: Any, name: str, allowed: tuple[str, ...]) -> str:
-    """One of a few words."""
+    """Check that a value is one of the allowed words."""
     if value not in allowed:
         words = ", ".join(repr(word) for word in allowed)
         raise ValueError(f"{name} must be one of {words}; got {value!r}")
     return str(value)
 
 
+def refuse_masked(value: Any, name: str) -> None:
+    """Refuse a masked array in which anything is masked: NumPy would show what lies beneath."""
+    if np.ma.is_masked(value):
+        raise ValueError(
+            f"{name} holds masked entries, and what lies beneath a mask would be used; say what they "
+            f"count as: {name}.filled(0)"
+        )
+
+
 def real_array(value: Any, name: str) -> FloatArray:
-    """Any real numbers as float64; booleans, complex numbers, strings and objects are refused."""
+    """Convert an array of real numbers to contiguous float64.
+
+    Booleans, complex numbers, strings and objects are refused.
+    """
+    refuse_masked(value, name)
     array = np.asarray(value)
     if array.dtype.kind not in "iuf":
         raise TypeError(
             f"{name} must hold real numbers, got an array of dtype {array.dtype}; "
-            "convert it with .astype(float) if that is what is meant"
+            "convert it with .astype(float) if that is what you mean"
         )
     return np.ascontiguousarray(array, dtype=np.float64)
 
 
 def vector(value: Any, name: str, dim: int) -> FloatArray:
-    """A finite vector of length dim, as contiguous float64."""
+    """Check that a value is a finite vector of length ``dim``, and return it as contiguous float64."""
     array = real_array(value, name)
     if array.shape != (dim,):
         raise ValueError(f"{name} must be a vector of length {dim}, got shape {array.shape}")
@@ -84,7 +115,7 @@ def vector(value: Any, name: str, dim: int) -> FloatArray:
 
 
 def matrix(value: Any, name: str, columns: int) -> FloatArray:
-    """A finite matrix with a given number of columns, as contiguous float64."""
+    """Check that a value is a finite matrix with ``columns`` columns, and return it as contiguous float64."""
     array = real_array(value, name)
     if array.ndim != 2 or array.shape[1] != columns:
         raise ValueError(f"{name} must have shape (n, {columns}), got {array.shape}")
@@ -95,9 +126,9 @@ def matrix(value: Any, name: str, columns: int) -> FloatArray:
 
 
 def to_the_user() -> int:
-    """The ``stacklevel``, seen from the caller, of a warning that shows the user's own line of code.
+    """The ``stacklevel`` with which the caller's warning points at the user's own line of code.
 
-    Frames of this package are passed over, and those of the libraries that call it for a user.
+    Skips the frames of this package and of libraries that call it on a user's behalf.
     """
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and _package(frame) in _BETWEEN:

@@ -1,7 +1,7 @@
-"""Say once, after a second of compiling, why a first call takes its time.
+"""Explain, once and after a second of compiling, why a first call is slow.
 
-The line goes to the logger ``reticent.compile`` as a warning: Python writes it to standard error unless the program
-has configured its logging, and ``logging.getLogger("reticent.compile").setLevel("ERROR")`` silences it.
+The message is a warning of the logger ``reticent.compile``. Python writes it to standard error unless the program
+has configured logging; ``logging.getLogger("reticent.compile").setLevel("ERROR")`` silences it.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from pathlib import Path
 from numba.core import event
 
 PATIENCE = 1.0
-"""Seconds of compiling that pass in silence."""
+"""Seconds of compiling before the message is shown."""
 logger = logging.getLogger("reticent.compile")
 
 
 class Watch(event.Listener):
-    """Follows numba's compiler, which works on one kernel (and those that it calls) at a time.
+    """Listen to numba's compiler, which compiles one kernel (and those that it calls) at a time.
 
     Parameters
     ----------
     folder
-        Where compiled kernels are kept, or None if they are not.
+        Function that returns the folder in which compiled kernels are kept, or None if they are not kept.
     """
 
     def __init__(self, folder: Callable[[], Path | None]) -> None:
@@ -58,8 +58,8 @@ class Watch(event.Listener):
         folder = self._folder()
         if folder is None:
             after = (
-                "no folder was found to keep the result in, so every new process does this again; "
-                "let NUMBA_CACHE_DIR name a folder that only this user can write"
+                "no folder was found to keep the result in, so every new process compiles again; "
+                "set NUMBA_CACHE_DIR to a folder that only this user can write to"
             )
         else:
             after = f"the result is kept in {folder}, and later processes start at once"
@@ -67,11 +67,11 @@ class Watch(event.Listener):
 
 
 def watch(folder: Callable[[], Path | None]) -> None:
-    """Have the compiler followed from now on.
+    """Show the message for everything that is compiled from now on.
 
     Parameters
     ----------
     folder
-        Where compiled kernels are kept, or None if they are not.
+        Function that returns the folder in which compiled kernels are kept, or None if they are not kept.
     """
     event.register("numba:compile", Watch(folder))

@@ -1,13 +1,13 @@
-"""Compile kernels, and cache the result so that no cached kernel outlives a change of the sources.
+"""Compile kernels, and cache them so that no cached kernel outlives a change of the sources.
 
-Numba decides by the file of one function whether a cached kernel is fresh. A kernel contains the kernels that it
-calls, so after a change in another file (a repaired clipping bound, say) the old machine code would go on running.
-Here the name of the cache folder contains a digest of every file that defines kernels, and of what else the machine
-code depends on: a change of any of them makes every cached kernel unreachable.
+Numba decides whether a cached kernel is fresh by looking only at the file in which the function is defined. A kernel
+contains the kernels that it calls, so after a change in another file (a corrected clipping bound, say) the old machine
+code would still run. Here the name of the cache folder contains a digest of every file that defines kernels and of
+whatever else the machine code depends on, so any change makes all earlier kernels unreachable.
 
-A cache is code. It is kept only where nobody else could have written: in a folder of mode 0700 that belongs to this
-user, below folders that belong to this user or root and that strangers cannot change. Where there is no such folder,
-kernels are compiled in each process anew, which is slow but works.
+Cached kernels are code. They are kept only where nobody else could have written them: in a folder of mode 0700 owned
+by this user, below folders that are owned by this user or root and that others cannot change. Where no such folder
+exists, each process compiles its kernels anew, which is slow but works.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ __all__ = ["COMPILED", "carray", "compiled", "pointer", "specialised"]
 
 _settings: Any = numba.config
 COMPILED = not _settings.DISABLE_JIT
-"""Whether there is a compiler; without it there are no addresses either."""
+"""Whether kernels are compiled; if they are not, :data:`pointer` cannot be used."""
 _SIZE = 12  # bytes of a digest
-_PATIENCE = 100  # attempts, 10 ms apart, to lock a folder that another process is removing
+_PATIENCE = 100  # attempts, 10 ms apart, to lock a folder that another process is deleting
 
-# Reentrant, because importing a module of kernels while another one is being decorated is legitimate.
+# Reentrant, because decorating one kernel may import another module of kernels.
 _deciding = threading.RLock()
 _held: list[
     int
-] = []  # descriptors of the folders in use; closed, and so unlocked, by the end of the process
+] = []  # descriptors of the folders in use; closed, and thereby unlocked, when the process ends
 
 
 def _as_pointer(context, address):
-    """``pointer(address)``, in a kernel: a whole number as the address that it is."""
+    """Implement ``pointer(address)`` in a kernel: an integer becomes the address with that value."""
 
     def generate(context, builder, signature, arguments):
         return builder.inttoptr(arguments[0], context.get_value_type(types.voidptr))
@@ -73,23 +73,28 @@ pointer: Any = intrinsic(_as_pointer)
 
 
 def compiled(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Compile a function that only touches arrays and numbers; it runs without the interpreter's lock.
+    """Compile a function of arrays and numbers. It runs without holding the interpreter's lock.
 
-    A compiled function may use constants and other compiled functions, but only those of files that use this decorator
-    themselves: the digest covers no others. It may close over whole numbers (see :func:`specialised`).
+    A compiled function may use constants and other compiled functions, but only from files that themselves use this
+    decorator, since the cache's digest covers no others. It may close over integers (see :func:`specialised`).
 
     Parameters
     ----------
     function : callable, optional
-        The function to compile. Without it a decorator is returned, so both ``@compiled`` and
+        The function to compile. If omitted, a decorator is returned, so both ``@compiled`` and
         ``@compiled(fastmath=...)`` work.
     **options
-        Passed on to :func:`numba.njit`; ``nogil`` and ``cache`` are set here.
+        Passed on to :func:`numba.njit`. ``nogil`` and ``cache`` are set here.
 
     Returns
     -------
     callable
-        The function, compiled at its first call with arguments of new types; or the decorator.
+        The function, compiled when it is first called with arguments of new types; or the decorator.
+
+    Raises
+    ------
+    TypeError
+        The function closes over something other than integers, which cannot be cached.
     """
     if function is None:
         return lambda decorated: compiled(decorated, **options)
@@ -97,14 +102,14 @@ def compiled(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     cells = [cell.cell_contents for cell in function.__closure__ or ()]
     if not all(isinstance(cell, int) for cell in cells):
         raise TypeError(
-            f"{function.__qualname__} closes over {cells}; only whole numbers can be cached"
+            f"{function.__qualname__} closes over {cells}; a compiled function may close over integers only"
         )
-    if cells:  # machine code finds functions by name, and one factory's kernels would share theirs
+    if cells:  # machine code finds functions by name, and a factory's kernels all have the same
         function.__qualname__ += "".join(f"_{int(cell)}" for cell in cells)
     if chosen is not None:
-        if cells:  # numba keeps all in one index, which two processes can spoil that write at the same time
+        if cells:  # numba would keep all of them in one index, which concurrent writers can corrupt
             chosen /= _digest(repr(cells).encode())
-        # Another thread may reload numba's settings meanwhile; what counts is where the cache came to lie.
+        # Another thread may reload numba's settings meanwhile, so check where the cache was really placed.
         for _ in range(3):
             with _cache_in(chosen), contextlib.suppress(RuntimeError):
                 cached = numba.njit(nogil=True, cache=True, **options)(function)
@@ -114,29 +119,29 @@ def compiled(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 
 
 def specialised(factory: Callable[..., Any]) -> Any:
-    """Make kernels to measure: ``factory(kind, ...)`` returns the kernel for these whole numbers.
+    """Turn a factory of kernels into one that makes and caches a kernel for each choice of integers.
 
-    The factory defines a compiled function that closes over its arguments. They are constants to the compiler, so
-    branches for other kinds cost nothing, not even time to compile. Kernels are cached between processes only if they
-    close over nothing but numbers. One that needs another specialised kernel therefore calls its factory in its own
-    body, ``other(kind)(x)``; that call, too, is carried out while compiling.
+    ``factory(kind, ...)`` defines a compiled function that closes over its arguments. The compiler sees them as
+    constants, so branches for other kinds cost nothing, not even time to compile. Kernels are cached between processes
+    only if they close over nothing but integers. A kernel that needs another specialised kernel therefore calls its
+    factory in its own body, ``other(kind)(x)``; that call, too, is evaluated at compile time.
 
     Parameters
     ----------
     factory : callable
-        Takes whole numbers and returns a function decorated with :func:`compiled`.
+        Takes integers and returns a function decorated with :func:`compiled`.
 
     Returns
     -------
     callable
-        The factory; each kernel is made once.
+        The factory; it makes each kernel once.
     """
 
     @cache
     @functools.wraps(factory)
     def make(*kinds: int) -> Any:
         if not all(isinstance(kind, int) for kind in kinds):
-            raise TypeError(f"{factory.__name__} takes whole numbers, got {kinds!r}")
+            raise TypeError(f"{factory.__name__} takes integers only, got {kinds!r}")
         return factory(*kinds)
 
     @overload(make, prefer_literal=True, strict=False)
@@ -149,15 +154,15 @@ def specialised(factory: Callable[..., Any]) -> Any:
 
 @cache
 def folder() -> Path | None:
-    """Where this process caches its kernels, or ``None`` if no folder can be both written and trusted.
+    """The folder in which this process caches its kernels, or ``None`` if none can be both written and trusted.
 
-    An environment variable ``NUMBA_CACHE_DIR`` names the parent; otherwise it is the ``__pycache__`` of this package,
-    or else the user's cache folder. Folders of the same installation with other sources, which no process uses any
-    more, are removed.
+    The environment variable ``NUMBA_CACHE_DIR`` names the parent folder; by default it is the package's ``__pycache__``
+    or, if that cannot be used, the user's cache folder. Caches of the same installation with other sources are deleted
+    once no process uses them.
     """
     try:
         sources = _sources()
-    except OSError:  # the package lies in an archive
+    except OSError:  # the package is inside an archive
         return None
     name = f"{sources}-{_facts()}"
     with _deciding:
@@ -182,7 +187,7 @@ def _digest(*parts: bytes) -> str:
 
 
 def _sources() -> str:
-    """A digest of all files of this package that define kernels, which are those that name this module."""
+    """A digest of all files of this package that define kernels, recognised by their import of this module."""
     parts = []
     for place, subfolders, files in os.walk(_PACKAGE, onerror=_raise):
         subfolders[:] = sorted(set(subfolders) - {"__pycache__"})
@@ -199,7 +204,7 @@ def _raise(error: OSError) -> None:
 
 
 def _facts() -> str:
-    """A digest of what machine code depends on beside the sources, the processor and numba's version."""
+    """A digest of what machine code depends on besides the sources, the processor and numba's version."""
     settings = [
         f"{name}={value}"
         for name, value in sorted(os.environ.items())
@@ -210,7 +215,7 @@ def _facts() -> str:
 
 
 def _parents() -> Iterator[Path]:
-    """Folders in which a cache may lie, the preferred one first."""
+    """Folders in which the cache may be placed, in order of preference."""
     if _settings.CACHE_DIR:
         yield Path(_settings.CACHE_DIR).absolute()
     yield Path(importlib.util.cache_from_source(__file__)).parent
@@ -225,7 +230,7 @@ def _parents() -> Iterator[Path]:
 
 
 def _make_private(home: Path) -> None:
-    """Make a folder that only this user can read and write; ``OSError`` where that cannot be had."""
+    """Make a folder that only this user can read and write; raise ``OSError`` where that is not possible."""
     home.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):
         home.mkdir(mode=0o700)
@@ -237,12 +242,12 @@ def _make_private(home: Path) -> None:
 def _check_trust(home: Path) -> None:
     found = home.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
-        raise PermissionError(f"{home} is not a folder of this user alone")
+        raise PermissionError(f"{home} is not a folder that only this user can read and write")
     for above in home.resolve().parents:
         found = above.stat()
         strangers = found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX
         if strangers or found.st_uid not in (0, os.geteuid()):
-            raise PermissionError(f"others could replace folders in {above}")
+            raise PermissionError(f"other users could replace folders in {above}")
 
 
 def _lock(path: Path, exclusive: bool) -> int:
@@ -257,7 +262,7 @@ def _lock(path: Path, exclusive: bool) -> int:
 
 
 def _hold(path: Path) -> Path:
-    """Make a folder and keep it from being removed for as long as this process lives."""
+    """Make a folder and keep other processes from deleting it for the lifetime of this process."""
     for _ in range(_PATIENCE):
         path.mkdir(mode=0o700, exist_ok=True)
         if fcntl is None:
@@ -267,21 +272,21 @@ def _hold(path: Path) -> Path:
         except (
             BlockingIOError,
             FileNotFoundError,
-        ):  # being removed by a process with other sources
+        ):  # being deleted by a process with other sources
             time.sleep(0.01)
             continue
-        except OSError:  # a file system without locks, where nobody removes anything either
+        except OSError:  # a file system without locks, where nothing is deleted either
             return path
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(descriptor), path.stat()):
                 _held.append(descriptor)
                 return path
-        os.close(descriptor)  # it was removed between opening and locking
-    raise TimeoutError(f"{path} is being removed by another process")
+        os.close(descriptor)  # it was deleted between opening and locking
+    raise TimeoutError(f"{path} is being deleted by another process")
 
 
 def _remove_old(home: Path, sources: str) -> None:
-    """Remove the caches of other sources that no living process uses."""
+    """Delete the caches of other sources that no running process uses."""
     if fcntl is None:
         return
     for old in home.iterdir():
@@ -297,7 +302,7 @@ def _remove_old(home: Path, sources: str) -> None:
 
 @contextlib.contextmanager
 def _cache_in(chosen: Path) -> Iterator[None]:
-    """Functions that are decorated in this block are cached in the given folder."""
+    """Cache functions that are decorated inside this block in the given folder."""
     with _deciding:
         before = _settings.CACHE_DIR
         _settings.CACHE_DIR = str(chosen)
@@ -308,11 +313,11 @@ def _cache_in(chosen: Path) -> Iterator[None]:
 
 
 def _number_apart() -> None:
-    """Number the functions of this process as no other process does.
+    """Number this process's functions so that no other process uses the same numbers.
 
-    Numba tells functions of one name apart by a number that begins at 1 in every process, and cached machine code
-    keeps the number. Code from two processes would then hold different functions under one name, and loading both
-    would mix them up: the first definition or its table of constants serves both.
+    Numba distinguishes functions of the same name by a number that starts at 1 in every process, and cached machine
+    code keeps the number. Code from two processes could then contain different functions under one name, and loading
+    both would mix them up: the first definition, or its table of constants, would serve both.
     """
     if hasattr(FunctionIdentity, "_unique_ids"):
         FunctionIdentity._unique_ids = itertools.count(secrets.randbits(48))

@@ -263,7 +263,7 @@ def test_bad_ids_leave_the_ticket_open():
     learner.ask()
     learner.tell(0.5, person="bob")
     third = learner.ask()
-    with pytest.raises(ValueError, match="whole numbers, and the stream began with text"):
+    with pytest.raises(ValueError, match="whole numbers, but the stream began with text"):
         learner.tell(0.5, person=7)
     with pytest.raises(ValueError, match="max_persons=2"):
         learner.tell(0.5, person="eve")

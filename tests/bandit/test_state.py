@@ -184,7 +184,7 @@ def test_foreign_states():
         bandit.ProjectedBandit.from_state(state)
     with pytest.raises(ValueError, match="version"):
         bandit.ProjectionFreeBandit.from_state(state | {"version": 99})
-    with pytest.raises(ValueError, match="not a state"):
+    with pytest.raises(ValueError, match="must be a state"):
         bandit.ProjectionFreeBandit.from_state([1])
     with pytest.raises(ValueError, match="no 'Evil'"):
         bandit.ProjectionFreeBandit.from_state(state | {"set": state["set"] | {"kind": "Evil"}})

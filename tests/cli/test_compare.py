@@ -137,7 +137,7 @@ def test_quiet_says_nothing(table, tmp_path, capsys):
         ({"repeats": 0}, "--repeats must be at least 1"),
         ({"jobs": 0}, "--jobs must be at least 1"),
         ({"target": "height"}, "no column 'height'"),
-        ({"target": None}, 'target = "NAME" on its first line'),
+        ({"target": None}, 'target = "NAME" on the first line'),
         ({"data": "-"}, "file or a folder"),
         ({"data": "nowhere.csv"}, "nowhere.csv cannot be read"),
     ],

@@ -82,7 +82,7 @@ def test_words_about_an_attacker() -> None:
 def test_explaining_a_model(reticent: Reticent, folder: Path) -> None:
     done = reticent("explain", "run/model.json", "--plot", "noise.svg")
     assert done.status == 0, done.err
-    for title in ("What is promised", "What noise that means", "What to expect", "paper's formula"):
+    for title in ("The guarantee", "The noise", "What to expect", "that the paper prescribes"):
         assert title in done.out
     assert "a given seed" in done.out
     assert (folder / "noise.svg").read_text().startswith("<?xml")

@@ -76,6 +76,9 @@ def test_offline_is_the_estimator(home: Path) -> None:
     assert np.array_equal(model.coefficients, np.atleast_2d(face.coef_))
     assert model.guarantee.unit == "person"
     assert "weight 1/m" in model.guarantee.explain()
+    persons = len(set(found.persons or ()))
+    assert model.records == persons < COUNT  # the number of records is not public
+    assert model.learnt_from == f"{persons} persons"
     command.learn(options(home, "first", online=False, max_records=2))
     assert "first 2 records" in Model.load(home / "first" / "model.json").guarantee.explain()
 
@@ -87,7 +90,7 @@ def test_stopped_and_continued(home: Path, monkeypatch: pytest.MonkeyPatch) -> N
     (home / "visits.csv").write_text("\n".join(lines[:251]) + "\n")
     command.learn(options(home, max_records=2, horizon=COUNT, keep_state=True))
     (home / "visits.csv").write_text("\n".join(lines) + "\n")
-    with pytest.raises(Refused, match="--max-records 3 is not what the run began with, 2"):
+    with pytest.raises(Refused, match="--max-records 3 differs from 2, with which the run began"):
         command.learn(
             options(home, resume=True, max_records=3, schema=None, epsilon=None, seed=None)
         )

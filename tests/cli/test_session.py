@@ -81,7 +81,7 @@ def test_first_session(place: Path) -> None:
         assert "8,000 of 8,000 records" in shown  # the progress line, which only terminals get
         assert re.search(r"[\d,]+/s", shown)
         shown = terminal.do("reticent explain run/model.json")
-        assert "What is promised" in shown
+        assert "The guarantee" in shown
         shown = terminal.do("reticent predict run/model.json visits.csv | sort | uniq -c")
         assert re.search(r"\d+ yes\n", shown)
         # Ctrl-C in the middle

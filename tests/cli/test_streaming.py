@@ -176,7 +176,7 @@ def test_two_runs_in_one_folder_are_refused(place: Path) -> None:
     wait_until(lambda: (place / "live" / "decisions.jsonl").exists())
     done = reticent(*words, stdin="")
     assert done.status == 2
-    assert "another reticent is at work" in done.err
+    assert "another reticent process is working" in done.err
     os.close(there)
     os.close(ours)
     assert started.wait().status == 2  # no records came
@@ -226,7 +226,7 @@ def test_a_promise_cannot_be_changed_on_the_way(data: Path) -> None:
     stop_after(data, "parts", 500)
     reticent = Reticent(data.parent)
     for words, part in (
-        (["-e", 2], "--epsilon 2.0 is not what the run began with, 1.0"),
+        (["-e", 2], "--epsilon 2.0 differs from 1.0, with which the run began"),
         (["--horizon", 9000], "--horizon 9000"),
         (["elsewhere.csv"], "stopped in"),
     ):
@@ -262,7 +262,7 @@ def test_at_the_end_of_the_horizon_only_what_was_released_is_kept(data: Path) ->
     (home / "done" / "model.json").unlink()  # as if the crash had come just before it was written
     done = reticent("learn", "--resume", "-o", "done", "--no-report")
     assert done.status == 0, done.err
-    assert "nothing more is learnt" in done.err
+    assert "no more records are learnt" in done.err
     assert before == (decisions(home / "done"), (home / "done" / "model.json").read_text())
 
 

@@ -469,3 +469,18 @@ def test_a_ridge_for_the_direction_is_for_defaults(changes):
             given.pop("loss"), given.pop("set"), np.zeros((9, 2)), np.ones(9), budget=GAUSSIAN,
             seed=0, for_direction=True, **given,
         )  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::reticent.LooseBudgetWarning")
+@pytest.mark.parametrize("delta", [0.001, 0.01, 0.1, 0.5])
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 30.0])
+def test_a_large_delta_for_a_replaced_record(epsilon, delta):
+    """The smaller terms of the bound are not small there; the calibration ended as a bug in reticent."""
+    budget = reticent.Budget(epsilon, delta, "replace")
+    X = np.random.default_rng(0).uniform(-0.5, 0.5, (400, 3))
+    y = np.sign(X[:, 0])
+    loss = losses.CappedLogistic(0.5)
+    fit = erm.objective_perturbation(loss, None, X, y, budget=budget, seed=0)
+    assert fit.guarantee.meets(budget)
+    if delta < 0.1:
+        assert fit.guarantee.epsilon(delta) > 0.9 * epsilon

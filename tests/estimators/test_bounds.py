@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -414,3 +415,37 @@ def test_constant_columns(make: type, value: float, sparse: bool) -> None:
     found = model.fit(X, labels).predict(X)
     assert len(np.unique(found)) == 1
     assert make is PrivateLogisticRegression or abs(found[0]) < 0.1
+
+
+_LEAST = 5e-324
+_SMALLEST = {
+    "0 and 2": np.array([0.0, 2.0]),
+    "3 and 4": np.array([3.0, 4.0]),
+    "0 to 8": np.arange(9.0),
+    "about 1e-310": np.linspace(0.0, 1e-310 / _LEAST, 11),
+}
+
+
+@pytest.mark.parametrize("name", _SMALLEST)
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_the_least_doubles_leave_no_trace(name: str, delta: float) -> None:
+    """Half of such an interval is 0, and whether a fit failed of dividing by it was for one record to say."""
+    X = _LEAST * np.random.default_rng(0).choice(_SMALLEST[name], (4000, 2))
+    known: dict[str, Any] = {"epsilon": 8.0, "delta": delta, "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        warnings.simplefilter("error", RuntimeWarning)
+        models = [
+            PrivateLogisticRegression(feature_norm="private", classes=[0, 1], **known).fit(
+                X, np.arange(4000) % 2
+            ),
+            *(
+                make(feature_norm="private", label_bounds="private", **known).fit(X, X[:, 0])
+                for make in (PrivateLinearRegression, PrivateLasso)
+            ),
+        ]
+        for model in models:
+            assert np.isfinite(model.coef_).all()
+            assert np.isfinite(model.predict(X).astype(float)).all()
+        scaler = PrivateScaler("private", **known).fit(X)
+    assert np.isfinite(scaler.transform(X)).all()

@@ -124,3 +124,35 @@ def test_a_refusal_of_a_large_array_takes_little_memory() -> None:
     finally:
         tracemalloc.stop()
     assert most < X.nbytes
+
+
+FITS = [
+    reticent.PrivateLogisticRegression(feature_norm=1.0, classes=[0, 1], random_state=0),
+    reticent.OnlineLogisticRegression(feature_norm=1.0, classes=[0, 1], random_state=0),
+]
+
+
+@pytest.mark.parametrize("estimator", FITS, ids=lambda value: type(value).__name__)
+def test_complex_numbers_are_refused_and_not_quoted(estimator) -> None:
+    with pytest.raises(ValueError, match="X must hold real numbers") as refused:
+        estimator.fit(X + 424242j, LABELS)
+    assert "424242" not in str(refused.value)
+
+
+@pytest.mark.parametrize("estimator", FITS, ids=lambda value: type(value).__name__)
+def test_what_lies_beneath_a_mask_is_not_used(estimator) -> None:
+    rows = np.ma.array(X, mask=X > 0.4)
+    labels = np.ma.array(LABELS, mask=LABELS > 0)
+    with reticent.Ledger(reticent.Budget(9.0, 1e-6)) as ledger:
+        for given in ((rows, LABELS), (X, labels)):
+            with pytest.raises(ValueError, match="holds masked entries"):
+                estimator.fit(*given)
+    assert ledger.entries == ()
+    with pytest.raises(ValueError, match="sample_weight holds masked"):
+        FITS[0].fit(X, LABELS, sample_weight=np.ma.array(np.ones(200), mask=X[:, 0] > 0.4))
+    with pytest.raises(ValueError, match="A holds masked"):
+        reticent.erm.gradient_descent(
+            reticent.losses.Logistic(), reticent.sets.L2Ball(3), rows, 2.0 * LABELS - 1.0,
+            budget=reticent.Budget(1.0, 1e-6),
+        )  # fmt: skip
+    estimator.fit(rows.filled(0.0), LABELS)  # and nothing is masked in it

@@ -77,8 +77,8 @@ BAD = {
         {"person": None, "max_records": None, "min_gap": None, "max_persons": 9},
         "needs max_records or min_gap",
     ),
-    "window and fade": ({"person": IDS, "window": 9, "fade": [(9, 1.0)]}, "not both"),
-    "falling": ({"person": IDS, "fade": [(9, 1.0), (20, 0.5)]}, "never falls"),
+    "window and fade": ({"person": IDS, "window": 9, "fade": [(9, 1.0)]}, "cannot be combined"),
+    "falling": ({"person": IDS, "fade": [(9, 1.0), (20, 0.5)]}, "must not decrease"),
     "from 0": ({"person": IDS, "fade": [(0, 1.0)]}, "age"),
     "endless": ({"person": IDS, "max_records": None}, "give max_records"),
 }

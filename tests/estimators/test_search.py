@@ -349,7 +349,7 @@ def test_how_likely_a_candidate_is_to_be_tried(share: float, mean: float) -> Non
         ({}, {"influence": [0.75, 0.5], "regularizer": [30.0]}, None),
         ({"feature_norm": "private"}, {"feature_norm": [1.0, "private"]}, 1),
         ({"regularizer": 10}, {"regularizer": [1.0, 10.0, 10]}, 1),
-        ({"classes": np.array([0, 1])}, {"classes": [(1, 0), (0, 1)]}, 1),
+        ({"class_weight": {0: 1.0, 1: 2.0}}, {"class_weight": [None, {1: 2.0, 0: 1.0}]}, 1),
     ],
 )
 def test_own_settings_are_known_among_the_candidates(own, grid, number) -> None:
@@ -405,3 +405,18 @@ def test_dear_own_settings_are_left_out() -> None:
     assert "a candidate is tried with probability 0.86" in words
     words = PrivateSearchCV(logistic(regularizer=10.0), grid, fits=6).describe(X, y)
     assert "own settings are tried with probability 0.86, each other candidate with 0.86" in words
+
+
+def test_the_list_of_classes_is_no_candidate() -> None:
+    """One label would say whether [0, 1] takes part, and how much all fits cost."""
+    X, y = table(300)
+    with pytest.raises(ValueError, match="grid names 'classes'"):
+        PrivateSearchCV(logistic(), {"classes": [[0, 1], [0, 1, 2]]}).describe(X, y)
+
+
+def test_fits_of_a_search_show_no_progress(capsys) -> None:
+    """A line for each would tell how many there are, which must stay secret."""
+    X, y = table(300)
+    search = PrivateSearchCV(logistic(verbose=1), GRID, 8.0, verbose=0, fits=20, random_state=0)
+    search.fit(X, y)
+    assert capsys.readouterr() == ("", "")

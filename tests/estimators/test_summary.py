@@ -7,8 +7,9 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
-from reticent import PrivateLinearRegression
+from reticent import PrivateLinearRegression, PrivateLogisticRegression
 from reticent.estimators.summary import Moments, SquaredLabels
 from reticent.noise import Source
 from reticent.privacy import Budget
@@ -113,3 +114,20 @@ def test_the_inverse_is_corrected_for_noise() -> None:
         found.append(Moments(V0 + E, V0 @ x0, sigma, 0.0, 0.0, 10**6).solution()[0])
     error = np.std(found, axis=0) / math.sqrt(4000)
     assert (np.abs(np.mean(found, axis=0) - x0) < 6 * error + 1e-4).all()
+
+
+def test_a_later_fit_forgets_what_only_an_earlier_one_released() -> None:
+    """Its guarantee would not cover the curvature of a fit with eighty times the budget."""
+    X, y = table(20_000)
+    later = {"intervals": False, "epsilon": 0.1}
+    regression = model(8.0).fit(X, y).set_params(**later).fit(X, y)
+    classifier = PrivateLogisticRegression(
+        8.0, classes=[False, True], intervals=True, random_state=0
+    )
+    classifier.fit(X, y > 10.0).set_params(**later).fit(X, y > 10.0)
+    for fitted in (regression, classifier):
+        with pytest.raises(ValueError, match="needs a model that was fitted with intervals=True"):
+            fitted.release().summary()
+        fresh = clone(fitted)
+        fresh.fit(X, y if fitted is regression else y > 10.0)
+        assert set(vars(fitted)) | {"_ledgers"} == set(vars(fresh))

@@ -124,7 +124,7 @@ def test_bad_arguments():
         losses.CustomLoss(3, gradient)
     with pytest.raises(ValueError, match="smoothness"):
         losses.CustomLoss(value, gradient, smoothness=-1.0)
-    with pytest.raises(ValueError, match="no function is like that"):
+    with pytest.raises(ValueError, match="must be at most smoothness"):
         make(strong_convexity=2.0)
     with pytest.raises(ValueError, match=r"returned shape \(\)"):
         make(gradient=lambda x, a, y: 0.0).gradient(np.ones(4), A[0], 0.0)

@@ -304,9 +304,9 @@ def test_a_start_of_ones_own():
         ({"time_limit": -1.0}, ValueError, "time_limit"),
         ({"iteration_limit": 0}, ValueError, "iteration_limit"),
         ({"loss": abs}, TypeError, "CustomLoss"),
-        ({"set": sets.L2Ball(4)}, ValueError, "dimension 4, the records have 9 columns"),
+        ({"set": sets.L2Ball(4)}, ValueError, "as the records have columns, 9; it has 4"),
         ({"start": np.ones(3)}, ValueError, "start"),
-        ({"start": np.ones(DIM)}, ValueError, "start must lie in the set"),
+        ({"start": np.ones(DIM)}, ValueError, "start must be in the set"),
         ({"y": np.zeros(60)}, ValueError, "-1 or 1"),
         ({"A": np.full((60, DIM), np.nan)}, ValueError, "finite"),
     ],
@@ -344,7 +344,7 @@ def test_a_set_that_is_free_in_some_coordinates():
         assert best.point[4:].min() >= 0.0
         assert best.point[4:].sum() == pytest.approx(1.0)
         assert best.value == pytest.approx(problem.value, rel=2e-6)
-    with pytest.raises(ValueError, match="is not bounded and needs a strongly convex loss"):
+    with pytest.raises(ValueError, match="is not bounded, so a certificate needs a strongly convex loss"):
         best_fixed(region, losses.Squared(), A, y)
 
 

@@ -439,7 +439,7 @@ def test_defaults_exist_without_a_horizon_and_without_a_loss():
 
 def test_what_cannot_work_is_refused():
     ball = sets.L2Ball(3)
-    with pytest.raises(ValueError, match="lipschitz must be given"):
+    with pytest.raises(ValueError, match="lipschitz must be set"):
         online.FollowTheRegularizedLeader(ball, budget=BUDGET)
     with pytest.raises(ValueError, match="no usable bound"):
         online.FollowTheRegularizedLeader(sets.WholeSpace(3), losses.Squared(), budget=BUDGET)

@@ -224,14 +224,14 @@ def test_a_forked_process_may_not_go_on(name):
 def test_foreign_and_future_states_are_refused():
     learner = LEARNERS["ftrl"]()
     state = learner.state()
-    with pytest.raises(ValueError, match="not a state of FollowTheApproximateLeader"):
+    with pytest.raises(ValueError, match="must be a state of FollowTheApproximateLeader"):
         online.FollowTheApproximateLeader.from_state(state)
     with pytest.raises(ValueError, match="version 99"):
         type(learner).from_state(state | {"version": 99})
-    with pytest.raises(ValueError, match="not a state"):
+    with pytest.raises(ValueError, match="must be a state"):
         type(learner).from_state(3)
     evil = state | {"set": {"kind": "system", "place": "os", "arguments": {}}}
-    with pytest.raises(ValueError, match="not a place"):
+    with pytest.raises(ValueError, match="not one of"):
         type(learner).from_state(evil)
     evil = state | {"set": {"kind": "np", "place": "sets", "arguments": {}}}
     with pytest.raises(ValueError, match="has no 'np'"):

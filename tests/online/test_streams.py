@@ -80,7 +80,7 @@ def test_a_bad_chunk_stops_a_stream_where_it_stands():
     clean.run(A[:100], y[:100])
     assert learner.steps == 100
     np.testing.assert_array_equal(learner.decision, clean.decision)
-    with pytest.raises(ValueError, match="leave y, present and person out"):
+    with pytest.raises(ValueError, match="leave out y, present and person"):
         learner.run(iter([]), y)
     with pytest.raises(ValueError, match="chunk 0"):
         learner.run(iter([(A, y, None, None, None)]))

@@ -30,7 +30,7 @@ def test_factors_of_linear_regression() -> None:
     assert f"by another {span(ours)}." in PAGE
     clean = found.get(("not private", 10.0)) or found["not private", None]
     word = {2: "two", 3: "three", 4: "four"}[round(found["ours", 10.0] / clean)]
-    assert f"At epsilon 10 we have {word} times the regret of no privacy" in PAGE
+    assert f"At epsilon 10, ours has {word} times the regret of no privacy" in PAGE
 
 
 def test_numbers_of_the_window() -> None:
@@ -39,7 +39,7 @@ def test_numbers_of_the_window() -> None:
         next(v for k, v in found.items() if (k[0], k[2], k[3]) == ("project/T", name, 2.0**15))
         for name in ("published", "ours")
     )
-    assert f"{published:.0f} against {ours:.0f} at the same promise" in PAGE
+    assert f"a regret of {published:.0f}, compared with {ours:.0f} for the same" in PAGE
 
 
 def test_numbers_of_the_bandit() -> None:
@@ -53,7 +53,7 @@ def test_numbers_of_the_bandit() -> None:
     corrected, clean = (
         float([cell for cell in cells if cell.strip()][3].split()[0]) for cells in last.values()
     )
-    assert f"({corrected:.2f} against {clean:.2f} after 65,536 plays)" in PAGE
+    assert f"({corrected:.2f} compared with {clean:.2f} after 65,536 plays)" in PAGE
 
 
 def test_bytes_of_the_parties() -> None:
@@ -61,7 +61,7 @@ def test_bytes_of_the_parties() -> None:
     at = ("uplink/240", 10_000.0)
     sketched = next(v for k, v in found.items() if (k[0], k[2]) == at and "sketched once" in k[1])
     ratio = sketched / found["uplink/240", "ours", 10_000.0]
-    assert f"{ratio:.1f} times dearer with 240 columns and 10,000 records" in PAGE
+    assert f"{ratio:.1f} times as many with 240 columns and 10,000 records" in PAGE
 
 
 @pytest.mark.parametrize("name", ["corrected", "ours"])

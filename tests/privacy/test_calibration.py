@@ -118,7 +118,7 @@ def test_what_cannot_be_met() -> None:
         calibration.calibrate(Budget(1.0), lambda m: guarantee(Gaussian(1 / m)))
     with pytest.raises(ValueError, match="no multiplier"):
         calibration.calibrate(Budget(1.0, 1e-6), lambda m: guarantee(Pure(2.0)))
-    with pytest.raises(ValueError, match="own promise"):
+    with pytest.raises(ValueError, match="budget's neighbours and window"):
         calibration.calibrate(Budget(1.0, 1e-6, window=3), lambda m: guarantee(Pure(1 / m)))
     # what is private without noise needs next to none
     assert calibration.calibrate(Budget(1.0), lambda m: guarantee(Pure(0.5))) < 1e-20

@@ -208,13 +208,13 @@ def test_merging_and_round_trip() -> None:
 
 
 def test_bad_input() -> None:
-    with pytest.raises(TypeError, match="compose takes curves"):
+    with pytest.raises(TypeError, match="compose takes privacy curves"):
         compose([0.5])
     with pytest.raises(ValueError, match="count"):
         compose([(Pure(1.0), -1)])
     with pytest.raises(TypeError, match="count"):
         compose([(Pure(1.0), 1.5)])
-    with pytest.raises(TypeError, match="parallel takes curves"):
+    with pytest.raises(TypeError, match="parallel takes privacy curves"):
         parallel(Pure(1.0), 2.0)
 
 

@@ -234,7 +234,7 @@ def test_profile() -> None:
     assert better.epsilon(1e-6) == ZeroConcentrated(0.045).epsilon(1e-6)
     assert better.delta(1.0) == ZeroConcentrated(0.045).delta(1.0)
     assert Profile(lambda e: 0.5).epsilon(1e-6) == math.inf
-    with pytest.raises(ValueError, match="cannot be written down"):
+    with pytest.raises(ValueError, match="cannot be stored as data"):
         plain.to_dict()
     with pytest.raises(TypeError, match="profile"):
         Profile(3.0)

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from reticent import sums
 from reticent.privacy import (
     BoundedRange,
     Budget,
@@ -212,3 +213,33 @@ def test_html_is_escaped() -> None:
 def test_a_large_delta_warns(delta: float) -> None:
     with pytest.warns(LooseBudgetWarning, match="published in full"):
         Budget(1.0, delta)
+
+
+def test_disjoint_records_by_age() -> None:
+    """A part that fades goes on costing more after the last age that was asked for."""
+    budget = Budget(0.5, 1e-6, fade=[(1, 0.5), (1000, 1.0)])
+    fading = sums.CorrelatedMechanism(1, budget=budget).guarantee
+    once = Guarantee.of(budget, [Release("sum", Gaussian(0.3), 1.0, "some")])
+    both = Guarantee.parallel(fading, once)
+    for age in (1, 10, 1000, 10**4, 10**6):
+        worst = max(one.epsilon(1e-6, age=age) for one in (fading, once))
+        assert both.epsilon(1e-6, age=age) == pytest.approx(worst, rel=1e-12)
+        assert (both + once).epsilon(1e-6, age=age) >= worst
+    assert Guarantee.from_dict(json.loads(json.dumps(both.to_dict()))) == both
+    assert both.meets(budget) == once.meets(budget)
+    window = Budget(1.0, 1e-6, window=64)
+    ending = sums.CorrelatedMechanism(1, budget=window).guarantee
+    first = Guarantee.of(window, [Release("sum", Gaussian(0.1), 1.0, "some")])
+    with pytest.raises(ValueError, match="at most 64"):
+        Guarantee.parallel(ending, first).epsilon(1e-6, age=65)
+    later = Guarantee.parallel(ending, ending).epsilon(1e-6, age=4096)
+    assert later == ending.epsilon(1e-6, age=4096) > 1.01
+
+
+@pytest.mark.parametrize("delta", [1e-6, 1 / 433_333, 2 / 3 * 1e-9, 5e-324, 1e-300, 0.3000001])
+def test_what_is_printed_is_true(delta: float) -> None:
+    """Epsilon at the delta that is printed, which was rounded to the nearest: below the one that is meant."""
+    text = str(of(Gaussian(0.2), asked=delta))
+    epsilon, said = (float(text.split(f"{name} = ")[1].split()[0]) for name in ("epsilon", "delta"))
+    assert delta <= said <= delta * (1.0 + 2e-5)
+    assert Gaussian(0.2).epsilon(said) <= epsilon

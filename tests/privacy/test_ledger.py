@@ -199,7 +199,7 @@ def test_sampled_and_unknown_curves() -> None:
     mixed = Ledger(Budget(3.0, 1e-6), adaptive=True)
     mixed.spend(of(BoundedRange(0.1)), "one kind")
     mixed.spend(of(Gaussian(0.1)), "another")
-    assert any("holds without that promise" in line for line in mixed.spent.caveats)
+    assert any("holds without this assumption" in line for line in mixed.spent.caveats)
     planned = Ledger(Budget(3.0, 1e-6))
     planned.spend(of(Profile(lambda e: 0.0 if e > 1 else 1.0)), "only a profile")
     planned.spend(of(Gaussian(0.01)), "adds up if planned")
@@ -343,7 +343,7 @@ def test_file_outlives_the_ledger(tmp_path: Path) -> None:
     before = path.read_bytes()
     with pytest.raises(BudgetExceeded):
         first.spend(of(Gaussian(1.0)), "too much")
-    with pytest.raises(ValueError, match="cannot be written down"):
+    with pytest.raises(ValueError, match="cannot be stored as data"):
         first.spend(of(Profile(lambda e: 1e-9)), "cannot be stored")
     assert path.read_bytes() == before
     assert len(Ledger(budget, path).entries) == 2

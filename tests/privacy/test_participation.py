@@ -101,13 +101,13 @@ def test_known_figures():
 def test_other_coefficients_are_refused_for_good_reason():
     """Where c rises, another placement is worse than the earliest one."""
     c = np.array([0.1, 1.0, 0.0, 0.0, 0.0, 1.0])
-    with pytest.raises(ValueError, match="never rise"):
+    with pytest.raises(ValueError, match="must not increase"):
         squared_cost(c, Participation(2, 1))
     strategy = np.array([[c[i - j] if i >= j else 0.0 for j in range(6)] for i in range(6)])
     worst = max(worst_over_directions(strategy, steps) for steps in placements(6, 2, 1))
     assert worst > worst_over_directions(strategy, (0, 1))
     for bad in ([], [-1.0], [math.nan], [[1.0]]):
-        with pytest.raises(ValueError, match="never rise"):
+        with pytest.raises(ValueError, match="must not increase"):
             squared_cost(np.array(bad), Participation(2, 1))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -164,3 +165,14 @@ def test_it_is_a_curve() -> None:
             BestOf(ONCE, **wrong)
     assert BestOf(ONCE, 2.0).epsilon(1e-6) < BestOf(ONCE, 50.0).epsilon(1e-6)
     assert gaussian.epsilon(1e-6, ONCE.mu) < BestOf(ONCE, 1.0 + 1e-9).epsilon(1e-6) < 1.01
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 1.0, 599.0, 650.0, 1e3, 1e6])
+def test_pure_at_any_epsilon(epsilon: float) -> None:
+    """The best of a geometric number of runs costs up to three times one; it said one plus 1,200 from 600 on."""
+    best = BestOf(Pure(epsilon), 10.0)
+    exact = epsilon + 2.0 * mpmath.log(mpmath.mpf(0.1) + mpmath.mpf(0.9) * mpmath.exp(epsilon))
+    assert best.pure == pytest.approx(float(exact), rel=1e-10)
+    assert best.pure >= float(exact) * (1.0 - 1e-15)
+    assert 0.0 < best.epsilon(1e-6) <= best.pure
+    assert best.delta(0.5 * epsilon) <= 1.0

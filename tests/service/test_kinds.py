@@ -328,6 +328,14 @@ def test_costs_and_dry_runs_create_nothing(service: Service) -> None:
     client.create(specification("first-on-shared", ledger="shared"))
     second = specification("second-on-shared", ledger="shared")
     assert not client.estimate(second)["fits"]
+    for granted in ({"role": "writer"}, {"role": "reader", "streams": ["another"]}):
+        token = client.call("POST", "/v1/tokens", granted)["token"]
+        service.client(token).estimate({k: v for k, v in second.items() if k != "ledger"})
+        with pytest.raises(
+            Problem
+        ) as refused:  # what is left of a ledger is for those who may read it
+            service.client(token).estimate(second)
+        assert refused.value.status == 403
     with pytest.raises(Problem, match="budget") as caught:
         client.create(second)
     assert caught.value.status == 409

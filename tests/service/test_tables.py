@@ -127,3 +127,58 @@ def test_bad_tables_and_fits_are_refused(holding: Service) -> None:
         client.call("POST", "/v1/tables/nobody/fits", {"kind": "logistic", "epsilon": 1})
     assert caught.value.status == 404
     assert client.call("GET", "/v1/ledgers/other")["entries"] == []
+
+
+def test_a_table_of_persons_says_nothing_of_the_number_of_their_records(holding: Service) -> None:
+    """Nor does a model of it: how many records a person has is as private as what they say."""
+    import pyarrow.parquet as pq
+
+    client = holding.client()
+    home: Path = holding.home  # type: ignore[attr-defined]
+    place = home / "allowed" / "people"
+    place.mkdir()
+    rng = np.random.default_rng(0)
+    a, b = rng.uniform(-1, 1, (2, 3000))
+    who = [f"p{k}" for k in rng.integers(0, 700, 3000)]
+    persons = len(set(who))
+    pq.write_table(pa.table({"a": a, "b": b, "y": a - b > 0, "who": who}), place / "0.parquet")
+    schema = SCHEMA | {"columns": SCHEMA["columns"] | {"who": {"type": "person"}}}  # type: ignore[operator]
+    budget = {"epsilon": 1.5, "delta": 1e-6}
+    table = {"name": "people", "path": str(place), "schema": schema, "budget": budget}
+    client.call("POST", "/v1/tables", table)
+    assert client.call("GET", "/v1/ledgers/people")["unit"] == "person"
+    job = client.call("POST", "/v1/tables/people/fits", {"kind": "logistic", "epsilon": 1.0})["id"]
+    done = wait(client, job)
+    assert done["status"] == "done", done["detail"]
+    model = Model.from_dict(done["model"])
+    assert model.guarantee.unit == "person"
+    assert model.records == persons
+    assert model.learnt_from == f"{persons} persons"
+    assert "3000" not in str(done)
+
+
+def test_why_a_fit_failed_is_for_data_holders(holding: Service) -> None:
+    """Which record has no label is a fact about that record, and an administrator is promised none."""
+    import pyarrow.parquet as pq
+
+    client = holding.client()
+    home: Path = holding.home  # type: ignore[attr-defined]
+    place = home / "allowed" / "bad"
+    place.mkdir()
+    labels = [True, False, None] * 100
+    numbers = np.linspace(-1, 1, 300)
+    pq.write_table(pa.table({"a": numbers, "b": numbers, "y": labels}), place / "0.parquet")
+    table = {"name": "bad", "path": str(place), "schema": SCHEMA}
+    client.call("POST", "/v1/tables", table | {"budget": {"epsilon": 1.0, "delta": 1e-6}})
+    job = client.call("POST", "/v1/tables/bad/fits", {"kind": "logistic", "epsilon": 1.0})["id"]
+    failed = wait(client, job)
+    assert failed["status"] == "failed"
+    assert "a data holder can read why" in failed["detail"]
+    listed = client.call("GET", "/v1/jobs")["jobs"]
+    assert next(one for one in listed if one["id"] == job)["detail"] == failed["detail"]
+    token = client.call("POST", "/v1/tokens", {"role": "data holder"})["token"]
+    assert "record 3" in holding.client(token).call("GET", f"/v1/jobs/{job}")["detail"]
+    assert client.call("GET", "/v1/ledgers/bad")["entries"] == []
+    with pytest.raises(Problem, match="no random_state"):
+        fit = {"kind": "logistic", "epsilon": 1.0, "options": {"random_state": 0}}
+        client.call("POST", "/v1/tables/bad/fits", fit)

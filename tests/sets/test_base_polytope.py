@@ -79,7 +79,7 @@ def test_bad_functions_are_refused():
         sets.BasePolytope(lambda mask: np.inf if mask[1] else 0.0, 3)
     with pytest.raises(TypeError, match="callable"):
         sets.BasePolytope(3, 3)
-    with pytest.raises(ValueError, match="no multiple"):
+    with pytest.raises(ValueError, match="not a multiple"):
         sets.BasePolytope(lambda mask: 0.5 * min(mask.sum(), 1), 3, granularity=1)
     without = sets.BasePolytope(lambda mask: float(np.sqrt(mask.sum())), 3)
     with pytest.raises(sets.LocalLinearMinimizerUnavailable, match="granularity"):

@@ -113,7 +113,7 @@ def test_a_result_is_withheld_if_its_state_cannot_be_saved(name):
         step(safe, 4)
     store.broken = False
     for attempt in (lambda: step(safe, 5), lambda: read(safe), lambda: safe.state()):
-        with pytest.raises(ForkError, match="cannot go on in this process"):
+        with pytest.raises(ForkError, match="cannot continue in this process"):
             attempt()
     with pytest.raises(ForkError, match="could not be committed"):
         step(stream, 5)  # nor around it
@@ -142,7 +142,7 @@ def test_an_error_in_the_middle_reveals_nothing(tmp_path):
     safe.observe((X[0], Y[0]))
     with pytest.raises(RuntimeError, match="rule failed"):
         safe.run(X[1:10], Y[1:10])
-    with pytest.raises(ForkError, match="cannot go on"):
+    with pytest.raises(ForkError, match="cannot continue"):
         safe.observe((X[1], Y[1]))
     for go_on in (lambda: learner.observe((X[1], Y[1])), learner.retry):
         with pytest.raises(ForkError, match="could not be committed"):

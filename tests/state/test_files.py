@@ -247,7 +247,7 @@ def test_nothing_old_is_left_in_the_folder_and_old_files_stay_shut(tmp_path):
         backup.write_bytes(data)
         backup.chmod(0o600)
         shutil.copy(f"{path}.key", f"{backup}.key")
-        with pytest.raises(ValueError, match="does not hold the key"):
+        with pytest.raises(ValueError, match="does not contain the key"):
             files.load(backup)
 
 

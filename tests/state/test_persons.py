@@ -173,7 +173,7 @@ def test_more_persons_than_declared():
     table.admit(table.digests([1, 2, 1]), 1)
     before = table.state()
     with pytest.raises(
-        ValueError, match="2 new persons to 2 that are known, more than max_persons=3"
+        ValueError, match="2 new persons in addition to 2 known ones, more than max_persons=3"
     ):
         table.admit(table.digests([1, 3, 4, 4]), 4)
     assert table.state()["entries"].tolist() == before["entries"].tolist()

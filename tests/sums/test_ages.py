@@ -170,14 +170,14 @@ def test_what_is_printed():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"fade": [(8, 1.0), (8, 2.0)]}, "rising ages"),
-        ({"fade": [(8, 1.0), (9, 0.5)]}, "never falls"),
+        ({"fade": [(8, 1.0), (8, 2.0)]}, "must increase"),
+        ({"fade": [(8, 1.0), (9, 0.5)]}, "must not decrease"),
         ({"fade": [(8, 0.5)]}, "first pair"),
         ({"fade": [(0, 1.0)]}, "age"),
         ({"fade": []}, "pairs"),
         ({"fade": 7}, "pairs"),
         ({"fade": (8, 0.0)}, "power"),
-        ({"fade": [(8, 1.0)], "window": 8}, "not both"),
+        ({"fade": [(8, 1.0)], "window": 8}, "cannot be combined"),
         ({"fade": [(8, 1.0)], "delta": 0.0}, "delta > 0"),
     ],
 )
@@ -201,9 +201,9 @@ def test_a_power_law_is_checked_at_each_doubling():
 
 
 def test_costs_by_age_as_data():
-    with pytest.raises(ValueError, match="begin with 1"):
+    with pytest.raises(ValueError, match="start at 1"):
         Stepwise([(2, Gaussian(1.0))])
-    with pytest.raises(ValueError, match="gap for each weight"):
+    with pytest.raises(ValueError, match="must have the same length"):
         Decay(0.0, (1.0,), ())
     endless = Filtered(Decay(0.0, (1.0,), (0.5,)), 0.3)
     assert endless.mu(math.inf) == pytest.approx(0.3 * math.sqrt(4 / 3))

@@ -87,7 +87,7 @@ def test_noise_that_was_remembered_but_never_came_is_not_built_upon(
         with pytest.raises(KeyboardInterrupt):
             total.add(np.zeros(2))
     for go_on in (lambda: total.add(np.zeros(2)), total.state):
-        with pytest.raises(RuntimeError, match="interrupted while it made noise"):
+        with pytest.raises(RuntimeError, match="interrupted while it drew noise"):
             go_on()
     assert total.steps == 0
 

@@ -318,10 +318,10 @@ def test_a_ledger_is_charged():
 @pytest.mark.parametrize(
     ("indices", "values", "words"),
     [
-        ([0, 0], [1.0, 1.0], "each coordinate once"),
+        ([0, 0], [1.0, 1.0], "must not contain a coordinate twice"),
         ([10], [1.0], "from 0 to 9"),
         ([-1], [1.0], "from 0 to 9"),
-        ([0.5], [1.0], "whole numbers"),
+        ([0.5], [1.0], "integers"),
         ([0], [math.nan], "values"),
         ([0, 1], [1.0], "values"),
     ],

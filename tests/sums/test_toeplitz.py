@@ -615,9 +615,9 @@ def test_gradient_of_smoothed_problems(problem):
 @pytest.mark.parametrize(
     ("fade", "words"),
     [
-        ((), "fade must list"),
-        (((10, 0.1), (10, 0.2)), "rising ages"),
-        (((10, 0.2), (20, 0.1)), "never falls"),
+        ((), "fade must be pairs"),
+        (((10, 0.1), (10, 0.2)), "ages increase"),
+        (((10, 0.2), (20, 0.1)), "does not decrease"),
         (((0, 0.2),), "age"),
         (((10, 0.0),), "mu"),
     ],

@@ -124,3 +124,18 @@ def test_error_of_pure_noise():
 def test_a_window_that_is_not_a_power_of_two_costs_no_extra_level():
     scales = [sums.WindowTree(1, budget=budget(w)).error(1) for w in (32, 33, 63, 64)]
     assert scales[0] == scales[1] == scales[2] < scales[3]
+
+
+@pytest.mark.parametrize("window", [1, 2, 3, 4, 6, 8, 14, 30, 32, 62, 64, 100, 128])
+def test_the_error_is_within_what_the_page_says(window):
+    """h Delta/mu for powers of two, which is attained; for others up to sqrt(2) times that, and more than h."""
+    budget = reticent.Budget(1.0, 1e-6, window=window)
+    total = sums.WindowTreeMechanism(1, budget=budget, noise_precision="float")
+    worst = max(total.error(t) for t in range(1, 5 * window + 2)) * total.guarantee.gdp
+    height = window.bit_length()
+    if window & (window - 1) == 0:
+        assert worst == pytest.approx(height)
+    else:
+        assert worst <= math.sqrt(2.0) * height
+    if window in (30, 62):
+        assert worst > 1.0 + math.log2(window)

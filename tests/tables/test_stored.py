@@ -231,12 +231,12 @@ def test_a_memory_map_that_was_cut_short(tmp_path):
     values = sp.csr_array(np.ones((len(rows), 1)))
     values.data = rows[:, 0]
     os.truncate(tmp_path / "x.npy", 5000)
-    refused("was cut short: its memory map needs", rows, y, model, ValueError)
-    refused("was cut short: its memory map needs", rows[-10:], y[-10:], model, ValueError)
-    refused("was cut short: its memory map needs", np.asarray(rows), y, model, ValueError)
-    refused("was cut short: its memory map needs", values, y, model, ValueError)
+    refused("was truncated: its memory map needs", rows, y, model, ValueError)
+    refused("was truncated: its memory map needs", rows[-10:], y[-10:], model, ValueError)
+    refused("was truncated: its memory map needs", np.asarray(rows), y, model, ValueError)
+    refused("was truncated: its memory map needs", values, y, model, ValueError)
     for act in (model.predict, lambda X: stream.partial_fit(X, y)):
-        with pytest.raises(ValueError, match="was cut short: its memory map needs"):
+        with pytest.raises(ValueError, match="was truncated: its memory map needs"):
             act(rows)
     assert "yes" in model.predict(X)
 

@@ -28,7 +28,7 @@ class ProjectionFreeBandit(Bandit):
     set : ConvexSet
         Where points live; a flat set is played in its affine hull.
     budget : Budget
-        What may be spent, for the learner's whole life; it is spent at once. The ages of a promise that
+        What may be spent in the learner's whole life. All of it is spent when the learner is built. The ages of a promise that
         fades count rounds of plays.
     lipschitz : float
         A bound on how fast losses change; it sets the range of values and the steps.
@@ -75,9 +75,9 @@ class ProjectionFreeBandit(Bandit):
         protected together, and ``tell`` takes ``person``. Steps are rounds: in each of them one value of a
         person counts, and ``min_gap`` counts rounds. By default single values are protected.
     seed : int, optional
-        For experiments only; the guarantee says so.
+        Seed of the noise, for experiments only; the guarantee says so.
     noise_precision : {"lattice", "float"}
-        ``"float"`` is the fast path for simulations; the guarantee says so.
+        ``"float"`` is faster but for simulations only; the guarantee says so.
 
     Attributes
     ----------

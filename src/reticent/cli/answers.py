@@ -105,8 +105,8 @@ def _total(question: Question, word: str) -> Answer:
         expect=[
             f"every one of the {q.dim} coordinates of every total is off by less than {1.96 * worst:.4g} "
             "95% of the time; the noise has mean zero",
-            f"one record contributes at most {q.norm:g}, so about {worst / q.norm:.0f} records that all "
-            "point the same way are as visible as the noise",
+            f"one record contributes at most {q.norm:g}, so it takes about {worst / q.norm:.0f} records "
+            f"that all point the same way to match the noise",
         ],
         steps=ours[0],
         curves={"reticent": ours[1]},
@@ -162,7 +162,7 @@ def of_regularized(learner: Any, question: Question) -> Answer:
     late = L * (1.0 / rule.fresh - 1.0)  # how far an average is behind the totals, at most
     apart = L / 2 + late + math.sqrt(q.dim) * float(errors.max())
     bound = held[-1] * q.radius**2 / 2 + L * apart * float(np.sum(1.0 / held))
-    out.expect = _regret("at most", bound, T, "the worst case, a theorem")
+    out.expect = _regret("at most", bound, T, "worst case, proved")
     out.expect.append(_about(learner, errors, steps, q))
     if q.delta == 0 or q.window is not None or learner.guarantee.unit == "person":
         return out  # the paper's noise is for one record
@@ -223,10 +223,10 @@ def _quadratic(question: Question) -> Answer:
     )
     out = Answer(learner.guarantee, words, [], steps, {"reticent": errors})
     out.expect.append(
-        f"a direction is learnt once the squares of the features along it sum to more than the noise, "
-        f"after some {errors.max() / q.norm**2:.0f} records that all lie along it"
+        f"a direction is learnt once the squares of the features along it add up to more than the noise, "
+        f"after about {errors.max() / q.norm**2:.0f} records that all lie along it"
     )
-    out.expect.append("regret grows with a power of ln T; measured figures are on its page")
+    out.expect.append("regret grows with a power of ln T; its page has measured figures")
     if q.delta > 0 and q.window is None and q.horizon is not None:
         formula = papers.quadratic_leader(q.epsilon, q.delta, horizon=q.horizon, norm=q.norm)
         twin = online.QuadraticLeader(ball, loss, calibration="published", **known)
@@ -269,7 +269,7 @@ def _solver(question: Question, word: str) -> Answer:
 
     q = question
     if q.window is not None:
-        raise Refused(f"--window is for streams; {word} sees all records at once")
+        raise Refused(f"--window is for streams, but {word} sees all records at once")
     if q.horizon is None:
         raise Refused(f"{word} needs --horizon, the number of records")
     n = q.horizon
@@ -290,8 +290,8 @@ def _solver(question: Question, word: str) -> Answer:
     out = Answer(fit.guarantee, f"{release.mechanism}: {release.noise}, {often}", [])
     if word == "gradient-descent":
         out.expect.append(
-            f"excess risk of a record of about {known['predicted excess risk']:.4g}, by theory, for "
-            f"{known['set']}; guessing costs {math.log(2):.4g}"
+            f"excess risk of a record of about {known['predicted excess risk']:.4g}, by theory, over "
+            f"{known['set']}; that of guessing is {math.log(2):.4g}"
         )
     elif word == "objective-perturbation":
         out.expect.append(
@@ -302,7 +302,7 @@ def _solver(question: Question, word: str) -> Answer:
         off = scale * math.log(2 * q.dim) / n
         out.expect.append(
             f"each of {known['steps']} steps picks one of {2 * q.dim} corners whose slope is, on average, "
-            f"at most {off:.4g} a record above the best one's"
+            f"at most {off:.4g} per record above that of the best"
         )
     if q.delta == 0:
         return out
@@ -329,7 +329,7 @@ def _trade_off(out: Answer, formula: Any, release: Any, q: Question) -> Answer:
     out.compared = f"its scale is {theirs:.4g}, ours {ours:.4g}"
     out.steps = np.linspace(0.0, 1.0, 101)
     out.unit, out.log = "false alarms of an attacker", False
-    out.axis = "misses that he cannot avoid"
+    out.axis = "misses that the attacker cannot avoid"
     out.curves = {
         "reticent": least_misses(out.guarantee.epsilon, out.steps),
         "the paper's noise": least_misses(formula.curve(q.neighbours).epsilon, out.steps),
@@ -361,7 +361,7 @@ def _total_noise(errors: Any) -> str:
 
 def _regret(words: str, value: float, records: int, note: str) -> list[str]:
     return [
-        f"regret {words} {value:.4g} over {records:,} records, {value / records:.4g} a record ({note})"
+        f"regret {words} {value:.4g} over {records:,} records, {value / records:.4g} per record ({note})"
     ]
 
 
@@ -393,7 +393,9 @@ def _with_published(out: Answer, formula: Any, theirs: Any) -> Answer:
     out.published = formula
     out.curves["the paper's noise"] = theirs
     ratio = float(np.max(theirs) / np.max(out.curves["reticent"]))
-    out.compared = f"in these units up to {np.max(theirs):.4g}, {ratio:.3g} times what is used here"
+    out.compared = (
+        f"in these units up to {np.max(theirs):.4g}, {ratio:.3g} times the noise used here"
+    )
     return out
 
 

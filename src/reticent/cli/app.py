@@ -37,7 +37,7 @@ def main(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", help="Say which Reticent this is.", is_eager=True, callback=_version
+            "--version", help="Show the version and exit.", is_eager=True, callback=_version
         ),
     ] = False,
 ) -> None:

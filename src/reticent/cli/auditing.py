@@ -36,7 +36,7 @@ def audit(
     known = (*attacks(), *white_box_names())
     for name in names:
         if name not in known:
-            raise Refused(f"{name!r} is not a worst case; there are {', '.join(known)}")
+            raise Refused(f"{name!r} is not a worst case; the known ones are {', '.join(known)}")
     report = run_all(
         quick=not full, names=names or None, runs=runs, progress=console.watched, jobs=jobs, on=on
     )
@@ -46,14 +46,15 @@ def audit(
         page = Page("Audit of Reticent", f"{len(report.lines)} attacks in {report.seconds:.0f} s")
         page.text(
             "Each row attacks one algorithm on the worst pair of neighbouring inputs that is known, and "
-            "recomputes its guarantee by another road. All inputs are made up; no private data enter."
+            "recomputes its guarantee independently. All inputs are made up; no private data are used."
         )
         page.table(report.columns, report.rows())
-        page.text(f"A false alarm anywhere has probability at most {report.false_alarm:g}.")
-        page.heading("What an attacker can tell")
+        page.text(f"The probability of any false alarm is at most {report.false_alarm:g}.")
+        page.heading("What an attacker can learn")
         page.text(
-            "Misses against false alarms: claimed (no attacker may get below) and measured, with a band for "
-            "the whole curve at once. The closer the measured curve comes to the claimed one, the better the attack."
+            "Misses against false alarms: the claimed curve, below which no attacker may get, and the "
+            "measured one, with a confidence band for the whole curve. The closer the two curves, the "
+            "better the attack."
         )
         for name, drawing in _curves(report.lines):
             page.figure(drawing, name)

@@ -36,7 +36,7 @@ def locked(folder: Path) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise Refused(
-                f"another reticent is at work in {folder}; wait for it, or choose another --out"
+                f"another reticent process is working in {folder}; wait for it, or choose another --out"
             ) from None
         yield
     finally:

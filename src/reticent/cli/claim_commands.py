@@ -46,7 +46,7 @@ def explain(
         typer.Option(
             "--algorithm",
             "-a",
-            help=f"Instead of a model: {', '.join(ALGORITHMS)}.",
+            help=f"Algorithm to explain instead of a model: {', '.join(ALGORITHMS)}.",
             autocompletion=_complete_algorithm,
         ),
     ] = None,
@@ -59,7 +59,7 @@ def explain(
     ] = None,
     window: Annotated[
         int | None,
-        typer.Option(help="Number of outputs that a record is protected for.", callback=positive),
+        typer.Option(help="Number of outputs for which a record is protected.", callback=positive),
     ] = None,
     dim: Annotated[int, typer.Option(help="Number of features.", min=1)] = 10,
     norm: Annotated[float, typer.Option(help="Largest norm of a record.", callback=positive)] = 1.0,
@@ -67,21 +67,22 @@ def explain(
         float, typer.Option(help="Radius of the set of decisions.", callback=positive)
     ] = 1.0,
     ridge: Annotated[
-        float, typer.Option(help="Ridge of the loss, where strong convexity is needed.")
+        float, typer.Option(help="Ridge of the loss, for algorithms that need strong convexity.")
     ] = 0.01,
     neighbours: Annotated[
         Neighbours,
         typer.Option(help="Neighbouring data: one record is blanked (zero-out), or replaced."),
     ] = Neighbours.zero_out,
     plot: Annotated[
-        Path | None, typer.Option(help="SVG, PNG or PDF file to draw the plot to as well.")
+        Path | None, typer.Option(help="Also draw the plot to this SVG, PNG or PDF file.")
     ] = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Say what is promised and what it costs.
+    """Explain a guarantee and what it costs.
 
-    Shows in words and one plot the promise, the noise, what to expect, and what the paper would have added.
+    Shows in words and in one plot the guarantee, the noise, the error to expect, and the noise that the paper
+    prescribes.
     """
     console = Console(quiet=quiet, as_json=json)
     if (model is None) == (algorithm is None):
@@ -92,7 +93,7 @@ def explain(
         leave(explain_model(model, plot=plot, console=console))
         return
     if epsilon is None:
-        raise Refused("--epsilon is missing: how much privacy may be spent, for example 1")
+        raise Refused("--epsilon is missing: the privacy parameter of the budget, for example 1")
     from reticent.cli.answers import Question
     from reticent.cli.explain import explain_settings
 
@@ -108,29 +109,33 @@ def audit(
     ] = None,
     full: Annotated[
         bool,
-        typer.Option("--full/--quick", help="Spend about 25 seconds on each attack, or about 1.5."),
+        typer.Option(
+            "--full/--quick",
+            help="Spend about 25 seconds on each attack (--full) or about 1.5 (--quick).",
+        ),
     ] = False,
     runs: Annotated[
-        int | None, typer.Option(help="Number of runs of each case, however long they take.", min=8)
+        int | None,
+        typer.Option(help="Number of runs of each case, regardless of how long they take.", min=8),
     ] = None,
     jobs: Jobs = None,
     on: On = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="HTML file to write a report to as well.")
+        Path | None, typer.Option("--out", "-o", help="Also write a report to this HTML file.")
     ] = None,
     mine: Annotated[
         str | None,
         typer.Option(
             metavar="FILE.py:FUNCTION",
-            help="Audit mechanisms of your own: a function that returns tuples (run, data, neighbour, claim).",
+            help="Audit your own mechanisms instead: a function that returns tuples (run, data, neighbour, claim).",
         ),
     ] = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Attack Reticent's own claims, or yours.
+    """Audit the privacy claims of Reticent, or of your own mechanisms.
 
-    Exits with 1 if one is refuted.
+    Exits with status 1 if a claim is refuted.
     """
     from reticent.cli.auditing import audit as body
     from reticent.cli.auditing import audit_mine
@@ -139,7 +144,7 @@ def audit(
     if mine is not None:
         if names or full or any(given is not None for given in (runs, jobs, on, out)):
             raise Refused(
-                "--mine stands alone: leave out names, --full, --runs, --jobs, --on and --out"
+                "--mine cannot be combined with names, --full, --runs, --jobs, --on or --out"
             )
         leave(audit_mine(mine, console=console))
         return
@@ -165,7 +170,7 @@ def command_line() -> str:
 def doctor(quiet: Quiet = False, json: Json = False) -> None:
     """Check this machine.
 
-    Shows versions, compiled code, entropy, speed and disk; exits with 1 if something is wrong.
+    Shows versions, compiled code, entropy, speed and disk; exits with status 1 if a check fails.
     """
     from reticent.cli.doctor import doctor as body
 
@@ -195,7 +200,7 @@ def reproduce(
 ) -> None:
     """Reproduce a figure of the papers.
 
-    Measures it as published, corrected, and with our defaults; without a name, lists the figures.
+    Runs it as published, corrected, and with our defaults. Without a name, lists the figures.
     """
     from reticent.cli.reproduce import reproduce as body
 

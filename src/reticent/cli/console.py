@@ -22,7 +22,7 @@ class Console:
     Parameters
     ----------
     quiet
-        Say nothing but the result.
+        No notes, progress or summary; a result is printed only as JSON.
     as_json
         The result is one JSON object.
     """
@@ -78,7 +78,7 @@ def _numeric(cell: str) -> bool:
 
 
 class Rate:
-    """A progress line with records and records a second.
+    """A progress line with records and records per second.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ from reticent.cli.errors import FAILED, Refused
 from reticent.cli.options import Json, Neighbours, Quiet, example, leave
 
 app = typer.Typer(
-    help="Learn from columns that live with different owners.",
+    help="Learn from columns held by different owners.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -42,7 +42,9 @@ def provision(
     folder: Annotated[
         Path, typer.Argument(help="New or empty folder; each kit becomes a folder in it.")
     ],
-    party: Annotated[list[str], typer.Option(help="Name of a party; give it once for each.")],
+    party: Annotated[
+        list[str], typer.Option(help="Name of a party; repeat the option for each party.")
+    ],
     name: Annotated[str, typer.Option(help="Name of the federation.")] = "federation",
     host: Annotated[
         str, typer.Option(help="Host name under which the parties reach the server.")
@@ -72,7 +74,7 @@ def example_tables(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Write tables of three made-up hospitals, to try it with."""
+    """Write tables of three made-up hospitals to try."""
     from reticent.vertical.flare.example import write
 
     said = write(folder, patients)
@@ -81,7 +83,7 @@ def example_tables(
 
 @app.command(epilog=example("reticent vertical serve kits/server --log server.log"))
 def serve(kit: Kit, log: Log = None) -> None:
-    """Start the server, and stay until it is stopped."""
+    """Run the server until it is stopped."""
     leave(int(_commands().serve(kit, log=log)))
 
 
@@ -96,17 +98,18 @@ def party(
         Path | None, typer.Option(help="Table of the party: .csv, .parquet or .npz.")
     ] = None,
     id_column: Annotated[
-        str | None, typer.Option(help="Column that says whom a row is about.")
+        str | None, typer.Option(help="Column that identifies the person a row is about.")
     ] = None,
     label_column: Annotated[
         str | None, typer.Option(help="Column to predict, if this party holds it.")
     ] = None,
     column: Annotated[
-        list[str] | None, typer.Option(help="Column to use; give it once for each.  [default: all]")
+        list[str] | None,
+        typer.Option(help="Column to use; repeat the option for each column.  [default: all]"),
     ] = None,
     epsilon: Annotated[
         float | None,
-        typer.Option(help="Privacy parameter epsilon that the records may lose over all runs."),
+        typer.Option(help="Privacy parameter epsilon of the party's budget for all runs together."),
     ] = None,
     delta: Annotated[
         float | None, typer.Option(help="Privacy parameter delta of the same budget.")
@@ -124,15 +127,15 @@ def party(
     ] = None,
     seed: Seed = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Check and keep the settings, and do not start.")
+        bool, typer.Option("--check", help="Check and store the settings without starting.")
     ] = False,
     log: Log = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Start a party with its own data and its own budget.
+    """Run a party with its own data and its own budget.
 
-    Stays until it is stopped.
+    Runs until it is stopped.
     """
     said = {
         "data": data,
@@ -163,10 +166,14 @@ def party(
 )
 def run(
     kit: Kit,
-    epsilon: Annotated[float, typer.Option(help="Privacy parameter epsilon asked of every party.")],
-    delta: Annotated[float, typer.Option(help="Privacy parameter delta asked of every party.")],
+    epsilon: Annotated[
+        float, typer.Option(help="Privacy parameter epsilon requested from every party.")
+    ],
+    delta: Annotated[
+        float, typer.Option(help="Privacy parameter delta requested from every party.")
+    ],
     name: Annotated[
-        str, typer.Option(help="Name of the run; a second run needs another one.")
+        str, typer.Option(help="Name of the run; a second run needs another name.")
     ] = "run",
     neighbours: Annotated[
         Neighbours,
@@ -183,12 +190,11 @@ def run(
         str | None, typer.Option(help="Variant of the algorithm: ball, product or sampled.")
     ] = None,
     columns: Annotated[
-        int | None, typer.Option(help="Number of columns that a party may send sketches of.", min=1)
+        int | None,
+        typer.Option(help="Largest number of columns of which a party may send sketches.", min=1),
     ] = None,
     sketch_size: Annotated[int | None, typer.Option(help="Size of a sketch.", min=1)] = None,
-    patience: Annotated[
-        float, typer.Option(help="Number of seconds to wait for an answer.")
-    ] = 60.0,
+    patience: Annotated[float, typer.Option(help="Seconds to wait for an answer.")] = 60.0,
     seed: Seed = None,
     quiet: Quiet = False,
     json: Json = False,
@@ -245,14 +251,14 @@ def score(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Write a party's part of people's scores, under a mask.
+    """Write a party's masked part of people's scores.
 
-    Only the sum of all parties' parts can be read.
+    Only the sum of all parties' parts is readable.
     """
     part = _commands().score(kit, model, data=data, name=name, out=out, again=again)
     words = (
-        f"{out}: {len(part.masked)} people. Together with the parts of all other parties it shows each person's "
-        "score to whoever has them; by itself it shows nothing."
+        f"{out}: {len(part.masked)} people. By itself this part reveals nothing; with the parts of all "
+        "other parties, it reveals each person's score."
     )
     said = {"people": len(part.masked), "file": str(out)}
     Console(quiet=quiet, as_json=json).result(said, words)
@@ -263,23 +269,28 @@ def score(
 )
 def predict(
     model: Annotated[Path, typer.Argument(help="Model file that a run wrote.")],
-    parts: Annotated[list[Path], typer.Argument(help="File of each party's part.")],
+    parts: Annotated[list[Path], typer.Argument(help="File with the part of each party.")],
     out: Annotated[Path, typer.Option(help="CSV file to write the predictions to.")] = Path(
         "predictions.csv"
     ),
     ids: Annotated[
-        Path | None, typer.Option(help="Table of the same people, to write their ids beside.")
+        Path | None,
+        typer.Option(
+            help="Table of the same people, whose ids are written beside the predictions."
+        ),
     ] = None,
-    id_column: Annotated[str | None, typer.Option(help="Column of their ids.")] = None,
+    id_column: Annotated[str | None, typer.Option(help="Column with their ids.")] = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Add the parties' parts to predictions.
+    """Add up the parties' parts into predictions.
 
     Writes one line per person, in the order of the ids.
     """
     if (ids is None) != (id_column is None):
-        raise Refused("--ids and --id-column go together: a table, and its column of ids")
+        raise Refused(
+            "--ids and --id-column must be given together: a table, and its column of ids"
+        )
     from reticent.vertical.flare.tables import read_ids
 
     found = _commands().predict(model, parts)
@@ -296,7 +307,7 @@ def predict(
 
 @app.command(epilog=example("reticent vertical ledger kits/clinic"))
 def ledger(kit: Kit, quiet: Quiet = False, json: Json = False) -> None:
-    """Show what a party's records have lost, and what is left."""
+    """Show what a party has spent, and what is left."""
     book = _commands().ledger(kit)
     spent = book.spent
     data = {

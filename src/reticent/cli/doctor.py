@@ -69,7 +69,9 @@ def _entropy() -> dict[str, Any]:
     first, second = Source(), Source()
     different = first.words(4).tolist() != second.words(4).tolist()
     if not different or first.seeded:
-        raise RuntimeError("two unseeded generators gave the same words; do not release anything")
+        raise RuntimeError(
+            "two unseeded generators produced the same numbers; do not release anything"
+        )
     return {
         "source": "getrandom" if hasattr(os, "getrandom") else "os.urandom",
         "generator": "AES counter, keyed with 32 bytes from the operating system",
@@ -85,7 +87,7 @@ def _compiled() -> dict[str, Any]:
     seconds = round(time.perf_counter() - start, 3)
     folder = compiling.folder()
     return {
-        "cache": str(folder or "none: no folder can be both written and trusted"),
+        "cache": str(folder or "none: no folder is both writable and trusted"),
         "files": 0 if folder is None else len(list(folder.rglob("*.nbc"))),
         "seconds_to_first_step": seconds,
     }
@@ -125,7 +127,9 @@ def _disk() -> dict[str, Any]:
         seconds = (time.perf_counter() - start) / 5
         mode = path.stat().st_mode & 0o777
     if mode != 0o600:
-        raise RuntimeError(f"a state file got mode {mode:o}, not 600: others could read it")
+        raise RuntimeError(
+            f"a state file was created with mode {mode:o} instead of 600, so others could read it"
+        )
     return {"milliseconds_to_save_a_state": round(1e3 * seconds, 2), "state_mode": "600"}
 
 
@@ -158,7 +162,7 @@ def _words(facts: dict[str, Any]) -> str:
     for name in ("entropy", "compiled", "speed", "disk"):
         cells = [(key.replace("_", " "), _word(value)) for key, value in facts[name].items()]
         lines += [name, table(cells, indent="  ")]
-    verdict = "all is well" if facts["healthy"] else "; ".join(facts["troubles"])
+    verdict = "all checks passed" if facts["healthy"] else "; ".join(facts["troubles"])
     return "\n".join([*lines, "", verdict])
 
 

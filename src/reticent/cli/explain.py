@@ -25,7 +25,7 @@ def explain_model(path: Path, *, plot: Path | None, console: Console) -> int:
     guarantee, how = model.guarantee, model.how
     title = (
         f"{path}: {model.target!r} from {len(model.features)} features, {how['estimator']}, "
-        f"{model.records:,} records"
+        f"{model.learnt_from}"
     )
     question, found = _of_model(model)
     if found is None:
@@ -84,15 +84,15 @@ def _show(
 ) -> int:
     from reticent.report.page import in_words, warnings_of
 
-    lines = [title, "", "What is promised"]
+    lines = [title, "", "The guarantee"]
     lines += [f"  {line}" for line in in_words(found.guarantee)]
-    lines += [f"  beware: {line}" for line in warnings_of(found.guarantee)]
-    lines += ["", "What noise that means", f"  {found.noise}"]
+    lines += [f"  warning: {line}" for line in warnings_of(found.guarantee)]
+    lines += ["", "The noise", f"  {found.noise}"]
     lines += [f"  {line}" for line in found.guarantee.explain().splitlines()[4:]]
     if found.expect:
         lines += ["", "What to expect", *(f"  {line}" for line in found.expect)]
     if found.published is not None:
-        lines += ["", "What the paper's formula would have added", *_published(question, found)]
+        lines += ["", "The noise that the paper prescribes", *_published(question, found)]
     if found.curves:
         lines.append("")
         lines.append(
@@ -121,8 +121,7 @@ def _published(question: Question, found: Answer) -> list[str]:
         f"  {formula.formula}",
         f"  {formula.where}",
         f"  {found.compared}",
-        f"  it claims epsilon = {claim:.4g} ({formula.relation}) and the claim {proved}; "
-        f"its true epsilon is {words}",
+        f"  its claim of epsilon = {claim:.4g} ({formula.relation}) {proved}; its true epsilon is {words}",
     ]
 
 
@@ -160,7 +159,7 @@ def _draw(found: Answer, path: Path, title: str) -> None:
     from reticent.plots.over_time import over_time
 
     if not found.curves:
-        raise Refused("there is nothing to draw for this model")
+        raise Refused("there is no plot for this model")
     ax = over_time(
         found.steps,
         found.curves,

@@ -42,11 +42,11 @@ _LARGE = 2**29
 def learn(options: LearnOptions) -> int:
     """Run the command and return its exit status."""
     if options.json and options.decisions == STDIN:
-        raise Refused("--json and --decisions - both want standard output; choose one")
+        raise Refused("--json and --decisions - both write to standard output; choose one")
     # decisions on standard output are the result; the summary then goes nowhere
     console = Console(quiet=options.quiet or options.decisions == STDIN, as_json=options.json)
     if options.stream is not None and options.to is None:
-        raise Refused("--stream is for --to: the address of a service")
+        raise Refused("--stream needs --to, the address of a service")
     if options.resume and options.to is None:
         return _resume(options, console)
     if options.data is None:
@@ -65,7 +65,7 @@ def _resume(options: LearnOptions, console: Console) -> int:
         raise Refused(f"there is nothing to resume: {folder} is not a folder")
     if (folder / RUN).exists():
         raise Refused(
-            "a run of --offline goes on when the same command is run again, without --resume"
+            "to continue an interrupted --offline run, run the same command again without --resume"
         )
     with checkpoint.locked(folder):
         return _resumed(options, console)
@@ -85,7 +85,7 @@ def _begin(options: LearnOptions, encoder: Encoder, console: Console) -> int:
         every = options.every or _EVERY
         if settings.window is not None and every > 1:
             console.note(
-                f"a record is protected while the next {settings.window:,} records come in, which is in "
+                f"a record is protected until {settings.window:,} records have arrived, that is for "
                 f"{settings.window // every:,} whole decisions at --every {every:,}"
             )
         with console.starting():
@@ -97,8 +97,8 @@ def _check_folder(options: LearnOptions) -> None:
     there = [name for name in (checkpoint.NAME, MODEL) if (options.out / name).exists()]
     if there and not options.overwrite:
         raise Refused(
-            f"{options.out} already holds a run ({there[0]}); --resume continues it, another --out "
-            "starts a new one, which on the same records spends a second budget (--overwrite)"
+            f"{options.out} already holds a run ({there[0]}); use --resume to continue it, or another --out "
+            f"(or --overwrite) for a new run, which spends a second budget if the records are the same"
         )
     if options.out.exists() and not options.out.is_dir():
         raise Refused(f"--out {options.out} is a file; name a folder")
@@ -119,17 +119,17 @@ def _participation(options: LearnOptions, encoder: Encoder, online: bool) -> dic
         said = next((name for name, value in given.items() if value is not None), None)
         if said is not None:
             raise Refused(
-                f"--{said.replace('_', '-')} needs --person, the column that says whom a record is about; without it "
-                "single records are protected"
+                f"--{said.replace('_', '-')} needs --person, the column that identifies the person a record "
+                "is about; without it, single records are protected"
             )
         return {}
     if not online and options.min_gap is not None:
-        raise Refused("--min-gap is for streams: leave it out with --offline")
+        raise Refused("--min-gap is for streams: omit it with --offline")
     if online and given == {"max_records": None, "min_gap": None}:
         raise Refused(
-            f"column {encoder.person!r} says whom a record is about: say how many records of a person count "
-            "(--max-records), or how far apart they must be (--min-gap); to protect single records declare "
-            "it as 'ignore'"
+            f"column {encoder.person!r} identifies persons: state how many records of a person count "
+            "(--max-records), or how far apart they must be (--min-gap); to protect single records "
+            "instead, declare it as 'ignore'"
         )
     return {"person": encoder.person, **given}
 
@@ -138,7 +138,7 @@ def _check_intervals(encoder: Encoder, task: str, online: bool) -> None:
     """Refuse --intervals where there can be none, whatever the records are."""
     if online or task == "lasso" or encoder.person is not None or len(encoder.classes or ()) > 2:
         raise Refused(
-            "--intervals is for regression and for two classes, with --offline and without persons; leave it out"
+            "--intervals is available for regression and for two classes, with --offline and without persons"
         )
 
 
@@ -146,11 +146,9 @@ def _settings(
     options: LearnOptions, encoder: Encoder, task: str, online: bool, console: Console
 ) -> tuple[tasks.Settings, int | None]:
     if options.epsilon is None:
-        raise Refused("--epsilon is missing: how much privacy may be spent, for example 1")
+        raise Refused("--epsilon is missing: the privacy parameter of the budget, for example 1")
     if not online and (options.window, options.fade, options.horizon) != (None, None, None):
-        raise Refused(
-            "--window, --fade and --horizon are for streams: leave them out with --offline"
-        )
+        raise Refused("--window, --fade and --horizon are for streams: omit them with --offline")
     if options.intervals:
         _check_intervals(encoder, task, online)
     horizon, size = options.horizon, None
@@ -196,12 +194,15 @@ def _resumed(options: LearnOptions, console: Console) -> int:
         given, had = getattr(options, name), getattr(settings, name)
         if given is not None and given != had:
             raise Refused(
-                f"--{name.replace('_', '-')} {given} is not what the run began with, {had}; what was "
-                "promised at the start cannot change: leave it out"
+                f"--{name.replace('_', '-')} {given} differs from {had}, with which the run began; a "
+                f"guarantee cannot be changed once a run has begun: omit the option"
             )
     schema = Schema.from_dict(state["schema"])
     if options.schema is not None and Schema.from_file(options.schema).columns != schema.columns:
-        raise Refused(f"--schema {options.schema} is not what the run began with; leave it out")
+        raise Refused(
+            f"--schema {options.schema} differs from the schema with which the run began; omit "
+            f"the option"
+        )
     if settings.person is not None:
         schema = schema.with_person(settings.person)
     data = options.data or state["position"]["data"]
@@ -209,7 +210,9 @@ def _resumed(options: LearnOptions, console: Console) -> int:
     run = Run(options, settings, Encoder(schema, state["target"]), console)
     run.resume(state)
     if run.finished:
-        console.note(f"the horizon of {run.seen:,} records is used up; nothing more is learnt")
+        console.note(
+            f"the horizon of {run.seen:,} records has been reached; no more records are learnt"
+        )
     else:
         console.note(f"continuing after {run.seen:,} records, at no extra privacy cost")
     return _follow(run, settings.horizon)
@@ -221,8 +224,8 @@ def _follow(run: Run, size: int | None) -> int:
     if run.stopped:
         again = ["reticent", "learn", run.data, "--resume", "--out", str(options.out)]
         words = (
-            f"stopped after {run.seen:,} records; the state is in {state}, "
-            f"as secret as the data\ncontinue with: {shlex.join(again)}"
+            f"stopped after {run.seen:,} records; the state, which is as secret as the data, is in "
+            f"{state}\ncontinue with: {shlex.join(again)}"
         )
         run.console.result({"stopped": True, "records": run.seen, "continue": again}, words)
         return run.stopped
@@ -239,10 +242,10 @@ def _offline(
 ) -> int:
     assert options.data is not None
     if options.bad_records == Bad.blank:
-        raise Refused("--bad-records blank is for streams: mend the table, or learn with --online")
+        raise Refused("--bad-records blank is for streams: repair the table, or use --online")
     source, unused = open_records(options.data, encoder, word(options.format))
     if unused:
-        console.note(f"not in the schema, so not used: {', '.join(unused)}")
+        console.note(f"ignored, because not in the schema: {', '.join(unused)}")
     started = time.perf_counter()
     if stored_size(source) > _LARGE and settings.task != "lasso" and not encoder.person:
         return _from_files(options, console, settings, encoder, started)
@@ -297,7 +300,9 @@ def _from_files(
     console.note(f"reading {X.table.size / 2**20:,.0f} MiB from files in every pass")
     with resumable(options.out / RUN) as run:
         if run.resumed:
-            console.note("going on with the run that was interrupted here; its budget is charged")
+            console.note(
+                "continuing the run that was interrupted here; its budget is already charged"
+            )
         with Rate("bytes read", None, shown=console.watched) as rate:
             watched = X.watched(lambda size: rate.at(rate.done + size))
             estimator = tasks.build(settings, encoder).fit(watched, y)
@@ -330,17 +335,18 @@ def _finish(
         with Rate("drawing the report", None, shown=console.watched):
             page = _report(options, model, diagnostics, seconds, summary)
         if page is None:
-            console.note("no report: plots need matplotlib, pip install matplotlib")
+            console.note("no report, because plots need matplotlib: pip install matplotlib")
         else:
             paths["report"] = page
+    count, unit = model.learnt_from.split()
     rows = [
-        ("records", f"{model.records:,} in {seconds:.1f} s ({model.records / seconds:,.0f}/s)"),
+        (unit, f"{count} in {seconds:.1f} s ({model.records / seconds:,.0f}/s)"),
         ("guarantee", str(guarantee)),
         *paths.items(),
     ]
     done = {
         "stopped": False,
-        "records": model.records,
+        unit: model.records,
         "seconds": round(seconds, 3),
         "epsilon": model.how["epsilon"],
         "delta": model.how["delta"],

@@ -38,10 +38,10 @@ def write(
     verb = "online" if how["online"] else "offline"
     page = Page(
         f"{model.target}, learnt privately",
-        f"{how['estimator']}, {verb}, from {model.records:,} records with {len(model.features)} features",
+        f"{how['estimator']}, {verb}, from {model.learnt_from} with {len(model.features)} features",
     )
     facts = {
-        "records": f"{model.records:,}",
+        model.learnt_from.split()[1]: f"{model.records:,}",
         "epsilon": _epsilon(how),
         "delta": plain(how["delta"]),
         "protected for": _length(how),
@@ -49,23 +49,23 @@ def write(
     if diagnostics is not None:
         # Counts below are read off the records even where there is no curve; how long it took is too.
         page.shows_diagnostics = True
-        facts["records a second"] = f"{model.records / seconds:,.0f}"
+        facts["records per second"] = f"{model.records / seconds:,.0f}"
     page.facts(facts)
-    page.heading("What is promised")
+    page.heading("The guarantee")
     page.guarantee(guarantee)
     _by_age(page, guarantee)
     if diagnostics is not None and len(diagnostics.curve) > 1:
         _curve(page, model, diagnostics)
-    page.heading("What was learnt")
+    page.heading("What the model learnt")
     if summary is not None:
         page.summary(summary)
     _coefficients(page, model)
-    page.heading("What is private, and what is not")
+    page.heading("What is private and what is not")
     released = ["the model file: coefficients, intercepts, schema, guarantee"]
     if every is not None:
         released.append(f"the decisions, one after each {every:,} records")
     if diagnostics is None:
-        page.privacy(released, ["nothing on this page: it was written without diagnostics"])
+        page.privacy(released, ["nothing on this page, which was written without diagnostics"])
     else:
         odd = f"{diagnostics.outside:,} cells missing or beyond the schema"
         if diagnostics.blanked:
@@ -75,7 +75,7 @@ def write(
             [
                 f"the {diagnostics.name} and its picture",
                 odd,
-                "the records a second",
+                "the records per second",
                 "a saved state, while there is one",
             ],
         )
@@ -83,7 +83,7 @@ def write(
         "The schema (bounds, categories) is public and not covered by the guarantee: it must be "
         "known without looking at the records."
     )
-    page.heading("How to repeat it")
+    page.heading("How to repeat this run")
     page.command(command if diagnostics is not None else _without_seed(command))
     if not guarantee.seeded:
         page.text("A run without a seed has fresh noise: a repetition is a second release.")
@@ -104,7 +104,7 @@ def _epsilon(how: Mapping[str, Any]) -> str:
 def _length(how: Mapping[str, Any]) -> str:
     """For how long a record is protected, in a few words."""
     if how.get("fade") is not None:
-        return "ever, less and less"
+        return "ever, weakening with age"
     return "ever" if how["window"] is None else f"the next {how['window']:,} records"
 
 
@@ -114,12 +114,13 @@ def _by_age(page: Page, guarantee: Guarantee) -> None:
         return
     promises, scope = guarantee.by_age(), guarantee.scope
     counted = (
-        "The age is the number of consecutive outputs, and this is about the records of a person that came within them"
+        "The age is the number of consecutive outputs; the guarantee covers the records of a person that "
+        "came within them"
         if scope.within
         else f"An output's age is counted from {scope.since}, which has age 1"
     )
     page.figure(
-        promises.plot(title="What is promised, by age"),
+        promises.plot(title="The guarantee by age"),
         f"{counted}: {promises}.",
     )
 
@@ -128,8 +129,8 @@ def _curve(page: Page, model: Model, diagnostics: Any) -> None:
     from reticent.plots.over_time import over_time
 
     curve = diagnostics.curve
-    constant = "the commonest class so far" if model.classes else "the mean so far"
-    page.heading("How well it predicted")
+    constant = "the most frequent class so far" if model.classes else "the mean so far"
+    page.heading("How well the model predicted")
     ax = over_time(
         curve[:, 0],
         {"private model": curve[:, 1], constant: curve[:, 2]},
@@ -138,7 +139,7 @@ def _curve(page: Page, model: Model, diagnostics: Any) -> None:
     last = curve[-1]
     page.figure(
         ax,
-        f"Each record is predicted before it is learnt from. In the end {last[1]:.4g}, against "
+        f"Each record is predicted before it is learnt from. At the end: {last[1]:.4g}, compared with "
         f"{last[2]:.4g} for {constant}.",
         kind="diagnostic",
     )
@@ -154,9 +155,9 @@ def _coefficients(page: Page, model: Model) -> None:
     ]
     rows.append(["intercept", *(f"{value:+.4f}" for value in model.intercepts)])
     more = len(size) - len(order)
-    words = "Of features scaled to [-1, 1] by the schema"
+    words = "For features scaled to [-1, 1] by the schema"
     if more:
-        words += f"; {more} smaller ones left out"
+        words += f"; {more} smaller ones omitted"
     if model.classes and len(model.intercepts) == 1:
         words += f"; positive is towards {model.classes[1]!r}"
     page.table(columns, rows, words + ".", kind="private")

@@ -46,25 +46,25 @@ def positive(value: Any) -> Any:
     return value
 
 
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but the result.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress, notes or summary.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Jobs = Annotated[
     int | None,
-    typer.Option(help="How many processes share the work.  [default: one a core]", min=1),
+    typer.Option(help="Number of processes that share the work.  [default: one per core]", min=1),
 ]
 On = Annotated[
     str | None,
     typer.Option(
         metavar="ADDRESS",
-        help="A Dask scheduler whose workers share the work instead, such as tcp://10.0.0.1:8786. They need this "
-        "version of Reticent, and the same files at the same places.",
+        help="Address of a Dask scheduler whose workers do the work instead, such as tcp://10.0.0.1:8786. "
+        "They need this version of Reticent and the same files at the same paths.",
     ),
 ]
 DataFormat = Annotated[
     Format | None,
     typer.Option(
         "--format",
-        help="Format of the data.  [default: told from the file's name or the first character]",
+        help="Format of the data.  [default: detected from the file's name or its first character]",
     ),
 ]
 Target = Annotated[
@@ -109,7 +109,7 @@ class LearnOptions:
     window: Annotated[
         int | None,
         typer.Option(
-            help="Protect each record until this many records have arrived, its own included.",
+            help="Protect each record until this many records, including itself, have arrived.",
             callback=positive,
         ),
     ] = None
@@ -117,34 +117,36 @@ class LearnOptions:
         str | None,
         typer.Option(
             metavar="AGE:EPSILON,...",
-            help="Let the promise fade: at most this epsilon up to each age, for ever. The first epsilon is --epsilon.",
+            help="Let the guarantee weaken with age instead of ending: at most this epsilon up to each age. "
+            "The first epsilon must equal --epsilon.",
         ),
     ] = None
     horizon: Annotated[
         int | None,
         typer.Option(
-            help="Upper bound on the number of records.  [default: those in the file; a stream is endless]",
+            help="Upper bound on the number of records.  [default: the number in the file; for a stream, none]",
             callback=positive,
         ),
     ] = None
     person: Annotated[
         str | None,
         typer.Option(
-            help="The column that says whom a record is about: all records of a person are protected together.  "
-            "[default: the schema's column of persons]"
+            help="Column that identifies the person a record is about; all records of a person are "
+            "protected together.  [default: the schema's person column]"
         ),
     ] = None
     max_records: Annotated[
         int | None,
         typer.Option(
-            help="How many records of a person count, with --person. Offline the default is all, with weights 1/m.",
+            help="Number of records of each person that count; needs --person.  [default with --offline: all, "
+            "each with weight 1/m]",
             callback=positive,
         ),
     ] = None
     min_gap: Annotated[
         int | None,
         typer.Option(
-            help="The least number of steps between two records of a person that count, with --person.",
+            help="Smallest number of steps between two records of a person that count; needs --person.",
             callback=positive,
         ),
     ] = None
@@ -181,20 +183,21 @@ class LearnOptions:
         bool | None,
         typer.Option(
             "--intervals",
-            help="Release what intervals of the coefficients need as well, out of the same budget, and write "
-            "OUT/summary.json; with --offline.",
+            help="Also release what confidence intervals of the coefficients need, within the same budget, "
+            "and write OUT/summary.json; needs --offline.",
         ),
     ] = None
     every: Annotated[
         int | None,
         typer.Option(
-            help="Write a decision after every so many records.  [default: 1000]", callback=positive
+            help="Write a decision each time this many records have been learnt.  [default: 1000]",
+            callback=positive,
         ),
     ] = None
     bad_records: Annotated[
         Bad,
         typer.Option(
-            help="What to do at a record without a usable target: stop, or count it as a gap."
+            help="What to do with a record without a usable target: stop, or count it as a gap (blank)."
         ),
     ] = Bad.stop
     out: Annotated[
@@ -215,17 +218,18 @@ class LearnOptions:
     new_records: Annotated[
         bool,
         typer.Option(
-            "--new-records", help="Say, with --resume, that DATA holds none of the earlier records."
+            "--new-records",
+            help="State that DATA contains none of the earlier records; needs --resume.",
         ),
     ] = False
     keep_state: Annotated[
         bool,
         typer.Option(
-            "--keep-state", help="Keep the state at the end, so that learning can continue later."
+            "--keep-state", help="Keep the final state, so that learning can continue later."
         ),
     ] = False
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Forget the run in OUT and spend a new budget.")
+        bool, typer.Option("--overwrite", help="Delete the run in OUT and spend a new budget.")
     ] = False
     report: Annotated[bool, typer.Option(help="Write OUT/report.html.")] = True
     diagnostics: Annotated[
@@ -234,19 +238,21 @@ class LearnOptions:
     seed: Annotated[
         int | None,
         typer.Option(
-            help="Seed of the noise, for experiments only: whoever knows it can remove the noise.",
+            help="Seed of the noise, for experiments only: anyone who knows it can remove the noise.",
             min=0,
         ),
     ] = None
     to: Annotated[
         str | None,
         typer.Option(
-            help="Send the records to the service at this address; its token is read from $RETICENT_TOKEN."
+            help="Send the records to the service at this address instead; the token is read from $RETICENT_TOKEN."
         ),
     ] = None
     stream: Annotated[
         str | None,
-        typer.Option(help="Stream of the service to send to, with --to; --epsilon creates it."),
+        typer.Option(
+            help="Stream of the service to send to; needs --to. With --epsilon, the stream is created."
+        ),
     ] = None
     format: DataFormat = None
     quiet: Quiet = False

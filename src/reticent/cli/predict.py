@@ -49,7 +49,7 @@ def _predict(
 ) -> None:
     model = Model.load(path)
     if probabilities and model.classes is None:
-        raise Refused("--probabilities is for classes; this model predicts a number")
+        raise Refused("--probabilities needs a classifier; this model predicts a number")
     encoder = model.encoder
     source, _ = open_records(data, encoder, kind, labels=score)
     tally = np.zeros(2)

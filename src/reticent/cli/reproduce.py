@@ -74,7 +74,7 @@ def reproduce(
     try:
         paths["picture"] = picture(chosen, result, entry.title, out / f"{name}.svg")
     except ImportError as error:
-        console.warn(f"the numbers are stored, but not drawn: {error}")
+        console.warn(f"the numbers are stored, but the figure could not be drawn: {error}")
     notes = chosen.notes(result.settings)
     summaries = store.summarise(result.rows)
     findings = chosen.findings(summaries)

@@ -11,10 +11,10 @@ from reticent.cli.errors import Refused
 from reticent.tables import draft
 
 LEAK = (
-    "the bounds and categories in this draft were read off the data. That is only right for a public "
-    "sample: a schema read off private records leaks them. Check every line"
+    "the bounds and categories in this draft come from the data. That is right only for a public sample: a "
+    "schema derived from private records reveals them. Check every line"
 )
-_TOP = "# What is known of the columns. This is public: no bound may come from private records.\n"
+_TOP = "# What is known about the columns. This file is public: no bound may come from private records.\n"
 _TARGET = '# target = "NAME"  # which column is to be predicted\n\n'
 
 
@@ -31,8 +31,8 @@ def schema(
     """Run the command and return its exit status."""
     if not public_sample and not names_only:
         raise Refused(
-            "a schema read off private data leaks; say --public-sample if DATA is public, or "
-            "--names-only for a template with the names of the columns and nothing else"
+            "a schema derived from private data reveals it; use --public-sample if DATA is public, or "
+            "--names-only for a template with only the column names"
         )
     public = public_sample and not names_only
     drafted, remarks = draft(data, public_sample=public, target=target, kind=kind)

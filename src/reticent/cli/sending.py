@@ -34,16 +34,18 @@ def send(options: LearnOptions, encoder: Encoder, console: Console) -> int:
     for name in _HERE:
         if getattr(options, name):
             raise Refused(
-                f"--{name.replace('_', '-')} is not for --to: create the stream with what it needs (POST "
-                "/v1/streams), and leave this and --epsilon out"
+                f"--{name.replace('_', '-')} cannot be used with --to: create the stream with this setting "
+                "(POST /v1/streams), then omit the option and --epsilon"
             )
     if options.stream is None:
-        raise Refused("--stream is missing: the name of the stream that the records are for")
+        raise Refused("--stream is missing: the name of the stream to send the records to")
     if options.online is False:
-        raise Refused("--offline is not for --to: a service learns as records come")
+        raise Refused(
+            "--offline cannot be used with --to: a service learns from records as they arrive"
+        )
     source, unused = open_records(options.data, encoder, word(options.format))
     if unused:
-        console.note(f"not in the schema, so not used: {', '.join(unused)}")
+        console.note(f"ignored, because not in the schema: {', '.join(unused)}")
     prefix = None
     if not source.live:
         place = str(Path(options.data).resolve()).encode()

@@ -11,27 +11,25 @@ from reticent.cli.errors import FAILED, Refused
 from reticent.cli.options import example, leave
 
 app = typer.Typer(
-    help="Run the durable service on a folder.",
+    help="Run the durable service on a folder or a database.",
     invoke_without_command=True,
     rich_markup_mode=None,
 )
 
-Data = Annotated[Path | None, typer.Option("--data", help="Folder that everything is kept in.")]
-KeyFile = Annotated[
-    Path | None, typer.Option(help="File with the key that states are sealed under.")
-]
+Data = Annotated[Path | None, typer.Option("--data", help="Folder that holds everything.")]
+KeyFile = Annotated[Path | None, typer.Option(help="File with the key that encrypts saved states.")]
 AnchorFile = Annotated[
     Path | None,
     typer.Option(
         "--anchor",
-        help="File outside the folder by which a restored copy is recognised.  [default: below ~/.local/state]",
+        help="File outside the folder, by which a restored copy is recognised.  [default: below ~/.local/state]",
     ),
 ]
 
 Database = Annotated[
     str | None,
     typer.Option(
-        help="A PostgreSQL database that several workers share, in place of --data.", metavar="URL"
+        help="PostgreSQL database that several workers share, instead of --data.", metavar="URL"
     ),
 ]
 
@@ -41,14 +39,16 @@ def serve(
     context: typer.Context,
     data: Data = None,
     port: Annotated[
-        int, typer.Option(help="Port to listen on; 0 takes any that is free.", min=0, max=65535)
+        int, typer.Option(help="Port to listen on; 0 picks a free port.", min=0, max=65535)
     ] = 8080,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     key_file: KeyFile = None,
     anchor: AnchorFile = None,
     tables: Annotated[
         list[Path] | None,
-        typer.Option(help="Folder below which tables may lie; give it once for each."),
+        typer.Option(
+            help="Folder below which tables may be read; repeat the option for each folder."
+        ),
     ] = None,
     limit: Annotated[int, typer.Option(help="Largest body of a request, in bytes.", min=1024)] = 64
     * 2**20,
@@ -66,24 +66,26 @@ def serve(
     address: Annotated[
         str | None,
         typer.Option(
-            help="Address under which other workers reach this one.  [default: where it listens]"
+            help="Address at which other workers reach this one.  [default: the address it listens on]"
         ),
     ] = None,
     log: Annotated[
-        str, typer.Option(help="Least level of what is logged: debug, info, warning, error.")
+        str, typer.Option(help="Lowest level of messages to log: debug, info, warning or error.")
     ] = "info",
     log_requests: Annotated[
-        bool, typer.Option("--log-requests", help="One line of the log for each request.")
+        bool, typer.Option("--log-requests", help="Log one line for each request.")
     ] = False,
     lease: Annotated[
         float,
-        typer.Option(help="Number of seconds until the streams of a silent worker move.", min=1),
+        typer.Option(
+            help="Seconds after which the streams of a silent worker move to another.", min=1
+        ),
     ] = 6.0,
     sources: Annotated[
-        Path | None, typer.Option(help="A JSON file that says where to fetch records from.")
+        Path | None, typer.Option(help="JSON file that states where to fetch records from.")
     ] = None,
 ) -> None:
-    """Run the durable service on a folder, and stay until it is stopped."""
+    """Run the durable service on a folder or a database, until it is stopped."""
     if context.invoked_subcommand is not None:
         return
     if log not in ("debug", "info", "warning", "error"):
@@ -110,31 +112,31 @@ def adopt(
     """
     options = _options(data, database, key_file, anchor)
     done = _service("adopting").adopt(options)
-    print(f"{len(done.renewed)} streams go on with fresh noise; each was charged for it")
+    print(f"{len(done.renewed)} streams continue with fresh noise; each was charged for it")
     if done.adoptions > 1:
         print(f"{done.adoptions - 1} earlier adoptions of the same backup were charged as well")
     if not done.counted:
         print(
-            "this machine has no count of earlier adoptions: if this backup was adopted elsewhere, what was released "
-            "there adds to what is stated here"
+            "this machine has no record of earlier adoptions: if this backup was adopted elsewhere, add "
+            "what was released there to what is stated here"
         )
     for name in done.raised:
         print(f"the budget of ledger {name} was raised to pay for it")
     for name in done.closed:
-        print(f"ledger {name} is closed: what it paid for after the backup is not known")
+        print(f"ledger {name} is closed, because what it paid for after the backup is not known")
 
 
 @app.command(epilog=example("reticent serve rotate --data folder --new-key-file new.key"))
 def rotate(
     new_key_file: Annotated[
-        Path, typer.Option(help="File with the new key; it is made if it does not exist.")
+        Path, typer.Option(help="File with the new key; it is created if it does not exist.")
     ],
     data: Data = None,
     key_file: KeyFile = None,
     anchor: AnchorFile = None,
     database: Database = None,
 ) -> None:
-    """Seal everything under a new key.
+    """Encrypt everything under a new key.
 
     The service must be stopped. Destroy the old key afterwards.
     """
@@ -146,20 +148,20 @@ def rotate(
         count = there.change_key(make(new_key_file))
     finally:
         there.close()
-    print(f"{count} states are sealed under the key in {new_key_file}; start with --key-file")
+    print(f"{count} states are encrypted under the key in {new_key_file}; start with --key-file")
 
 
 @app.command(epilog=example("reticent serve token --data folder --role administrator"))
 def token(
     data: Data = None,
     role: Annotated[
-        str, typer.Option(help="What it may do: writer, reader, data holder or administrator.")
+        str, typer.Option(help="Role of the token: writer, reader, data holder or administrator.")
     ] = "administrator",
     key_file: KeyFile = None,
     anchor: AnchorFile = None,
     database: Database = None,
 ) -> None:
-    """Make a token, for whoever lost the first one.
+    """Create a token, for instance if the first one was lost.
 
     The service must be stopped.
     """
@@ -191,10 +193,10 @@ def move(
     The service must be stopped.
     """
     if data is None or database is None:
-        raise Refused("give both: --data, the folder to move, and --database, where to")
+        raise Refused("give both --data, the folder to move, and --database, its destination")
     options = _service("folder").Options(data, key_file=key_file, anchor=anchor, database=database)
     count = _service("moving").move(options)
-    print(f"{count} streams go on in the database; the folder is served no more")
+    print(f"{count} streams continue in the database; the folder is no longer served")
     print(f"start workers with --database and --key-file {key_file or data / 'service.key'}")
 
 
@@ -205,13 +207,14 @@ def verify(
     heads: Annotated[
         Path | None,
         typer.Option(
-            help="A file kept elsewhere: compared with, then replaced by, the heads of today."
+            help="File, kept elsewhere, with earlier heads of the log: compared with the present ones, then "
+            "replaced by them."
         ),
     ] = None,
 ) -> None:
-    """Verify the log of releases and acts, hash by hash.
+    """Verify the hash chain of the log.
 
-    The service may run meanwhile.
+    The service may be running.
     """
     found = _service("looking").verify(_options(data, database, None, None), heads)
     print(f"{found.entries} entries, {found.decisions} decisions, {found.charges} charges")
@@ -219,42 +222,42 @@ def verify(
         print(f"{end['hash']} {end['rows']} {name}")
     for words in found.wrong:
         print(f"wrong: {words}")
-    print("something is wrong" if found.wrong else "all hashes are right")
+    print("something is wrong" if found.wrong else "all hashes are correct")
     leave(FAILED if found.wrong else 0)
 
 
 @app.command(epilog=example("reticent serve backup --data folder --to backups/monday"))
 def backup(
-    to: Annotated[Path, typer.Option(help="A new folder for the backup.")],
+    to: Annotated[Path, typer.Option(help="New folder for the backup.")],
     data: Data = None,
     database: Database = None,
 ) -> None:
-    """Copy the database as it is at one moment.
+    """Copy a consistent snapshot of the database.
 
-    The service may run meanwhile. The key is not copied.
+    The service may be running. The key is not copied.
     """
     found = _service("backup").backup(_options(data, database, None, None), to)
     print(
         f"{found['streams']} streams at commit {found['commit']}, {found['bytes']} bytes, in {to}"
     )
-    print("the key is not in it: keep that elsewhere")
+    print("the backup does not contain the key: keep the key elsewhere")
 
 
 @app.command(epilog=example("reticent serve restore --source backups/monday --data folder"))
 def restore(
-    source: Annotated[Path, typer.Option(help="The folder that `backup` made.")],
+    source: Annotated[Path, typer.Option(help="Folder that `backup` wrote.")],
     data: Data = None,
     key_file: KeyFile = None,
     database: Database = None,
 ) -> None:
-    """Put a backup where no service is.
+    """Restore a backup to a place without a service.
 
-    It must be adopted afterwards, because its noise was used.
+    It must be adopted afterwards, because its noise has been used.
     """
     found = _service("backup").restore(source, _options(data, database, key_file, None))
     print(f"{found['streams']} streams at commit {found['commit']} are restored to {data}")
     print(
-        "what was released since used noise that must not be used again: run `reticent serve adopt`"
+        "releases since the backup used noise that must not be used again: run `reticent serve adopt`"
     )
 
 
@@ -267,7 +270,7 @@ def doctor(
 ) -> None:
     """Check the folder, its key, anchor, disk, log and tokens.
 
-    The service may run meanwhile.
+    The service may be running.
     """
     doctors = _service("doctor")
     found = doctors.examine(_options(data, database, key_file, anchor))
@@ -279,9 +282,9 @@ def doctor(
 def _where(data: Path | None, database: str | None) -> Path | None:
     if (data is None) == (database is None):
         raise Refused(
-            "give --data, the folder that everything is kept in, or --database, and not both"
+            "give either --data, the folder that holds everything, or --database, not both"
             if data
-            else "--data is missing: the folder that everything is kept in"
+            else "--data is missing: the folder that holds everything"
         )
     return data
 

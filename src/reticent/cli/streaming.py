@@ -103,8 +103,8 @@ class Run:
             return  # what comes now has not been seen
         if before.data != self._position.data:
             raise Refused(
-                f"the run stopped in {before.data}, not in {self.data}; give that, or say "
-                "--new-records if these are other records, none of which was learnt from before"
+                f"the run stopped in {before.data}, not in {self.data}; name that file, or use "
+                f"--new-records if none of these records has been learnt from before"
             )
         self._position = before
 
@@ -119,8 +119,9 @@ class Run:
             left -= got
         if left or self._hash.hexdigest() != wanted:
             raise Refused(
-                "the data do not begin with the records that were learnt from; the same noise on "
-                "other records would tell the difference: restore them, or start anew elsewhere"
+                "the data do not begin with the records already learnt from; using the same noise on other "
+                "records would reveal their difference: restore the data, or start a new run with "
+                "another --out"
             )
 
     def _take_note(self, records: Encoded) -> None:
@@ -135,7 +136,7 @@ class Run:
 
     def learn(self, size: int | None) -> None:
         """Learn until the data end, the horizon is used up, or someone says stop."""
-        note = "" if self.console.quiet else "stopping: the records at hand are finished first"
+        note = "" if self.console.quiet else "stopping after the records in progress"
         with Stopper(note) as stopper, self._open_decisions() as out:
             if self.finished:  # but for what was about to leave
                 self._leave(out)
@@ -144,7 +145,7 @@ class Run:
                 self.data, self.encoder, word(self.options.format), lambda: stopper.asked
             )
             if unused and not self._position.read:
-                self.console.note(f"not in the schema, so not used: {', '.join(unused)}")
+                self.console.note(f"ignored, because not in the schema: {', '.join(unused)}")
             self._leave(out)
             if self._position.read:
                 self._skip(source)
@@ -177,8 +178,8 @@ class Run:
         if self.finished and not source.ended and source.read(1)[1]:
             self._checkpoint(out)
             raise Refused(
-                f"the horizon of {self.settings.horizon} records is used up and there are more; "
-                "start with a larger --horizon, or with --endless"
+                f"the horizon of {self.settings.horizon} records has been reached, but there are more "
+                f"records; start again with a larger --horizon or with --endless"
             )
         if stopper.asked and not self.finished:
             self.stopped = stopper.status
@@ -202,9 +203,10 @@ class Run:
             self._position.read += first
             self._checkpoint(out)
             raise Refused(
-                f"record {self._position.read + 1}: {records.bad[first]}; the {self.seen} records before it are "
-                "learnt: mend it and --resume, or count such records as gaps with --bad-records blank. That the run "
-                "stopped here tells about this record, and no guarantee covers it"
+                f"record {self._position.read + 1}: {records.bad[first]}; the {self.seen} records before it "
+                "have been learnt: repair it and use --resume, or count such records as gaps with "
+                "--bad-records blank. That the run stopped here reveals something about this record, "
+                "which no guarantee covers"
             )
         self._absorb_all(records, rows)
         self._take_note(records)

@@ -49,7 +49,7 @@ def predict(
         bool,
         typer.Option(
             "--score",
-            help="Compare with the target in DATA and say how good the predictions are (a diagnostic).",
+            help="Compare the predictions with the target in DATA and print their accuracy or error (a diagnostic).",
         ),
     ] = False,
     format: DataFormat = None,
@@ -82,14 +82,14 @@ def schema(
         bool,
         typer.Option(
             "--public-sample",
-            help="State that DATA is public, so that its bounds may be seen by all.",
+            help="State that DATA is public, so that anybody may see its bounds.",
         ),
     ] = False,
     names_only: Annotated[
         bool,
         typer.Option(
             "--names-only",
-            help="Write a template with the names of the columns, without reading a record.",
+            help="Write a template with the column names, without reading any record.",
         ),
     ] = False,
     target: Target = None,
@@ -103,7 +103,7 @@ def schema(
 ) -> None:
     """Draft a schema from public data.
 
-    A schema that was read off private data leaks: use a public sample, or the names only.
+    A schema derived from private data reveals it: use a public sample, or only the column names.
     """
     from reticent.cli.schema import schema as body
 
@@ -146,7 +146,7 @@ def compare(
 ) -> None:
     """Compare learners and solvers on a table.
 
-    Runs all that suit the table, at several budgets, on all cores.
+    Runs every learner and solver that suits the table, at several budgets, on all cores.
     """
     with Console(quiet=quiet, as_json=json).starting():
         from reticent.cli.compare import compare as body

@@ -47,7 +47,7 @@ class Settings:
             return tuple((int(age), float(epsilon)) for age, epsilon in pairs)
         except ValueError:
             raise Refused(
-                "--fade must be pairs AGE:EPSILON with commas between them, such as 1024:1,1000000:2; "
+                "--fade must be comma-separated pairs AGE:EPSILON, such as 1024:1,1000000:2; "
                 f"got {self.fade!r}"
             ) from None
 
@@ -70,14 +70,14 @@ def encoder_of(schema: Path | None, target: str | None, person: str | None = Non
     """What turns records into features; target and column of persons are the schema's unless others are named."""
     if schema is None:
         raise Refused(
-            "--schema is missing: what the columns are and between which public bounds; "
-            "`reticent schema` helps to write one"
+            "--schema is missing: a file with the types and public bounds of the columns; `reticent schema` "
+            "helps to write it"
         )
     found = Schema.from_file(schema)
     if target is None and found.target is None:
         raise Refused(
-            f"--target is missing: which column is to be predicted; or let {schema} say it: "
-            'target = "NAME" on its first line'
+            f"--target is missing: the column to predict; or declare it in {schema}, with "
+            'target = "NAME" on the first line'
         )
     return Encoder(found if person is None else found.with_person(person), target)
 
@@ -90,7 +90,7 @@ def task_of(encoder: Encoder, asked: str | None, online: bool) -> str:
         kind = encoder.target.type
         raise Refused(f"--task {task} does not fit the target, whose type is {kind!r}")
     if task == "lasso" and online:
-        raise Refused("--task lasso is learnt from a whole table: use --offline")
+        raise Refused("--task lasso needs a whole table: use --offline")
     return task
 
 

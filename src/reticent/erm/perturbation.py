@@ -322,11 +322,11 @@ def _at(problem: OfflineProblem, ridge: float, share: float, count: int) -> Sett
         release = Release(NAME, curve, moved, f"Gamma, scale {scale:.6g}", count, details=details)
         return Setting(ridge, scale, share, release)
     curve = _curve(problem, scale, c, count)
-    # rounding, and the smaller terms of the bound for a replaced record
-    for _ in range(60):
+    # rounding, and the smaller terms of the bound for a replaced record, which are not small where delta is large
+    for tried in range(60):
         if curve.delta(left) <= _TAIL * budget.delta:
             break
-        scale *= 1.0 + 1e-6
+        scale *= 1.0 + 1e-6 * 2.0 ** max(0, tried - 20)
         curve = _curve(problem, scale, c, count)
     release = Release(
         NAME, curve, problem.norm, f"Gaussian, standard deviation {scale:.6g}", details=details

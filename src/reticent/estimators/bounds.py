@@ -37,6 +37,8 @@ _ROWS = 0.1
 ZOOMS = len(_STAGES) - 1
 _POWERS = 2098  # frexp exponents of positive doubles, denormals included: -1073 to 1024
 _LOWEST = -1073
+_SMALL = 2.0**-900
+"""Half of the least doubles is 0 or as much again; what is below this is multiplied by its reciprocal first."""
 _RARE_FAR = 1e-6
 """Probability that the noisy count of any empty power of two exceeds the threshold."""
 _RARE_NEAR = 1e-3
@@ -368,6 +370,8 @@ def _point(low: float, high: float, share: float) -> float:
 def _piece(values: FloatArray, low: float, high: float) -> Any:
     """The equal piece of an interval that each value falls into; values outside count in the outermost pieces."""
     inside = np.clip(values, low, high)
+    if max(abs(low), abs(high)) < _SMALL:
+        low, high, inside = low / _SMALL, high / _SMALL, inside / _SMALL
     # halved, because the width of an interval may exceed the largest double
     share = (0.5 * inside - 0.5 * low) / (0.5 * high - 0.5 * low)
     return np.minimum((PIECES * share).astype(np.int64), PIECES - 1)

@@ -18,7 +18,7 @@ import numpy as np
 from reticent import checks
 from reticent.checks import FloatArray
 from reticent.estimators.bounds import Columns, Search
-from reticent.estimators.parameters import PRIVATE, budget, participation
+from reticent.estimators.parameters import LEAST_NORM, PRIVATE, budget, participation
 from reticent.estimators.scaling import Scaling
 from reticent.estimators.units import Units
 from reticent.losses.records import row_norms
@@ -231,7 +231,7 @@ class First:
                 raise NothingFound("feature_norm")
             if norm == 0.0:  # later rows may have any size
                 raise NothingFound("feature_norm", "only rows of zeros stood out from the noise")
-            units = replace(units, norm=norm)
+            units = replace(units, norm=max(norm, LEAST_NORM))
         if self.labels:
             bounds = label_bounds(searches.pop().intervals(labels[:, None], None, source))
             if not bounds[0] < bounds[1]:

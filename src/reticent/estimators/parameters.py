@@ -23,6 +23,8 @@ from reticent.privacy.budget import NEIGHBOURS
 Check = Callable[[Any, str], Any]
 PRIVATE = "private"
 FEATURE_NORM = 1.0
+LEAST_NORM = 1e-300
+"""Of a row: its reciprocal must be a number too."""
 LABEL_BOUNDS = (-1, 1)
 SCALER_BOUNDS = (-1.0, 1.0)
 """Defaults of the constructors. A parameter that *is* one of these objects was left at its default."""
@@ -78,8 +80,8 @@ def _positive(value: Any, name: str) -> float:
 
 
 def _row_norm(value: Any, name: str) -> float:
-    """A norm by which rows are divided, so its reciprocal must be finite too."""
-    return checks.number(_positive(value, name), name, low=1e-300)
+    """A norm by which rows are divided and which scaling multiplies, so both results must be finite too."""
+    return checks.number(_positive(value, name), name, low=LEAST_NORM, high=1e300)
 
 
 def _or_none(check: Check) -> Check:

@@ -43,6 +43,8 @@ from reticent.solve.blocks import Form, InMemory, LabelCheck, Lazy, Records
 NOISE_PRECISIONS = ("lattice", "float")
 SCALINGS = ("auto", "none")
 DIAGNOSTICS = ("clipped_",)
+_OPTIONAL = ("_errors", "_moments", "_constant_feature")
+"""What some fits release beside the coefficients."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,8 @@ class PrivateEstimator(FittedEstimator, ABC):
     solver_: str
     solver_reason_: str
     scaling_: str
+    _protected: int
+    """How many records were learnt from, or persons where these are protected; public."""
     _bends = True
     """Whether features of rows that are too long after scaling are clipped; if not, the row, its constant and its label
     are scaled down together."""
@@ -123,6 +127,11 @@ class PrivateEstimator(FittedEstimator, ABC):
         # private searches for bounds count in double precision
         bounds = (self.feature_norm, getattr(self, "label_bounds", None))
         return PRECISIONS[:1] if any(isinstance(one, str) for one in bounds) else PRECISIONS
+
+    def _forget(self) -> None:
+        """Drop what only an earlier fit released: the guarantee of this one does not cover it."""
+        for name in _OPTIONAL:
+            self.__dict__.pop(name, None)
 
     def _budget(self) -> Budget:
         """The budget that the parameters state; validates all parameters."""
@@ -218,6 +227,7 @@ class PrivateEstimator(FittedEstimator, ABC):
         bound = checks.number(self.weight_bound, "weight_bound", low=0.0, open_low=True)
         if sample_weight is None:
             return factors, most
+        checks.refuse_masked(sample_weight, "sample_weight")
         weights = np.asarray(sample_weight)
         if weights.ndim == 0:
             weights = np.full(count, weights)
@@ -314,7 +324,8 @@ class PrivateEstimator(FittedEstimator, ABC):
         norm = search.norm(self._sizes(units.scaled(X)), counts, source)
         if norm is None:
             raise NothingFound("feature_norm")
-        self._units = replace(units, norm=norm or 1.0)  # if rows are zero, any norm will do
+        # if rows are zero, any norm will do
+        self._units = replace(units, norm=max(norm, parameters.LEAST_NORM) if norm else 1.0)
 
     def _sizes(self, X: Any) -> FloatArray:
         """The quantity of every row that ``feature_norm`` bounds."""
@@ -381,6 +392,7 @@ class PrivateEstimator(FittedEstimator, ABC):
             beside = whole.releases[: -len(made.releases)]
             made = replace(whole, releases=beside + made.releases)
         self.guarantee_ = made
+        self._protected = table.public
         self.settings_ = dict(fit.trace.settings)
         return np.atleast_2d(np.asarray(fit.point))
 

@@ -87,6 +87,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
             The fitted estimator.
         """
         with self._all_or_nothing():
+            self._forget()
             declared = parameters.CHECKS["classes"](self.classes, "classes")
             X, y = lazily(X, y)
             lazy = isinstance(X, Lazy)

@@ -77,6 +77,7 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
             The fitted estimator.
         """
         with self._all_or_nothing():
+            self._forget()
             X, y = lazily(X, y)
             if isinstance(X, Lazy):
                 return self._fit_lazy(X, y, sample_weight, groups)

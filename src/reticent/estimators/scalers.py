@@ -21,6 +21,7 @@ from reticent.erm.rounded_sums import UNIT, UNITS, weighted
 from reticent.estimators import parameters
 from reticent.estimators.bounds import Search, counted
 from reticent.estimators.mixins import Charged, FittedEstimator, FloatArray, Unlabelled, lazily
+from reticent.estimators.units import NARROW
 from reticent.estimators.validation import validated
 from reticent.noise import Source, release
 from reticent.privacy import Budget, Gaussian, Guarantee, Pure, Release, charge
@@ -345,7 +346,7 @@ class PrivateScaler(_Scaler, Charged):
         # halved, because found bounds may be farther apart than the largest double
         half = 0.5 * self.data_high_ - 0.5 * self.data_low_
         center = 0.5 * self.data_low_ + 0.5 * self.data_high_
-        empty = half <= 0.0
+        empty = half <= NARROW
         half = np.where(empty, 1.0, half)
         sums = summed(records.map(Moments(self.data_low_, self.data_high_, center, half)))
         seen = release.noisy(sums, scale, source, noise=noise, precision=self.noise_precision)

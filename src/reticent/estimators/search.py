@@ -289,7 +289,8 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
         if not candidates:
             raise ValueError(f"grid must have at least one candidate, got {self.grid!r}")
         known = self.estimator.get_params(deep=False)
-        fixed = {"epsilon", "delta", "neighbours", "random_state"}
+        # whether a candidate's classes hold all labels depends on single records
+        fixed = {"epsilon", "delta", "neighbours", "random_state", "classes"}
         for name in {name for candidate in candidates for name in candidate}:
             if name not in known or name in fixed:
                 raise ValueError(
@@ -319,6 +320,7 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
             delta=budget.delta,
             neighbours=budget.neighbours,
             random_state=seed,
+            verbose=0,  # lines of progress would tell how many fits there are
         )
         return type(model)(**model.get_params(deep=False))  # a clone would remember a ledger
 

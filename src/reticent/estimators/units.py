@@ -18,6 +18,8 @@ from reticent.losses.records import clip_rows
 
 # Appending the intercept may round the norm of a row to just above the stated one.
 ROOM = 1.0 + 2.0**-30
+NARROW = 1e-300
+"""A column within so little is taken to be constant: its coefficient, and numbers on the way there, could overflow."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +66,8 @@ class Units:
             low = -high
         half = 0.5 * high - 0.5 * low
         center = 0.5 * low + 0.5 * high
-        # a column in which nothing was found is always at its centre, which is 0
-        return cls(norm, low, high, center, np.where(half > 0.0, half, 1.0))
+        # a column in which nothing was found is always at its centre, which is 0, or next to it
+        return cls(norm, low, high, center, np.where(half > NARROW, half, 1.0))
 
     def scaled(self, X: Any) -> Any:
         """Columns clipped, centred and scaled; rows are not clipped to ``norm`` yet."""
@@ -112,8 +114,8 @@ class Units:
             return weights, intercepts
         weights = weights / self.scale
         if self.low is not None and self.high is not None:
-            # in a column that is always at its centre, only noise was learnt
-            weights = np.where(self.low < self.high, weights, 0.0)
+            # in a column that is always at its centre, or next to it, only noise was learnt
+            weights = np.where(0.5 * self.high - 0.5 * self.low > NARROW, weights, 0.0)
         return weights, intercepts - weights @ self.center
 
 

@@ -11,6 +11,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
+from reticent import checks
+
 _SHOWN = 5
 """Largest number of columns that a message names."""
 
@@ -21,6 +23,8 @@ def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     scikit-learn's messages print cells of private tables, do not say which column is meant, and recommend fitting an
     imputer, which would read the data.
     """
+    for name, given in zip(("X", "y"), (X, *y), strict=False):
+        checks.refuse_masked(given, name)
     try:
         return validate_data(estimator, X, *y, **options)
     except (TypeError, ValueError) as error:
@@ -58,6 +62,8 @@ def _refusal(X: Any, said: str) -> str | None:
             f"{said.splitlines()[0].rstrip('.')}{where and f' in {where}'}; X must hold finite numbers. Replace "
             "missing values by a constant that is known without the data: fitting an imputer reads private records"
         )
+    if said.startswith("Complex data not supported"):
+        return "X must hold real numbers, and something in it is complex; X.real leaves out the imaginary parts"
     if "could not convert" in said or "could not be promoted" in said:
         where = _named(X, _holds_no_numbers)
         if not where:

@@ -1,4 +1,4 @@
-"""What decisions cost: value, gradient, constants, and the best fixed decision in hindsight."""
+"""Losses: values, gradients and constants, and the best fixed decision in hindsight."""
 
 from reticent.losses.base import ClipCounts, Loss
 from reticent.losses.checking import CheckReport, check

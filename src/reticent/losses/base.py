@@ -1,12 +1,11 @@
-"""What every loss offers: values, gradients, the constants that theorems and noise levels need.
+"""The interface of a loss: values, gradients, and the constants that theorems and noise levels need.
 
-A loss is a convex function of a decision x for one record (a, y). Curvature is Frank-Wolfe's, in the
-sense of Jaggi 2013 ("Revisiting Frank-Wolfe", equation 3).
+A loss is a convex function of a decision x for one record (a, y). Curvature is Frank-Wolfe's, in the sense of Jaggi
+2013 ("Revisiting Frank-Wolfe", equation 3).
 
-A constant that does not exist is ``math.inf`` (the smoothness of a hinge, the Lipschitz constant of a
-squared loss on the whole space), never a guess; and the constant that calibrates noise is
-``data_lipschitz``, which leaves the ridge out, because the ridge is the same for every record and
-cancels between neighbouring data sets.
+A constant that does not exist is ``math.inf`` (the smoothness of a hinge, the Lipschitz constant of a squared loss on
+the whole space), never a guess. The constant that calibrates noise is ``data_lipschitz``, which leaves out the ridge,
+because the ridge is the same for every record and cancels between neighbouring data sets.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from reticent.checks import FloatArray
 
 @runtime_checkable
 class DecisionSet(Protocol):
-    """What the losses ask of a set: its size."""
+    """What the losses need to know about a set: its size."""
 
     @property
     def dim(self) -> int: ...
@@ -31,7 +30,17 @@ class DecisionSet(Protocol):
 
 
 class ClipCounts(NamedTuple):
-    """How many records were beyond the stated bounds: a diagnostic that reads private data."""
+    """How many records exceeded the stated bounds: a diagnostic that reads private data.
+
+    Parameters
+    ----------
+    features : int
+        Number of records whose features were scaled down.
+    labels : int
+        Number of records whose labels were clipped.
+    records : int
+        Number of all records.
+    """
 
     features: int
     labels: int
@@ -47,24 +56,49 @@ class ClipCounts(NamedTuple):
 class Loss(ABC):
     """A convex loss l(x; a, y) of a decision x and a record (a, y).
 
-    Subclass it for a new family; for a single function of your own, `CustomLoss` is shorter.
+    Subclass it for a new family of losses; for a single function of your own, `CustomLoss` is shorter.
     """
 
     ridge: float = 0.0
 
     @abstractmethod
     def value(self, x: FloatArray, a: FloatArray, y: float | None = None) -> float:
-        """The loss of one record, ridge included."""
+        """The loss of one record, ridge included.
+
+        Parameters
+        ----------
+        x : array
+            The decision.
+        a : array
+            The features of the record.
+        y : float, optional
+            The label of the record, if the loss has labels.
+        """
 
     @abstractmethod
     def gradient(self, x: FloatArray, a: FloatArray, y: float | None = None) -> FloatArray:
-        """The gradient in x for one record, ridge included; at a kink, a subgradient."""
+        """The gradient in x for one record, ridge included; at a kink, a subgradient.
+
+        Parameters
+        ----------
+        x : array
+            The decision.
+        a : array
+            The features of the record.
+        y : float, optional
+            The label of the record, if the loss has labels.
+        """
 
     @abstractmethod
     def data_lipschitz(self, set: DecisionSet | None = None) -> float:
         """The largest gradient norm of the part of the loss that depends on the record.
 
-        This is what the privacy of a gradient rests on. With a set, the bound is for decisions in it.
+        The privacy of a released gradient depends on this.
+
+        Parameters
+        ----------
+        set : set, optional
+            If given, the bound is for decisions in this set.
         """
 
     @property
@@ -75,21 +109,27 @@ class Loss(ABC):
     @property
     @abstractmethod
     def strong_convexity(self) -> float:
-        """The largest m such that the loss less (m/2)||x||^2 is still convex for every record."""
+        """The largest m for which the loss minus (m/2)||x||^2 is convex for every record."""
 
     @property
     def kernel(self) -> tuple[int, FloatArray] | None:
-        """(kind, params) of the compiled scalar loss; None where there is no compiled form."""
+        """Kind and parameters of the compiled scalar loss; None if there is no compiled form."""
         return None
 
     def lipschitz(self, set: DecisionSet | None = None) -> float:
-        """The largest gradient norm of the whole loss, ridge included, on a set or anywhere."""
+        """The largest gradient norm of the whole loss, ridge included.
+
+        Parameters
+        ----------
+        set : set, optional
+            If given, the bound is for decisions in this set.
+        """
         if self.ridge == 0.0:
             return self.data_lipschitz(set)
         return self.data_lipschitz(set) + self.ridge * norm_bound(set)
 
     def curvature(self, set: DecisionSet) -> float:
-        """An upper bound of Frank-Wolfe's curvature constant on a set."""
+        """An upper bound on Frank-Wolfe's curvature constant on a set."""
         return self.smoothness * float(set.diameter) ** 2
 
     def values(self, x: FloatArray, A: Any, y: Any = None) -> FloatArray:
@@ -112,7 +152,7 @@ class Loss(ABC):
         return total / len(rows)
 
     def prepare(self, A: Any, y: Any = None) -> tuple[Any, Any, ClipCounts]:
-        """Records checked and clipped to the stated bounds, and how many were beyond them."""
+        """Check records and clip them to the stated bounds; count those that exceeded them."""
         rows = dense_rows(A)
         if y is not None and len(y) != len(rows):
             raise ValueError(
@@ -128,11 +168,11 @@ def norm_bound(set: DecisionSet | None) -> float:
     bound = getattr(set, "norm_bound", None)
     if bound is not None:
         return float(bound() if callable(bound) else bound)
-    # A set of the user's own need only know its diameter: any point of it and the diameter bound it.
+    # A user-defined set may know only its diameter, which together with any of its points bounds the norm.
     point = np.asarray(set.linear_minimizer(np.ones(set.dim))).ravel()  # type: ignore[attr-defined]
     return float(np.linalg.norm(point)) + float(set.diameter)
 
 
 def dense_rows(A: Any) -> Any:
-    """Something whose rows are dense vectors."""
+    """The records as an object whose rows are dense vectors."""
     return A.toarray() if hasattr(A, "toarray") else A

@@ -1,11 +1,11 @@
-"""Does a loss keep its word? Its gradient, convexity and constants are tried on samples.
+"""Test a loss: its gradient, convexity and constants are tried on samples.
 
-The inequalities are those of Nesterov 2004 ("Introductory lectures on convex optimization", section
-2.1). The gradient test needs no smoothness: for a convex f and any small h,
-2<g(x - h), h> <= f(x + h) - f(x - h) <= 2<g(x + h), h>, at kinks as well.
+The inequalities are those of Nesterov 2004 ("Introductory lectures on convex optimization", section 2.1). The
+gradient test needs no smoothness: for a convex f and any small h, 2<g(x - h), h> <= f(x + h) - f(x - h) <= 2<g(x +
+h), h>, at kinks as well.
 
-Passing is evidence, not proof. A Lipschitz constant is tried at the sampled points only; give ``set``
-and records that reach the corners you play in.
+A pass is evidence, not a proof. A Lipschitz constant is tried at the sampled points only; give a ``set`` and records
+that include the extremes that occur in your application.
 """
 
 from __future__ import annotations
@@ -26,7 +26,19 @@ from reticent.sets.contract import ContractError
 
 @dataclass(frozen=True)
 class CheckReport:
-    """The extremes that were seen, beside what is claimed; failures is empty if all is well."""
+    """The extreme values that were seen, compared with the claimed ones.
+
+    Parameters
+    ----------
+    lipschitz : (float, float)
+        The largest gradient norm that was seen, and the claim.
+    smoothness : (float, float)
+        The largest curvature that was seen, and the claim.
+    strong_convexity : (float, float)
+        The smallest curvature that was seen, and the claim.
+    failures : tuple of str
+        The claims that failed; empty if none did.
+    """
 
     lipschitz: tuple[float, float]
     smoothness: tuple[float, float]
@@ -35,6 +47,7 @@ class CheckReport:
 
     @property
     def passed(self) -> bool:
+        """Whether no claim failed."""
         return not self.failures
 
     def __str__(self) -> str:
@@ -61,38 +74,38 @@ def check(
     seed: int = 0,
     raise_on_failure: bool = True,
 ) -> CheckReport:
-    """Try a loss's gradient, convexity and constants on samples.
+    """Test a loss's gradient, convexity and constants on samples.
 
     Parameters
     ----------
     loss : Loss
         A `CustomLoss`, or any other.
-    A
-        Records to try it on. The built-in losses draw their own; a custom loss needs them.
-    y
-        Their labels.
-    set : optional
-        Decisions are drawn from it; otherwise from balls of radius up to `radius`.
-    dim
-        The dimension of drawn records.
-    radius
-        The size of drawn decisions.
-    samples
-        How many are drawn.
-    seed
-        What they are drawn from.
-    raise_on_failure
-        Raise, or return the report whatever it says.
+    A : array, optional
+        Records on which to test. Built-in losses draw their own; a custom loss needs them.
+    y : array, optional
+        Labels of these records.
+    set : set, optional
+        Set from which decisions are drawn; by default they are drawn from balls of radius up to `radius`.
+    dim : int
+        Dimension of the records that are drawn.
+    radius : float
+        Largest norm of the decisions that are drawn without a set.
+    samples : int
+        Number of samples.
+    seed : int
+        Seed of the samples.
+    raise_on_failure : bool
+        Whether to raise if a claim fails; otherwise the report is returned in any case.
 
     Returns
     -------
     CheckReport
-        The largest gradient and the extreme curvatures seen, beside the claims.
+        The largest gradient and the extreme curvatures that were seen, with the claims.
 
     Raises
     ------
     reticent.sets.ContractError
-        Naming every claim that failed and by how much.
+        A claim failed; the message names every such claim and by how much it failed.
 
     Examples
     --------
@@ -106,7 +119,7 @@ def check(
     if A is None:
         if not isinstance(loss, GeneralizedLinear):
             raise ValueError(
-                "A is missing: nothing is known of the records of a custom loss, so give some"
+                "A is missing: the records of a custom loss are not known, so pass some"
             )
         dim = dim if set is None else int(set.dim)
         A, y = loss.sample_records(rng, samples, checks.integer(dim, "dim", low=1))
@@ -123,7 +136,7 @@ def check(
     trial.many(next(decisions), A[: min(len(A), 50)], None if y is None else y[: min(len(A), 50)])
     report = trial.report()
     if raise_on_failure and not report.passed:
-        raise ContractError(f"{loss!r} does not keep its word:\n{report}")
+        raise ContractError(f"{loss!r} does not have the properties that it claims:\n{report}")
     return report
 
 
@@ -134,7 +147,7 @@ def _decisions(rng: np.random.Generator, set: Any, dim: int, radius: float) -> I
             length = radius * 10.0 ** rng.uniform(-3.0, 0.0)
             yield length * direction / np.linalg.norm(direction)
         else:
-            # Corners, and points between two of them: extremes are met at corners.
+            # Corners, where extremes occur, and points between two of them.
             corner = np.asarray(set.linear_minimizer(direction), dtype=np.float64).ravel()
             other = np.asarray(set.linear_minimizer(rng.standard_normal(dim))).ravel()
             share = rng.random() if rng.random() < 0.5 else 1.0
@@ -200,7 +213,7 @@ class _Trial:
             direction = rng.standard_normal(x.shape)
             h = 1e-5 * (1.0 + float(np.linalg.norm(x))) * direction / np.linalg.norm(direction)
         else:
-            # Both ends stay in the set: the loss may not be defined beyond it.
+            # Both ends stay in the set, because the loss may not be defined outside.
             x, h = 0.5 * (x + other), 1e-5 * (other - x)
             if not h.any():
                 return
@@ -232,12 +245,12 @@ class _Trial:
         scale = abs(f) + abs(rise) + float(np.linalg.norm(g)) * math.sqrt(square)
         rounding = 1e-12 * (scale + 1.0)
         if rise < -rounding:
-            self.fail("convex", -rise, f"not convex: {-rise:.3g} below its own tangent")
+            self.fail("convex", -rise, f"not convex: {-rise:.3g} below its own tangent line")
         bend = float(np.linalg.norm(turn)) / math.sqrt(square)
         slack = 1e-12 * (float(np.linalg.norm(g)) + 1.0) / math.sqrt(square)
         self.steepest = max(self.steepest, bend)
         if bend > loss.smoothness * (1.0 + 1e-7) + slack:
-            text = f"the gradient turns by {bend:.6g} a unit > smoothness {loss.smoothness:.6g}"
+            text = f"the gradient changes by {bend:.6g} per unit > smoothness {loss.smoothness:.6g}"
             self.fail("smoothness", bend - loss.smoothness, text)
         hold = float(turn @ step) / square
         self.flattest = min(self.flattest, hold)

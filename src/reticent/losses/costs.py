@@ -1,4 +1,4 @@
-"""What experts cost: a cost within [0, 1] for each of them, and <costs, x> for a distribution x over them."""
+"""Losses of experts: a cost within [0, 1] for each expert, and <costs, x> for a distribution x over them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Costs(Linear):
     Parameters
     ----------
     feature_norm : float
-        Rows longer than this (Euclidean norm) are scaled down to it by `prepare`; sqrt(dim) leaves all
-        costs of dim experts as they are.
+        Rows longer than this (Euclidean norm) are scaled down to it by `prepare`. With sqrt(dim), the costs of dim
+        experts never are.
     ridge : float
-        The weight of (1/2) ||x||^2, which makes the loss strongly convex.
+        Weight of (1/2) ||x||^2, which makes the loss strongly convex if it is above 0.
 
     Examples
     --------
@@ -35,20 +35,20 @@ class Costs(Linear):
     """
 
     def prepare(self, A: Any, y: Any = None) -> tuple[Any, FloatArray, ClipCounts]:
-        """Costs checked and cut to [0, 1].
+        """Check costs and clip them to [0, 1].
 
         Parameters
         ----------
         A : array or sparse matrix of shape (n, dim)
             One row of costs for each record.
         y : None
-            Ignored: costs have no labels.
+            Ignored, because costs have no labels.
 
         Returns
         -------
         A, y, counts
-            Float64 rows, zeros in the place of labels, and how many records were beyond the bounds: a
-            diagnostic that is not private.
+            Float64 rows, zeros in place of labels, and how many records exceeded the bounds: a diagnostic that is not
+            private.
         """
         rows = records.features(dense_rows(A))
         within = np.clip(rows, 0.0, 1.0)

@@ -1,10 +1,10 @@
-"""A loss of the user's own: two callables and the constants that are claimed for them.
+"""A loss of your own: two functions and the constants that you claim for them.
 
-The constants are the user's word; `reticent.losses.check` tries them on samples (Nesterov 2004, section
-2.1, lists the inequalities it uses).
+`reticent.losses.check` tries these constants on samples (Nesterov 2004, section 2.1, lists the inequalities that it
+uses).
 
-A claimed ``lipschitz`` constant calibrates noise, and a false one is a false promise of privacy. A
-learner still clips the gradients of a custom loss to it.
+A claimed ``lipschitz`` constant calibrates noise, so a wrong one could make a guarantee wrong; therefore learners
+clip the gradients of a custom loss to it.
 """
 
 from __future__ import annotations
@@ -26,19 +26,23 @@ class CustomLoss(Loss):
     Parameters
     ----------
     value : callable
-        value(x, a, y) is the loss of one record.
+        ``value(x, a, y)`` is the loss of one record.
     gradient : callable
-        gradient(x, a, y) is its gradient in x, or a subgradient.
+        ``gradient(x, a, y)`` is its gradient in x, or a subgradient.
     lipschitz : float
-        A bound on the norm of the gradient wherever decisions are played.
+        A bound on the norm of the gradient for all decisions that may occur; inf (the default) if there is none.
     smoothness : float
         The Lipschitz constant of the gradient; inf (the default) for a loss with kinks.
     strong_convexity : float
-        The largest m such that the loss less (m/2)||x||^2 is convex.
+        The largest m for which the loss minus (m/2)||x||^2 is convex; 0 by default.
     values : callable, optional
-        values(x, A, y) over many records at once; without it a Python loop is run over the records.
+        ``values(x, A, y)`` for many records at once; by default a Python loop over the records.
     mean_gradient : callable, optional
-        mean_gradient(x, A, y), likewise.
+        ``mean_gradient(x, A, y)`` for many records at once; by default a Python loop over the records.
+
+    See Also
+    --------
+    check : Test the gradient and the constants.
 
     Examples
     --------
@@ -76,8 +80,8 @@ class CustomLoss(Loss):
         self._strong_convexity = checks.number(strong_convexity, "strong_convexity", low=0.0)
         if self._strong_convexity > self._smoothness:
             raise ValueError(
-                f"strong_convexity={strong_convexity:g} is above smoothness={smoothness:g}; "
-                "no function is like that"
+                f"strong_convexity={strong_convexity:g} must be at most smoothness={smoothness:g}, "
+                "as for every function"
             )
 
     def __repr__(self) -> str:
@@ -120,7 +124,7 @@ class CustomLoss(Loss):
         return self._strong_convexity
 
     def prepare(self, A: Any, y: Any = None) -> tuple[Any, Any, ClipCounts]:
-        """Records checked; nothing is clipped, since nothing is known of what they mean."""
+        """Check records; nothing is clipped, because the meaning of their entries is not known."""
         A = records.features(A)
         count = A.shape[0]
         if y is not None and np.shape(y)[:1] != (count,):

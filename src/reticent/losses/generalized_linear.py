@@ -1,12 +1,11 @@
-"""What all losses of one linear predictor share: l(x; a, y) = phi(<a, x>, y) + (ridge/2) ||x||^2.
+"""The common part of all losses of one linear predictor: l(x; a, y) = phi(<a, x>, y) + (ridge/2) ||x||^2.
 
-With features of norm at most F, |phi'| <= p and phi'' <= q, the part that depends on the record is
-F p-Lipschitz and F^2 q-smooth, and its Hessian has rank one: the facts on which gradient
-perturbation, objective perturbation and implicit steps rest (Chaudhuri, Monteleoni and Sarwate 2011;
-Kulis and Bartlett 2010).
+With features of norm at most F, |phi'| <= p and phi'' <= q, the part that depends on the record is F p-Lipschitz and
+F^2 q-smooth, and its Hessian has rank one. Gradient perturbation, objective perturbation and implicit steps depend on
+these facts (Chaudhuri, Monteleoni and Sarwate 2011; Kulis and Bartlett 2010).
 
-``value`` and ``gradient`` compute what they are given; it is ``prepare`` that clips records to the
-stated bounds, and without it the constants are only claims.
+``value`` and ``gradient`` compute with what they are given. Only ``prepare`` clips records to the stated bounds,
+without which the constants need not hold.
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ from reticent import checks
 from reticent.losses import kernels, records
 from reticent.losses.base import ClipCounts, DecisionSet, FloatArray, Loss, norm_bound
 
-# Far from where the square of a norm is beyond what a double can hold, as in `reticent.sums`.
+# Bounds that keep the square of a norm well within the range of a double, as in `reticent.sums`.
 _LEAST, _LARGEST = 1e-100, 1e100
 
 
 @dataclass(frozen=True)
 class GeneralizedLinear(Loss):
-    """The base of the losses of one linear predictor.
+    """Base class of the losses of one linear predictor.
 
     Parameters
     ----------
     feature_norm : float
-        Features longer than this (Euclidean norm) are scaled down to it by `prepare`.
+        Feature vectors longer than this (Euclidean norm) are scaled down to it by `prepare`.
     ridge : float
-        The weight of (1/2) ||x||^2, which makes the loss strongly convex.
+        Weight of (1/2) ||x||^2, which makes the loss strongly convex if it is above 0.
     """
 
     _: KW_ONLY
@@ -52,7 +51,7 @@ class GeneralizedLinear(Loss):
         if not _LEAST <= self.feature_norm <= _LARGEST:
             raise ValueError(
                 f"feature_norm must be at least {_LEAST:g} and at most {_LARGEST:g}, got "
-                f"{self.feature_norm:g}: records are clipped by their squares, which vanish or "
+                f"{self.feature_norm:g}: records are clipped by their squared norms, which underflow or "
                 "overflow there; rescale the records"
             )
         self._store("ridge", self.ridge, low=0.0)
@@ -66,10 +65,10 @@ class GeneralizedLinear(Loss):
 
     @property
     def kernel(self) -> tuple[int, FloatArray]:
-        """(kind, params) for `reticent.losses.kernels`; the ridge is apart, in `ridge`."""
+        """Kind and parameters for `reticent.losses.kernels`, without the ridge, which is in `ridge`."""
         return self.kind, self._params.copy()
 
-    # What a family says of its phi, for predictors in [-reach, reach].
+    # What a family knows about its phi, for predictors in [-reach, reach].
 
     @abstractmethod
     def _slope_bound(self, reach: float) -> float: ...
@@ -87,7 +86,7 @@ class GeneralizedLinear(Loss):
 
     @property
     def data_smoothness(self) -> float:
-        """The largest eigenvalue of the Hessian of one record's part, ridge left out."""
+        """The largest eigenvalue of the Hessian of one record's part, without the ridge."""
         return self.feature_norm**2 * self._bend_bound(math.inf)
 
     @property
@@ -99,7 +98,7 @@ class GeneralizedLinear(Loss):
         return self.ridge
 
     def curvature(self, set: DecisionSet) -> float:
-        """An upper bound of Frank-Wolfe's curvature constant on a set."""
+        """An upper bound on Frank-Wolfe's curvature constant on a set."""
         bend = self.scalar_bounds(set)[1]
         return (bend * self.feature_norm**2 + self.ridge) * float(set.diameter) ** 2
 
@@ -112,18 +111,20 @@ class GeneralizedLinear(Loss):
         return records.labels(y, A.shape[0])
 
     def prepare(self, A: Any, y: Any = None) -> tuple[Any, FloatArray, ClipCounts]:
-        """Records checked and clipped to the stated bounds.
+        """Check records and clip them to the stated bounds.
 
         Parameters
         ----------
         A : array or sparse matrix of shape (n, dim)
+            The features, one row for each record.
         y : array of length n
+            The labels.
 
         Returns
         -------
         A, y, counts
-            Float64 arrays (CSR if A is sparse), and how many records were beyond the bounds: a
-            diagnostic that is not private. What needs no change is not copied.
+            Float64 arrays (CSR if A is sparse), and how many records exceeded the bounds: a diagnostic that is not
+            private. What needs no change is not copied.
 
         Examples
         --------
@@ -138,7 +139,7 @@ class GeneralizedLinear(Loss):
         return A, y, ClipCounts(scaled, clipped, A.shape[0])
 
     def prepare_record(self, a: Any, y: Any = None) -> tuple[FloatArray, float]:
-        """One record checked and clipped."""
+        """Check and clip one record."""
         a = a.toarray().ravel() if sp.issparse(a) else a
         row = np.asarray(a)
         if row.ndim != 1:
@@ -149,7 +150,7 @@ class GeneralizedLinear(Loss):
     def sample_records(
         self, rng: np.random.Generator, count: int, dim: int
     ) -> tuple[FloatArray, FloatArray]:
-        """Random records that fill the stated bounds: half of the features lie on the sphere."""
+        """Random records within the stated bounds, about half of them with the largest norm."""
         A = rng.standard_normal((count, dim))
         A *= (self.feature_norm / np.linalg.norm(A, axis=1))[:, None]
         A *= np.where(rng.random(count) < 0.5, 1.0, rng.random(count))[:, None]
@@ -224,10 +225,15 @@ class GeneralizedLinear(Loss):
         step : float
             The step size.
         ridge : float, optional
-            Used instead of the loss's own.
-        set : optional
-            A set with a projection: the minimum is then over the set. The optimality condition is
-            still one monotone scalar equation, t = phi'(<a, project(u - step t a)>), whatever the set.
+            Used in place of the loss's own ridge.
+        set : set, optional
+            A set with a projection; the minimum is then over the set. The optimality condition is still one monotone
+            scalar equation, t = phi'(<a, project(u - step t a)>), for any set.
+
+        Returns
+        -------
+        array
+            The new decision.
 
         Examples
         --------
@@ -257,7 +263,7 @@ class GeneralizedLinear(Loss):
         far = excess(0.0)
         if far == 0.0 or excess(far) == 0.0:
             return after(far)
-        # excess falls as t grows, is far at 0 and of the other sign at far: a bracket.
+        # excess decreases in t, equals far at 0, and has the other sign at far, so [0, far] is a bracket.
         return after(brentq(excess, 0.0, far, xtol=1e-300, rtol=8.9e-16, maxiter=2000))
 
 

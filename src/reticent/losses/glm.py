@@ -1,12 +1,12 @@
 """Eight generalised linear losses, each a choice of phi in phi(<a, x>, y) + (ridge/2) ||x||^2.
 
-The logistic loss and a hinge without its kink are those of private empirical risk minimisation since
-Chaudhuri, Monteleoni and Sarwate 2011; the others are Huber's (1964), the pinball loss of Koenker and
-Bassett (1978), and half the Poisson deviance, continued by its tangent beyond a largest linear
-predictor, or it would have no Lipschitz constant. docs/losses.md has a table of all constants.
+The logistic loss and a smoothed hinge are those of private empirical risk minimisation since Chaudhuri, Monteleoni
+and Sarwate 2011. The others are Huber's (1964), the pinball loss of Koenker and Bassett (1978), and half the Poisson
+deviance, continued by its tangent beyond a largest linear predictor, without which it would have no Lipschitz
+constant. docs/losses.md has a table of all constants.
 
-Bounds given a set are for decisions in the set, and often much smaller (0.73 instead of 1 for a
-logistic loss in the unit ball); use them only where gradients are taken there and nowhere else.
+Bounds given a set are for decisions in the set, and often much smaller (0.73 instead of 1 for a logistic loss in the
+unit ball). Use them only if gradients are taken nowhere else.
 """
 
 from __future__ import annotations
@@ -65,7 +65,14 @@ class _Regression(GeneralizedLinear):
 
 @dataclass(frozen=True)
 class Logistic(_Classification):
-    """log(1 + exp(-y <a, x>)), labels -1 and 1.
+    """log(1 + exp(-y <a, x>)), with labels -1 and 1.
+
+    Parameters
+    ----------
+    feature_norm : float
+        Feature vectors longer than this (Euclidean norm) are scaled down to it.
+    ridge : float
+        Weight of ``(1/2) ||x||^2`` in every record's loss.
 
     Examples
     --------
@@ -87,25 +94,25 @@ class Logistic(_Classification):
 
 @dataclass(frozen=True)
 class CappedLogistic(_Classification):
-    """The logistic loss with slopes no steeper than ``cap``, labels -1 and 1.
+    """The logistic loss with slopes of at most ``cap`` in size, with labels -1 and 1.
 
-    It is log(1 + e^-m) for margins m = y <a, x> down to -log(cap / (1 - cap)), and its tangent below.
-    Private learning pays for the largest slope that a record *could* have, and learns from those that
-    records do have, which near the border is 1/2: at ``cap = 1/2`` the noise is half of that of the
-    plain loss at the same signal. It is the clipping of gradients of Abadi et al. 2016 as a convex
-    loss; Huber's device on the side where records are wrong.
+    It is log(1 + e^-m) for margins m = y <a, x> of at least -log(cap / (1 - cap)), and its tangent below. Private
+    learning pays for the largest slope that a record *could* have, and learns from the slopes that records do have,
+    which are 1/2 near the decision boundary: at ``cap = 1/2`` the noise is half that of the plain loss for the same
+    signal. This is the gradient clipping of Abadi et al. 2016 as a convex loss, like Huber's loss on the side of
+    misclassified records.
 
-    Its minimiser has the sign of the log-odds (the loss is convex and falls at 0: Bartlett, Jordan
-    and McAuliffe 2006), but not always their size: :meth:`probability` is the right link.
+    Its minimiser has the sign of the log-odds (the loss is convex and decreases at 0: Bartlett, Jordan and McAuliffe
+    2006), but not always their size; :meth:`probability` is the right link function.
 
     Parameters
     ----------
     cap : float
-        In [1/2, 1): the largest pull of a record. Near 1 it is the logistic loss.
+        The largest slope of a record's loss, in [1/2, 1). Near 1 it is the logistic loss.
     feature_norm : float
         Feature vectors longer than this (Euclidean norm) are scaled down to it.
     ridge : float
-        The weight of ``(1/2) ||x||^2`` in every record's loss.
+        Weight of ``(1/2) ||x||^2`` in every record's loss.
 
     Examples
     --------
@@ -137,15 +144,15 @@ class CappedLogistic(_Classification):
         return 0.25
 
     def probability(self, z: FloatArray) -> FloatArray:
-        """P(y = 1) for which the predictor z minimises the expected loss."""
+        """The P(y = 1) for which the predictor z minimises the expected loss."""
         q = expit(-np.abs(z))
         certain = np.where(np.abs(z) > self._border, self.cap / (self.cap + q), 1.0 - q)
         return np.where(z >= 0.0, certain, 1.0 - certain)
 
     def predictor(self, p: FloatArray) -> FloatArray:
-        """The predictor z that minimises the expected loss where P(y = 1) = p, within (0, 1)."""
+        """The predictor z that minimises the expected loss if P(y = 1) = p, for p in (0, 1)."""
         odds = np.maximum(p, 1.0 - p) / np.minimum(p, 1.0 - p)
-        # beyond the border cap / (cap + q) = p with q = 1 / (1 + e^z)
+        # beyond the border, cap / (cap + q) = p with q = 1 / (1 + e^z)
         far = np.log(np.maximum(odds / self.cap - 1.0, 1.0))
         size = np.where(np.log(odds) > self._border, far, np.log(odds))
         return np.where(p >= 0.5, size, -size)
@@ -155,7 +162,16 @@ class CappedLogistic(_Classification):
 class Squared(_Regression):
     """(1/2) (y - <a, x>)^2.
 
-    Its Lipschitz constant exists on a set only.
+    It has a Lipschitz constant only on a bounded set.
+
+    Parameters
+    ----------
+    feature_norm : float
+        Feature vectors longer than this (Euclidean norm) are scaled down to it.
+    ridge : float
+        Weight of ``(1/2) ||x||^2`` in every record's loss.
+    label_bounds : (float, float)
+        Labels outside these bounds are clipped to them.
     """
 
     kind: ClassVar[int] = kernels.SQUARED
@@ -169,7 +185,15 @@ class Squared(_Regression):
 
 @dataclass(frozen=True)
 class Hinge(_Classification):
-    """max(0, 1 - y <a, x>), labels -1 and 1."""
+    """max(0, 1 - y <a, x>), with labels -1 and 1.
+
+    Parameters
+    ----------
+    feature_norm : float
+        Feature vectors longer than this (Euclidean norm) are scaled down to it.
+    ridge : float
+        Weight of ``(1/2) ||x||^2`` in every record's loss.
+    """
 
     kind: ClassVar[int] = kernels.HINGE
 
@@ -182,16 +206,16 @@ class Hinge(_Classification):
 
 @dataclass(frozen=True)
 class SmoothHinge(_Classification):
-    """The hinge with its kink replaced by a parabola over margins from 1 - width to 1.
+    """The hinge with its kink replaced by a parabola for margins from 1 - width to 1, with labels -1 and 1.
 
     Parameters
     ----------
     width : float
-        The narrower, the nearer to the hinge: it is at most width / 2 below it.
+        Width of the parabola. The loss is at most width / 2 below the hinge.
     feature_norm : float
         Feature vectors longer than this (Euclidean norm) are scaled down to it.
     ridge : float
-        The weight of ``(1/2) ||x||^2`` in every record's loss.
+        Weight of ``(1/2) ||x||^2`` in every record's loss.
     """
 
     width: float = 1.0
@@ -213,7 +237,7 @@ class SmoothHinge(_Classification):
 
 @dataclass(frozen=True)
 class Huber(_Regression):
-    """r^2 / 2 for a residual |r| up to the threshold, then linear.
+    """r^2 / 2 for a residual |r| up to the threshold, and linear beyond.
 
     Parameters
     ----------
@@ -222,9 +246,9 @@ class Huber(_Regression):
     feature_norm : float
         Feature vectors longer than this (Euclidean norm) are scaled down to it.
     ridge : float
-        The weight of ``(1/2) ||x||^2`` in every record's loss.
-    label_bounds : (low, high)
-        Labels beyond these are clipped.
+        Weight of ``(1/2) ||x||^2`` in every record's loss.
+    label_bounds : (float, float)
+        Labels outside these bounds are clipped to them.
     """
 
     threshold: float = 1.0
@@ -246,18 +270,18 @@ class Huber(_Regression):
 
 @dataclass(frozen=True)
 class Quantile(_Regression):
-    """The pinball loss: level times the shortfall, or (1 - level) times the excess.
+    """The pinball loss: level times y - <a, x> if that is positive, else (1 - level) times <a, x> - y.
 
     Parameters
     ----------
     level : float
-        The quantile wanted, in (0, 1); 0.5 is half the absolute error.
+        The quantile to estimate, in (0, 1); 0.5 gives half the absolute error.
     feature_norm : float
         Feature vectors longer than this (Euclidean norm) are scaled down to it.
     ridge : float
-        The weight of ``(1/2) ||x||^2`` in every record's loss.
-    label_bounds : (low, high)
-        Labels beyond these are clipped.
+        Weight of ``(1/2) ||x||^2`` in every record's loss.
+    label_bounds : (float, float)
+        Labels outside these bounds are clipped to them.
     """
 
     level: float = 0.5
@@ -279,19 +303,19 @@ class Quantile(_Regression):
 
 @dataclass(frozen=True)
 class Poisson(_Regression):
-    """Half the Poisson deviance of the count y when its mean is exp(<a, x>): never negative.
+    """Half the Poisson deviance of the count y if its mean is exp(<a, x>); it is never negative.
 
     Parameters
     ----------
     predictor_bound : float
-        Beyond this linear predictor exp is continued by its tangent, which keeps the loss convex
-        and gives it a Lipschitz constant. exp(predictor_bound) must reach the largest label.
+        Beyond this linear predictor, exp is continued by its tangent, which keeps the loss convex and gives it a
+        Lipschitz constant. exp(predictor_bound) must be at least the largest label.
     feature_norm : float
         Feature vectors longer than this (Euclidean norm) are scaled down to it.
     ridge : float
-        The weight of ``(1/2) ||x||^2`` in every record's loss.
-    label_bounds : (low, high)
-        The counts; low is at least 0.
+        Weight of ``(1/2) ||x||^2`` in every record's loss.
+    label_bounds : (float, float)
+        Counts outside these bounds are clipped to them; the lower bound is at least 0.
     """
 
     predictor_bound: float = 3.0

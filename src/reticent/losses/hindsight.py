@@ -1,14 +1,12 @@
-"""The best fixed decision in hindsight: the comparator of the regret, to a certified duality gap.
+"""The best fixed decision in hindsight, with which the regret compares, to a certified duality gap.
 
-For every x and s of the set, f(s) >= f(x) + <grad f(x), s - x>, so the linear minimiser bounds how far
-x is from the best (Jaggi 2013, section 2). What is returned carries such a certificate, whichever
-method of :mod:`reticent.solve` found it: the Gram matrix and one quadratic programme for squared, linear
-and distance losses, proximal Newton for smooth ones, a central path for those with kinks, accelerated
-gradients or cutting planes for a loss of the user's own.
+For all x and s of the set, f(s) >= f(x) + <grad f(x), s - x>, so the linear minimiser bounds how far x is from the
+best (Jaggi 2013, section 2). The result carries such a certificate, whichever method of :mod:`reticent.solve` found
+it: the Gram matrix and one quadratic programme for squared, linear and distance losses, proximal Newton for smooth
+ones, a central path for those with kinks, accelerated gradients or cutting planes for a user-defined loss.
 
-The comparator is computed on the records as they were clipped for the learner. It and the regret against
-it (Zinkevich 2003) are read off private data: diagnostics for whoever holds the data, and no guarantee
-covers publishing them.
+The decision is computed on the records as they were clipped for the learner. It and the regret against it (Zinkevich
+2003) are computed from private data: diagnostics for whoever holds the data. No guarantee covers publishing them.
 """
 
 from __future__ import annotations
@@ -44,12 +42,12 @@ _MATRIX_WORK = 2e12
 
 
 class GapWarning(UserWarning):
-    """The best fixed decision was not found to the gap that was asked for."""
+    """The best fixed decision was not found to the requested gap."""
 
 
 @dataclass(frozen=True)
 class BestFixed:
-    """The best fixed decision found, and the proof of how good it is. Not private.
+    """The best fixed decision that was found, with a proof of how good it is. Not private.
 
     Attributes
     ----------
@@ -59,19 +57,27 @@ class BestFixed:
         Its mean loss.
     lower_bound : float
         No decision of the set has a smaller mean loss than this.
-    gap, relative_gap : float
-        value - lower_bound, and the same divided by |value|; where the best loss is all but nothing,
-        by a thousandth of the mean loss at the start (if that is 0, a millionth of its span).
+    gap : float
+        ``value - lower_bound``.
+    relative_gap : float
+        The gap divided by |value|. If the best loss is almost 0, it is divided by a thousandth of the mean loss at
+        the start (or, if that is 0, by a millionth of the loss's range on the set).
     losses : array
-        Its loss on each record, in order; empty where the records did not lie in memory.
-    count, total : int, float
-        The number of records, and the sum of the losses.
-    iterations, seconds, method
-        What it took, and how.
+        Its loss on each record, in order; empty if the records were not in memory.
+    count : int
+        Number of records.
+    total : float
+        Sum of the losses.
+    iterations : int
+        Number of steps.
+    seconds : float
+        Duration.
+    method : str
+        The method that was used.
     converged : bool
-        Whether the gap asked for was reached.
+        Whether the requested gap was reached.
     clipped : ClipCounts
-        How many records were beyond the loss's bounds.
+        How many records exceeded the loss's bounds.
     """
 
     point: FloatArray = field(repr=False)
@@ -101,34 +107,45 @@ def best_fixed(
     start: Any = None,
     progress: bool = False,
 ) -> BestFixed:
-    """The decision of the set with the least mean loss over all records.
+    """The decision of the set with the smallest mean loss over all records. Not private.
 
     Parameters
     ----------
     set : set or None
-        Any set with a linear minimiser. None is the whole space, which needs a strongly convex loss
-        (a ridge) for a certificate.
+        Any set with a linear minimiser. None is the whole space, for which a certificate needs a strongly convex loss
+        (a ridge), or a squared loss and records that span the space.
     loss : Loss
-        Any loss; a custom one is run through its Python callables.
+        Any loss; a custom one is run through its Python functions.
     A : array, sparse matrix, Dask array or table of `reticent.tables.open`
-        The records, one row each; they are clipped to the loss's bounds, as a learner does. What does not lie in
-        memory is read by passes, for smooth losses of one linear predictor; ``losses`` of the result is empty then.
+        The records, one per row, which are clipped to the loss's bounds as a learner does. Records that are not in
+        memory are read in several passes, for smooth losses of one linear predictor; ``losses`` of the result is then
+        empty.
     y : array
         The labels.
     gap : float
         The relative duality gap to reach.
     time_limit : float, optional
-        Seconds after which the best so far is returned, with a `GapWarning`.
+        Seconds after which the best result so far is returned, with a `GapWarning`.
     iteration_limit : int
-        The same, in steps of the method.
+        Number of steps after which the best result so far is returned, with a `GapWarning`.
     start : array, optional
-        A decision of the set to start from.
+        A decision of the set at which to start.
     progress : bool
-        Print a line for each step on standard error.
+        Whether to print a line for each step on standard error.
 
     Returns
     -------
     BestFixed
+        The decision, its losses, and a lower bound.
+
+    Raises
+    ------
+    ValueError
+        The set is not bounded and there is no certificate for this loss.
+
+    See Also
+    --------
+    regret : The regret against the result.
 
     Examples
     --------
@@ -158,12 +175,12 @@ def best_fixed(
     gram_certifies = region.free and isinstance(loss, Squared) and region.dim <= _MATRIX_COLUMNS
     if not region.bounded and loss.strong_convexity == 0.0 and not gram_certifies:
         raise ValueError(
-            f"set={set!r} is not bounded and needs a strongly convex loss for a certificate, which "
-            f"{loss!r} is not; give the loss a ridge, or a set that bounds the decisions"
+            f"set={set!r} is not bounded, so a certificate needs a strongly convex loss, which "
+            f"{loss!r} is not; give the loss a ridge, or use a bounded set"
         )
     x = region.start if start is None else checks.vector(np.ravel(start), "start", region.dim)
     if start is not None and not region.contains(x):
-        raise ValueError("start must lie in the set; project it first, or leave it out")
+        raise ValueError("start must be in the set; project it first, or leave it out")
     there = isinstance(A, MeanInBlocks)
     first = A.mean_loss(x) if there else loss.mean_value(x, A, y)
     search.floor = max(search.floor, _least_scale(region, loss, abs(first)))
@@ -177,7 +194,7 @@ def best_fixed(
             f"best_fixed reached a relative gap of {search.relative_gap:.2e}, not {gap:g}, in "
             f"{search.iterations} steps and {search.seconds:.1f} s ({method}); the loss of the best "
             f"decision lies between {search.lower:.10g} and {search.value:.10g} (not private). "
-            "Allow more time or steps, or ask for a larger gap",
+            "Allow more time or steps, or request a larger gap",
             GapWarning,
             stacklevel=2,
         )
@@ -199,15 +216,15 @@ def best_fixed(
 
 
 def _adapted(A: Any, y: Any) -> tuple[Any, Any]:
-    """Arrays of a cluster as what is read in blocks; anything else as it is."""
+    """Convert a cluster's arrays to records that are read in blocks; return anything else unchanged."""
     if type(A).__module__.split(".")[0] not in ("dask", "dask_expr"):
         return A, y
-    # tables are above this package; whoever has such an array has them
+    # imported here, because tables is a package above this one
     return importlib.import_module("reticent.tables.elsewhere").adapted(A, y)
 
 
 def _least_scale(region: Region, loss: Loss, first: float) -> float:
-    """What a gap is relative to where the best loss is all but nothing, or it could not be reached."""
+    """The value to which a gap is relative if the best loss is almost 0, where it could not be reached otherwise."""
     if first > 0.0 or not region.bounded:
         return 1e-3 * first
     span = loss.lipschitz(region.set) * float(region.set.diameter)
@@ -234,7 +251,7 @@ def _solve(loss: Loss, A: Any, y: Any, region: Region, search: Search, x: FloatA
     count, dim = A.shape
     fits = dim <= _MATRIX_COLUMNS and count * dim * dim <= _MATRIX_WORK
     if fits and (region.free or region.bounded):
-        # Barriers come one after another on the same set: what one solve finds helps the next.
+        # Several barrier problems are solved on the same set, so what one solve finds helps the next.
         quadratics = None if region.free else QuadraticSolver(region)
         solver: Callable[..., FloatArray] = partial(minimize_by_newton, quadratics=quadratics)
         name = "quadratic programme" if is_quadratic else "projected Newton"
@@ -246,7 +263,7 @@ def _solve(loss: Loss, A: Any, y: Any, region: Region, search: Search, x: FloatA
         solver is minimize_by_vertices or kind in (kernels.HINGE, kernels.QUANTILE)
     ):
         raise TypeError(
-            f"{loss!r} on {region.set!r} needs all records in memory at once, and these are elsewhere; use a smooth "
+            f"{loss!r} on {region.set!r} needs all records in memory, and these are not; use a smooth "
             "loss and a set with a projection, or read them into memory"
         )
     if kind in (kernels.HINGE, kernels.QUANTILE):
@@ -294,7 +311,7 @@ def _least_curvature(objective: Objective) -> float:
             "set=None without a ridge needs records that span the space, and these do not; "
             "give the loss a ridge, or a set that bounds the decisions"
         )
-    # Eigenvalues are good to a rounding of the largest; stay on the safe side of it.
+    # Eigenvalues have a rounding error relative to the largest; stay on the safe side of it.
     return float(eigenvalues[0] - 1e-13 * eigenvalues[-1])
 
 
@@ -321,6 +338,16 @@ def _minimize_by_gradients(
 def cumulative(losses: Any) -> FloatArray:
     """The running total of the losses.
 
+    Parameters
+    ----------
+    losses : array
+        The loss of each round.
+
+    Returns
+    -------
+    array
+        The total up to and including each round.
+
     Examples
     --------
     >>> cumulative([1.0, 0.5, 0.25]).tolist()
@@ -331,15 +358,20 @@ def cumulative(losses: Any) -> FloatArray:
 
 
 def regret(played: Any, best: BestFixed | Any) -> float:
-    """The total loss of what was played less that of the comparator.
+    """The total loss of what was played minus that of the comparator. Not private.
 
     Parameters
     ----------
     played : array
         The loss of each round.
     best : BestFixed or array
-        From `best_fixed`, or the losses of any other comparator, one for each round. The true
-        regret may exceed the one against a `BestFixed` by at most its total gap.
+        The result of `best_fixed`, or the losses of any other comparator, one for each round. The true regret may
+        exceed the one against a `BestFixed` by at most its gap times the number of rounds.
+
+    Returns
+    -------
+    float
+        The regret.
     """
     if isinstance(best, BestFixed) and not len(best.losses):
         losses = checks.real_array(played, "played")
@@ -349,12 +381,26 @@ def regret(played: Any, best: BestFixed | Any) -> float:
 
 
 def regret_curve(played: Any, best: BestFixed | Any) -> FloatArray:
-    """The running regret against the comparator that is best over all rounds."""
+    """The running regret against the comparator that is best over all rounds. Not private.
+
+    Parameters
+    ----------
+    played : array
+        The loss of each round.
+    best : BestFixed or array
+        The result of `best_fixed`, or the losses of any other comparator, one for each round.
+
+    Returns
+    -------
+    array
+        The regret up to and including each round.
+    """
     losses = checks.real_array(played, "played")
     losses = checks.vector(losses, "played", losses.size)
     against = best.losses if isinstance(best, BestFixed) else best
     if isinstance(best, BestFixed) and not len(best.losses) and best.count:
         raise ValueError(
-            "best has no losses of single records, which did not lie in memory; use regret, or read them into memory"
+            "best has no losses of single records, because these were not in memory; use regret, or read the records "
+            "into memory"
         )
     return np.cumsum(losses - checks.vector(against, "best", losses.size))

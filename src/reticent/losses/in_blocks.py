@@ -1,7 +1,8 @@
-"""The mean loss of records that do not lie in memory, by passes over their blocks.
+"""The mean loss of records that are not in memory, computed in passes over their blocks.
 
-What is kept of a point is the point itself, since predictors of all records would not fit. Rows and labels are clipped
-where a pass reads them. Nothing here is released: it serves the comparator in hindsight, a diagnostic.
+What is kept of a point is the point itself, because the predictors of all records might not fit in memory. Rows and
+labels are clipped when a pass reads them. Nothing here is released: it serves the best fixed decision in hindsight, a
+diagnostic.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from reticent.solve.objective import weighted_gram
 
 @dataclass(frozen=True)
 class _Labels:
-    """A check that can be sent to where labels lie: how many are beyond the loss's bounds."""
+    """A check that can be sent to where the labels are; it counts those outside the loss's bounds."""
 
     loss: GeneralizedLinear
     by_value: ClassVar[bool] = False
@@ -38,7 +39,7 @@ def _clipped(loss: GeneralizedLinear, y: Any) -> tuple[FloatArray, int]:
 
 @dataclass(frozen=True)
 class _Sum:
-    """A pass: what is asked for, summed over a block."""
+    """A pass that sums one quantity over a block."""
 
     loss: GeneralizedLinear
     what: str
@@ -61,14 +62,14 @@ class _Sum:
 
 @dataclass(frozen=True, eq=False)
 class MeanInBlocks:
-    """The mean loss, as `reticent.solve.objective.Terms` wants it.
+    """The mean loss, in the form of `reticent.solve.objective.Terms`.
 
     Parameters
     ----------
     loss : GeneralizedLinear
-        Of one linear predictor.
+        A loss of one linear predictor.
     records : Records
-        With their labels.
+        The records with their labels.
     """
 
     loss: GeneralizedLinear
@@ -83,13 +84,15 @@ class MeanInBlocks:
         return self.records.matrix()
 
     def bends(self, z: FloatArray) -> FloatArray:
-        raise TypeError("second derivatives of single records are not kept; read them into memory")
+        raise TypeError(
+            "second derivatives of single records are not available here; read the records into memory"
+        )
 
     def _mean(self, what: str, x: FloatArray, v: FloatArray | None = None) -> FloatArray:
         return summed(self.records.map(_Sum(self.loss, what, x, v))) / self.shape[0]
 
     def mean_loss(self, x: FloatArray) -> float:
-        """With the ridge."""
+        """The mean loss, with the ridge."""
         return self.total_value(x) + 0.5 * self.loss.ridge * float(x @ x)
 
     def predictors(self, x: FloatArray) -> FloatArray:
@@ -115,10 +118,10 @@ class MeanInBlocks:
 
 
 def in_blocks(loss: Loss, X: Lazy, y: Any) -> tuple[MeanInBlocks, ClipCounts]:
-    """Records that do not lie in memory, after one pass that checks them."""
+    """Prepare records that are not in memory, in one pass that checks them."""
     if not isinstance(loss, GeneralizedLinear):
         raise TypeError(
-            f"records that do not lie in memory need a loss of one linear predictor, got {loss!r}; read them into "
+            f"records that are not in memory need a loss of one linear predictor, got {loss!r}; read them into "
             "memory"
         )
     if y is None:

@@ -1,15 +1,14 @@
-"""The scalar losses phi(z, y) compiled, with derivatives and the implicit step's scalar equation.
+"""The scalar losses phi(z, y), compiled, with their derivatives and the scalar equation of the implicit step.
 
-Every built-in loss of a record (a, y) is phi(<a, x>, y) + (ridge/2) ||x||^2, so one number z = <a, x>
-is all a learner's compiled loop needs: the gradient is phi'(z, y) a + ridge x. The implicit step
-(Kulis and Bartlett 2010, "Implicit online learning") reduces to one scalar as well:
-argmin_u phi(<a, u>, y) + ||u - x||^2 / (2 step) is u = x - step t a, where t = phi'(z - c t, y) and
-c = step ||a||^2. A number chooses the loss while a kernel is compiled: ``phi(LOGISTIC)`` is the
-logistic loss (see `reticent.compiling.specialised`), because a kernel that takes other kernels as
-arguments is not cached between processes.
+Every built-in loss of a record (a, y) is phi(<a, x>, y) + (ridge/2) ||x||^2, so a learner's compiled loop needs only
+the number z = <a, x>: the gradient is phi'(z, y) a + ridge x. The implicit step (Kulis and Bartlett 2010, "Implicit
+online learning") reduces to one number as well: argmin_u phi(<a, u>, y) + ||u - x||^2 / (2 step) is u = x - step t a,
+where t = phi'(z - c t, y) and c = step ||a||^2. A number selects the loss when a kernel is compiled:
+``phi(LOGISTIC)`` is the logistic loss (see `reticent.compiling.specialised`), because kernels that take other kernels
+as arguments are not cached between processes.
 
-A ridge changes the scalar equation. With w = 1 / (1 + step ridge) call ``implicit_scalar(kind)``
-with w z and w c, and then u = w (x - step t a).
+A ridge changes the scalar equation. With w = 1 / (1 + step ridge), call ``implicit_scalar(kind)`` with w z and w c;
+then u = w (x - step t a).
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ QUANTILE = 5  # params[0] is the level
 POISSON = 6  # params[0] is the largest linear predictor; beyond it the tangent
 LINEAR = 7  # params[0] is the slope; the "label" is an offset
 CAPPED_LOGISTIC = 8  # y in {-1, 1}; params[0] is the largest slope, at margins below -params[1]
-# Not functions of one predictor, so only the loops that name them know them.
+# These are not functions of one predictor, so only some loops support them.
 QUADRATIC = 9  # (scale / 2) ||x - a||^2
 SOFTMAX = 10  # several classes, one linear predictor each
 
-MARGIN = (LOGISTIC, HINGE, SMOOTH_HINGE, CAPPED_LOGISTIC)  # functions of y z alone, which fall
+MARGIN = (LOGISTIC, HINGE, SMOOTH_HINGE, CAPPED_LOGISTIC)  # decreasing functions of y z alone
 
 _NEWTON_STEPS = 100
 
@@ -59,7 +58,7 @@ def _softplus(m: float) -> float:
 
 @specialised
 def phi(kind):
-    """``(params, z, y)``: the loss of predicting z when the label is y."""
+    """A kernel ``(params, z, y)``: the loss of predicting z when the label is y."""
 
     @compiled
     def loss(params: FloatArray, z: float, y: float) -> float:
@@ -104,7 +103,7 @@ def phi(kind):
 
 @specialised
 def dphi(kind):
-    """``(params, z, y)``: the derivative in z; at a kink, one of its subgradients."""
+    """A kernel ``(params, z, y)``: the derivative in z; at a kink, a subgradient."""
 
     @compiled
     def slope(params: FloatArray, z: float, y: float) -> float:
@@ -133,7 +132,7 @@ def dphi(kind):
 
 @specialised
 def d2phi(kind):
-    """``(params, z, y)``: the second derivative in z where there is one; at a kink, that of one of its sides."""
+    """A kernel ``(params, z, y)``: the second derivative in z; at a kink, that of one side."""
 
     @compiled
     def curvature(params: FloatArray, z: float, y: float) -> float:
@@ -159,13 +158,13 @@ def d2phi(kind):
 
 @compiled
 def _implicit_logistic(z: float, y: float, c: float) -> float:
-    # The unknown is the margin after the step, u = m + c sigmoid(-u): the share s = sigmoid(-u)
-    # then has full relative accuracy even where it is as small as exp(-700).
+    # The unknown is the margin after the step, u = m + c sigmoid(-u), so that s = sigmoid(-u) has full
+    # relative accuracy even if it is as small as exp(-700).
     m = y * z
     s = _sigmoid(-m)
     low = m
     high = m + c * s
-    # Newton's first step from m is all but there for small c; for large c the root is near 0.
+    # For small c, Newton's first step from m is almost exact; for large c the root is near 0.
     u = m + c * s / (1.0 + c * s * (1.0 - s)) if c <= 4.0 else min(high, max(low, 0.0))
     for _ in range(_NEWTON_STEPS):
         s = _sigmoid(-u)
@@ -179,7 +178,7 @@ def _implicit_logistic(z: float, y: float, c: float) -> float:
             new = 0.5 * (low + high)
         step = abs(new - u)
         u = new
-        # After a Newton step d the error is some d^2/2, since the slope bends by less than itself.
+        # After a Newton step d the error is about d^2/2, since the second derivative is below the first.
         if step <= 1e-8 or step <= 4e-16 * abs(u):
             break
     return -y * _sigmoid(-u)
@@ -214,7 +213,10 @@ def _implicit_poisson(top: float, z: float, y: float, c: float) -> float:
 
 @specialised
 def implicit_scalar(kind):
-    """``(params, z, y, c)``: the t with t = phi'(z - c t, y), c >= 0: closed form, or Newton inside a bracket."""
+    """A kernel ``(params, z, y, c)``: the t with t = phi'(z - c t, y) for c >= 0.
+
+    It is in closed form, or found by Newton's method in a bracket.
+    """
 
     @compiled
     def solve(params: FloatArray, z: float, y: float, c: float) -> float:
@@ -223,7 +225,7 @@ def implicit_scalar(kind):
         if kind == LOGISTIC:
             return _implicit_logistic(z, y, c)
         if kind == CAPPED_LOGISTIC:
-            # On the straight part after the step, or the cap is nowhere to be felt.
+            # After the step the margin is on the linear part, or else the cap plays no role.
             if y * z + c * params[0] <= -params[1]:
                 return -y * params[0]
             return _implicit_logistic(z, y, c)
@@ -246,7 +248,7 @@ def implicit_scalar(kind):
 
 @specialised
 def phi_all(kind):
-    """``(params, z, y)``: phi of every pair."""
+    """A kernel ``(params, z, y)``: phi of every pair."""
 
     @compiled
     def values(params: FloatArray, z: FloatArray, y: FloatArray) -> FloatArray:
@@ -260,7 +262,7 @@ def phi_all(kind):
 
 @specialised
 def dphi_all(kind):
-    """``(params, z, y)``: phi' of every pair."""
+    """A kernel ``(params, z, y)``: phi' of every pair."""
 
     @compiled
     def slopes(params: FloatArray, z: FloatArray, y: FloatArray) -> FloatArray:
@@ -274,7 +276,7 @@ def dphi_all(kind):
 
 @specialised
 def d2phi_all(kind):
-    """``(params, z, y)``: phi'' of every pair."""
+    """A kernel ``(params, z, y)``: phi'' of every pair."""
 
     @compiled
     def curvatures(params: FloatArray, z: FloatArray, y: FloatArray) -> FloatArray:
@@ -288,7 +290,10 @@ def d2phi_all(kind):
 
 @specialised
 def phi_mean(kind):
-    """``(params, z, y)``: the mean of phi; blocks are summed apart, so that half a million terms lose no digits."""
+    """A kernel ``(params, z, y)``: the mean of phi.
+
+    It is summed in blocks, so that half a million terms lose no digits.
+    """
 
     @compiled
     def mean(params: FloatArray, z: FloatArray, y: FloatArray) -> float:

@@ -1,9 +1,9 @@
-"""Linear losses <a, x>: the losses of the lower bounds, and of online linear optimisation.
+"""Linear losses <a, x>, which occur in lower bounds and in online linear optimisation.
 
-They are the generalised linear family with phi(z, y) = z + y, so that every compiled loop runs them too.
+They are generalised linear losses with phi(z, y) = z + y, so that every compiled loop can run them.
 
-There is no label. What stands in its place for the kernels is an offset, which ``prepare`` fills in and
-which any y given by the caller is not.
+There is no label. In its place the kernels have an offset, which ``prepare`` sets; any y given by the caller is
+ignored.
 """
 
 from __future__ import annotations
@@ -20,7 +20,14 @@ from reticent.losses.generalized_linear import GeneralizedLinear
 
 @dataclass(frozen=True)
 class Linear(GeneralizedLinear):
-    """<a, x>; a cost vector a takes the place of the features, and labels are ignored.
+    """<a, x> for a cost vector a in place of the features; labels are ignored.
+
+    Parameters
+    ----------
+    feature_norm : float
+        Cost vectors longer than this (Euclidean norm) are scaled down to it.
+    ridge : float
+        Weight of ``(1/2) ||x||^2`` in every record's loss.
 
     Examples
     --------

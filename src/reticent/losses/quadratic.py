@@ -1,11 +1,11 @@
-"""Squared distances to moving centers: (scale/2) ||x - a||^2, the plainest strongly convex loss.
+"""Squared distances to centres, (scale/2) ||x - a||^2: the simplest strongly convex loss.
 
-Expanded it is (scale/2) ||x||^2 - scale <a, x> + (scale/2) ||a||^2: a ridge, a linear part, an offset.
-So it is a generalised linear loss with phi(z, y) = -scale z + y, whose ridge is the scale, and
-the part that depends on the record is scale ||a||-Lipschitz whatever the set.
+Expanded it is (scale/2) ||x||^2 - scale <a, x> + (scale/2) ||a||^2: a ridge, a linear part and an offset. So it is a
+generalised linear loss with phi(z, y) = -scale z + y, whose ridge is the scale, and the part that depends on the
+record is scale ||a||-Lipschitz on any set.
 
-``feature_norm`` bounds the centers, and the Lipschitz constant that privacy needs is scale *
-feature_norm, not scale * (largest distance to a center).
+``feature_norm`` bounds the centres, and the Lipschitz constant that matters for privacy is scale * feature_norm, not
+scale * (largest distance to a centre).
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from reticent.losses.generalized_linear import GeneralizedLinear
 
 @dataclass(frozen=True)
 class Quadratic(GeneralizedLinear):
-    """(scale/2) ||x - a||^2; the center a takes the place of the features, and labels are ignored.
+    """(scale/2) ||x - a||^2 for a centre a in place of the features; labels are ignored.
 
-    Its `ridge`, what stands before (1/2) ||x||^2, is the scale itself.
+    Its `ridge`, the factor of (1/2) ||x||^2, is the scale itself.
 
     Parameters
     ----------
     scale : float
         The curvature.
     feature_norm : float
-        Feature vectors longer than this (Euclidean norm) are scaled down to it.
+        Centres longer than this (Euclidean norm) are scaled down to it.
 
     Examples
     --------
@@ -71,6 +71,6 @@ class Quadratic(GeneralizedLinear):
         return self._labels(None, A)
 
     def value(self, x: FloatArray, a: FloatArray, y: float | None = None) -> float:
-        # Not through the expansion: near the center it would lose every digit.
+        # Not by the expansion, which would lose all digits near the centre.
         x, a = np.asarray(x, dtype=np.float64), np.asarray(a, dtype=np.float64)
         return 0.5 * self.scale * float((x - a) @ (x - a))

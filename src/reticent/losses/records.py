@@ -1,10 +1,10 @@
-"""Records made fit for use: checked, features scaled down to a norm, labels brought within bounds.
+"""Check records, scale features down to a norm, and clip labels to bounds.
 
-Clipping is what makes the sensitivity of a gradient true rather than hoped for (Abadi et al. 2016,
-section 3.1, clip gradients; here, as for every generalised linear loss, it is enough to clip records).
+Clipping makes the stated sensitivity of a gradient true (Abadi et al. 2016, section 3.1, clip gradients; for a
+generalised linear loss it is enough to clip records).
 
-The counts of what was clipped are read off private data. They are a diagnostic for whoever holds
-the data, never something to publish.
+The counts of what was clipped are computed from private data. They are a diagnostic for whoever holds the data and
+must not be published.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from reticent.noise import door
 
 
 def features(A: Any, name: str = "A") -> Any:
-    """A finite matrix of records as contiguous float64, or a canonical CSR array if sparse."""
+    """Check a matrix of records: finite, as contiguous float64, or as a canonical CSR array if it is sparse."""
     if sp.issparse(A):
         if A.dtype.kind not in "iuf":
             raise TypeError(
                 f"{name} must hold real numbers, got a sparse matrix of dtype {A.dtype}; "
-                "convert it with .astype(float) if that is what is meant"
+                "convert it with .astype(float) if that is what you mean"
             )
         rows = sp.csr_array(A, dtype=np.float64)
         if not rows.has_canonical_format:
@@ -41,7 +41,7 @@ def features(A: Any, name: str = "A") -> Any:
             raise ValueError(
                 f"{name} must have one row for each record, shape (n, dim); got shape {rows.shape}"
             )
-        # The sum is finite unless an entry is not (or all but overflow): one pass, no mask in memory.
+        # The sum is finite unless an entry is not (or the sum overflows): one pass, and no mask in memory.
         with np.errstate(over="ignore", invalid="ignore"):
             suspicious = not np.isfinite(rows.sum())
         if suspicious and not np.isfinite(rows).all():
@@ -55,15 +55,16 @@ def features(A: Any, name: str = "A") -> Any:
 
 
 def as_it_is(A: Any, name: str = "A") -> Any:
-    """A matrix of records without a copy if it can be: single or double precision, or canonical CSR.
+    """A matrix of records without a copy if possible: single or double precision, or canonical CSR.
 
-    Whether it is finite is for whoever reads the rows to see.
+    Finiteness is not checked here, but by whoever reads the rows.
     """
+    checks.refuse_masked(A, name)
     rows: Any = sp.csr_array(A) if sp.issparse(A) else np.asarray(A)
     if rows.dtype.kind not in "iuf":
         raise TypeError(
             f"{name} must hold real numbers, got an array of dtype {rows.dtype}; "
-            "convert it with .astype(float) if that is what is meant"
+            "convert it with .astype(float) if that is what you mean"
         )
     if rows.ndim != 2:
         raise ValueError(
@@ -76,7 +77,7 @@ def as_it_is(A: Any, name: str = "A") -> Any:
     if rows.dtype not in (np.float32, np.float64) or not rows.dtype.isnative:
         rows = rows.astype(np.float64)
     if sp.issparse(rows):
-        # built anew: what a matrix says of itself may have been set by hand
+        # built anew, because the flags of the matrix may have been set by hand
         rows = sp.csr_array((rows.data, rows.indices, rows.indptr), shape=rows.shape)
         if not rows.has_canonical_format:
             rows = rows.copy()
@@ -85,12 +86,12 @@ def as_it_is(A: Any, name: str = "A") -> Any:
 
 
 def row_norms(A: Any) -> FloatArray:
-    """The Euclidean norm of every row; infinite where it is beyond the largest double."""
+    """The Euclidean norm of every row; infinite if it overflows."""
     with np.errstate(over="ignore", under="ignore"):
         squares = A.multiply(A).sum(axis=1) if sp.issparse(A) else np.einsum("ij,ij->i", A, A)
         sums = np.asarray(squares).ravel()
         norms: FloatArray = np.sqrt(sums)
-        # squares that overflow, or of which too much has vanished
+        # sums in which squares overflowed, or underflowed by too much
         for i in np.flatnonzero(~((sums >= 1e-290) & (sums < np.inf))):
             row = A[[i]].toarray().ravel() if sp.issparse(A) else A[i]
             largest = np.abs(row).max()
@@ -99,9 +100,9 @@ def row_norms(A: Any) -> FloatArray:
 
 
 def clip_rows(A: Any, bound: float) -> tuple[Any, int]:
-    """Rows longer than the bound scaled down to it, and how many; A itself if there are none.
+    """Scale rows longer than the bound down to it, and count them; returns A itself if there are none.
 
-    As measured: the true length of a row exceeds the bound by less than the share `door.margin`.
+    This refers to measured lengths: the true length of a row exceeds the bound by less than the share `door.margin`.
     """
     if not sp.issparse(A) and not door.count_beyond(A, bound):
         return A, 0
@@ -112,9 +113,9 @@ def clip_rows(A: Any, bound: float) -> tuple[Any, int]:
 
 
 def unit_rows(A: Any, unit: float, bound: float = 1.0, out: Any = None) -> tuple[Any, int]:
-    """Rows divided by a unit and then no longer than the bound, in new memory, and how many were longer.
+    """Divide rows by a unit, clip them to the bound in new memory, and count how many were longer.
 
-    ``out`` is where dense rows go, if given.
+    ``out`` is where dense rows are written, if given.
     """
     if sp.issparse(A):
         made = A.copy()
@@ -123,26 +124,30 @@ def unit_rows(A: Any, unit: float, bound: float = 1.0, out: Any = None) -> tuple
         made = np.empty(A.shape) if out is None else out
         clipped, refused = door.bounded_rows(A, 1.0 / unit, bound, made)
     if refused:
-        raise ValueError(f"{refused} rows are not finite: they were changed while they were read")
+        raise ValueError(
+            f"{refused} rows are not finite, so they were changed while they were read; "
+            "do not modify the records during a fit"
+        )
     return made, clipped
 
 
 def labels(y: Any, count: int, name: str = "y") -> FloatArray:
-    """One finite label for each record, as float64."""
+    """Check that there is one finite label for each record, and return them as float64."""
     if y is None:
         raise ValueError(
             f"{name} is missing: this loss needs one label for each of the {count} rows"
         )
+    checks.refuse_masked(y, name)
     array = np.asarray(y)
     if array.dtype == bool:
         raise TypeError(
-            f"{name} must hold numbers, got booleans; two classes are -1 and 1: 2 * y - 1"
+            f"{name} must hold numbers, got booleans; convert two classes to -1 and 1 by 2 * y - 1"
         )
     return checks.vector(array, name, count)
 
 
 def signs(y: FloatArray, name: str = "y") -> FloatArray:
-    """Labels of two classes; anything but -1 and 1 is refused."""
+    """Check labels of two classes; anything but -1 and 1 is refused."""
     wrong = np.abs(y) != 1.0
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
@@ -154,7 +159,7 @@ def signs(y: FloatArray, name: str = "y") -> FloatArray:
 
 
 def clip_labels(y: FloatArray, low: float, high: float) -> tuple[FloatArray, int]:
-    """Labels brought within bounds, and how many were outside."""
+    """Clip labels to bounds, and count those outside."""
     count = int(np.count_nonzero((y < low) | (y > high)))
     return (np.clip(y, low, high), count) if count else (y, 0)
 

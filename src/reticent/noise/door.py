@@ -1,17 +1,15 @@
-"""The door: the one place where a record's contribution is measured, on its way into a release.
+"""Clipping: the one place where a record's contribution is measured on its way into a release.
 
-A vector ``v`` times a number ``scale`` is written into memory of the library's own and measured
-there, and what was measured is what is used; whatever was checked before, elsewhere or in the
-caller's memory is trusted for nothing. Running totals, learners and bandits add it to a total in
-whole lattice steps (:func:`admit`); solvers that add up in floating point use it as it is
-(:func:`bounded_row`). A loop for which a function call a row is too slow calls the parts of these by
-itself: :func:`fill` writes and measures, and what exceeds the :func:`largest_square` goes to :func:`cut`.
+A vector ``v`` times a number ``scale`` is written into memory owned by the library and measured there, and what was
+measured is what is used; no earlier check, and none on the caller's memory, is relied on. Running totals, learners
+and bandits add the result to a total in whole lattice steps (:func:`admit`); solvers that sum in floating point use
+it as it is (:func:`bounded_row`). A loop in which one function call per row is too slow calls the parts itself:
+:func:`fill` writes and measures, and rows beyond the :func:`largest_square` go to :func:`cut`.
 
-The square of the length is computed from the very numbers that are passed on, and they pass only
-if it is at most the square of the limit. Infinity and NaN fail that comparison. What fails it is
-scaled by powers of two, so that nothing overflows and nothing that matters vanishes, cut to the
-limit, and measured again; what still fails contributes nothing. Why a measured length bounds the
-true one, to the last bit, is proved in docs/lattice.md.
+The squared length is computed from exactly the numbers that are passed on, and they pass only if it is at most the
+square of the limit. Infinity and NaN fail that comparison. What fails is scaled by powers of two, so that nothing
+overflows and nothing that matters underflows, cut to the limit, and measured again; what still fails contributes
+nothing. docs/lattice.md proves that a measured length bounds the true one, rounding included.
 """
 
 from __future__ import annotations
@@ -22,33 +20,36 @@ import numpy as np
 
 from reticent.compiling import compiled
 
-WHOLE = 0  # passed as it came
+WHOLE = 0  # passed unchanged
 CLIPPED = 1  # was longer than the limit and has been scaled down
 REFUSED = -1  # was not finite and contributes nothing
 
 _LARGEST = 1.7976931348623157e308
-# A measured square is off by rounding, and by what vanished of squares below the smallest double;
-# at this size or more only rounding counts.
+# A measured square has errors from rounding and from squares that underflowed; at this size or more only
+# rounding matters.
 _FAINT = 1e-290
-# Between these the square of a limit, and of anything that it is compared with, is such a number.
+# For limits between these, their squares, and all squares compared with them, are at least that large and finite.
 _LOW, _HIGH = 1e-140, 1e150
 
 
 @compiled
 def margin(dim):
-    """A measured length is off from the true one by at most this, relatively; with room to spare."""
+    """A bound, with room to spare, on the relative error of a measured length."""
     return (dim + 16) * 2.0**-52
 
 
 @compiled
 def shortening(dim):
-    """What is cut to the limit is shorter than it by this share, so that a second look finds no excess."""
+    """The share by which what is cut is made shorter than the limit, so that a second measurement finds no excess."""
     return max(2.0**-40, 2.0 * margin(dim))
 
 
 @compiled
 def largest_square(limit):
-    """The largest measured square that passes; none does where squares are not to be trusted."""
+    """The largest measured square that passes.
+
+    -1, so that none passes, for limits whose squares are not reliable.
+    """
     return limit * limit if _LOW <= limit <= _HIGH else -1.0
 
 
@@ -56,9 +57,9 @@ def largest_square(limit):
 def fill(rows, r, scale, out, q):
     """Write row r times the scale into row q, and return the sum of the squares of what was written.
 
-    Four sums at a time: one alone would wait for each addition to finish. The order is written out
-    rather than left to the compiler, which could then square the row and the scale apart. (Rows by
-    their numbers: views of them, handed on, would cost more than reading them.)
+    There are four partial sums, because a single one would wait for each addition to finish. Their order is written
+    out rather than left to the compiler, which could then square the row and the scale separately. Rows are given by
+    their numbers, because passing views of them would cost more than reading them.
     """
     n = out.shape[1]
     a0 = a1 = a2 = a3 = 0.0
@@ -85,9 +86,9 @@ def fill(rows, r, scale, out, q):
 
 @compiled
 def dot_and_copy(rows, r, x, out):
-    """<row r, x>, the row's squared length, and the row in memory of one's own, all of one reading.
+    """Compute <row r, x> and the row's squared length, and copy the row into memory of our own, in a single pass.
 
-    The order of summation of the product is that of `reticent.online.kernels.dot`.
+    The products are added in the same order as in `reticent.online.kernels.dot`.
     """
     n = x.size
     a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = 0.0
@@ -151,7 +152,7 @@ def dot_and_copy(rows, r, x, out):
 
 @compiled(fastmath={"reassoc", "contract"})
 def dot_and_square_in_any_order(row, x, columns):
-    """<row, x> over the first columns and their sum of squares, for bounds that hold for any order of additions."""
+    """<row, x> over the first columns and their sum of squares, for bounds that hold for any order of summation."""
     product = 0.0
     square = 0.0
     for i in range(columns):
@@ -163,7 +164,10 @@ def dot_and_square_in_any_order(row, x, columns):
 
 @compiled
 def cut(rows, r, scale, limit, out, q):
-    """What `fill` cannot pass, cut to the limit: too long, not finite, or beyond a double on the way."""
+    """Cut to the limit a row that `fill` cannot pass.
+
+    It is too long, not finite, or overflows or underflows on the way.
+    """
     n = out.shape[1]
     largest = 0.0
     finite = abs(scale) <= _LARGEST
@@ -176,12 +180,12 @@ def cut(rows, r, scale, limit, out, q):
         for i in range(n):
             out[q, i] = 0.0
         return WHOLE if finite else REFUSED
-    # Times a power of two the entries, and their length, are numbers whose squares are ordinary.
+    # Scaled by a power of two, the entries and their length have squares that neither overflow nor underflow.
     exponent = min(1000, max(-1000, math.frexp(largest)[1]))
     length = math.sqrt(fill(rows, r, math.ldexp(1.0, -exponent), out, q))
     mantissa, shift = math.frexp(scale)
     shift += exponent
-    size = math.ldexp(abs(mantissa) * length, shift)  # infinite if it is beyond a double
+    size = math.ldexp(abs(mantissa) * length, shift)  # infinite if it overflows
     slack = 2.0 * margin(n)
     code = WHOLE
     if size <= limit * (1.0 - slack):
@@ -190,7 +194,7 @@ def cut(rows, r, scale, limit, out, q):
     else:
         if size * (1.0 - slack) > limit:
             code = CLIPPED
-        # the limit last: its quotient by the length may be too small, or too large, for a double
+        # multiply by the limit last, because its quotient by the length may overflow or underflow
         share = math.copysign((1.0 - shortening(n)) / length, scale)
         for i in range(n):
             out[q, i] = out[q, i] * share * limit
@@ -203,7 +207,7 @@ def cut(rows, r, scale, limit, out, q):
 
 @compiled
 def _measure(out, q, limit):
-    """Whether a row is within any limit at all, also one whose square no double can hold."""
+    """Whether a row is within the limit, including limits whose squares overflow or underflow."""
     if _LOW <= limit <= _HIGH:
         return fill(out, q, 1.0, out, q) <= limit * limit
     unit = math.ldexp(1.0, min(1000, max(-1000, -math.frexp(limit)[1])))
@@ -215,23 +219,28 @@ def _measure(out, q, limit):
 
 @compiled
 def bounded_row(rows, r, scale, limit, out, q):
-    """Write row ``r`` times the scale, cut to the limit, into row ``q``; what became of it is returned.
+    """Write row ``r`` times the scale, cut to the limit, into row ``q``.
 
     Parameters
     ----------
     rows : array
-        Read here and nowhere else: another thread may be writing to it. Not the memory of ``out``.
+        Read exactly once, because another thread may be writing to it. Must not share memory with ``out``.
     r : int
-        Which of the rows.
+        Number of the row.
     scale : float
         Any double.
     limit : float
-        The length that the result is cut to. Its true length exceeds that by less than the share
-        :func:`margin`.
+        The length that the result is cut to. Its true length exceeds the limit by less than the share :func:`margin`.
     out : array
-        What is written has as many entries as this has columns; zeros if the answer is ``REFUSED``.
+        Where the result is written; its number of columns is the length of the vector. Zeros if the result is
+        ``REFUSED``.
     q : int
-        Into which row of it.
+        Number of the row of ``out``.
+
+    Returns
+    -------
+    int
+        ``WHOLE``, ``CLIPPED`` or ``REFUSED``.
     """
     code = WHOLE
     if not fill(rows, r, scale, out, q) <= largest_square(limit):
@@ -242,16 +251,17 @@ def bounded_row(rows, r, scale, limit, out, q):
 @compiled
 def bounded(v, scale, limit, out):
     """`bounded_row` for vectors."""
-    first = np.int64(0)  # a plain 0 would be compiled for apart
+    first = np.int64(
+        0
+    )  # a plain 0 is a type of its own, for which everything would be compiled again
     return bounded_row(v[np.newaxis, :], first, scale, limit, out[np.newaxis, :], first)
 
 
 @compiled
 def admit(v, scale, limit, total, work):
-    """Add ``v * scale``, cut to the limit, to an exact total; what became of it is returned.
+    """Add ``v * scale``, cut to the limit, to an exact total; return ``WHOLE``, ``CLIPPED`` or ``REFUSED``.
 
-    Everything is in lattice steps. Truncation toward zero makes no entry longer, so the limit holds
-    for what is added.
+    Everything is in lattice steps. Truncation toward zero makes no entry longer, so the limit holds for what is added.
     """
     rows, room, first = v[np.newaxis, :], work[np.newaxis, :], np.int64(0)
     code = WHOLE
@@ -266,8 +276,8 @@ def admit(v, scale, limit, total, work):
 def passes(square, scale, most):
     """Whether a row that `dot_and_copy` has measured, times the scale, is within a limit.
 
-    ``most`` is the :func:`largest_square` of that limit, less a few times the :func:`margin`: what does
-    not pass goes through :func:`admit_product`, as a gradient does that was computed elsewhere.
+    ``most`` is the :func:`largest_square` of that limit, minus a few times the :func:`margin`. A row that does not
+    pass goes through :func:`admit_product`, as does a gradient that was computed elsewhere.
     """
     return max(square, _FAINT) * scale * scale <= most
 
@@ -282,7 +292,7 @@ def admit_product(row, slope, per_step, limit, total, work):
 
 @compiled(fastmath={"reassoc"})
 def finite(values):
-    """Whether all entries are finite: a convenience for errors that come before anything is done."""
+    """Whether all entries are finite; only for early errors, since nothing relies on it for privacy."""
     total = 0.0
     for i in range(values.size):
         total += values[i] * 0.0
@@ -291,7 +301,7 @@ def finite(values):
 
 @compiled
 def bounded_rows(rows, scale, limit, out):
-    """`bounded_row` for all of them; how many were clipped, and how many were refused and are zeros now."""
+    """`bounded_row` for all rows; return how many were clipped, and how many were refused and are now zero."""
     clipped = 0
     refused = 0
     most = largest_square(limit)
@@ -307,7 +317,10 @@ def bounded_rows(rows, scale, limit, out):
 
 @compiled
 def count_beyond(rows, limit):
-    """How many rows `bounded_rows` would change: a convenience for who would rather not copy them."""
+    """The number of rows beyond the limit, without keeping copies of them.
+
+    For limits outside the range in which squares are reliable, all rows are counted.
+    """
     work, first = np.empty((1, rows.shape[1])), np.int64(0)
     beyond = 0
     for r in range(rows.shape[0]):
@@ -332,7 +345,7 @@ def bounded_sparse_rows(indptr, data, scale, limit, out):
 
 
 def limit_for(norm: float, dim: int) -> float:
-    """The limit under which the true length, and not only the measured one, is at most ``norm``."""
+    """The limit for measured lengths that keeps true lengths at most ``norm``."""
     return float(norm * (1.0 - margin(dim)))
 
 

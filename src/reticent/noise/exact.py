@@ -1,12 +1,11 @@
-"""The rare draws that double precision cannot settle for certain, decided by interval arithmetic.
+"""Decide by interval arithmetic the rare draws that double precision cannot settle.
 
-A sampler of ``reticent.noise.lattice`` turns uniform words into a real number and rounds it to the lattice. Its kernel
-knows a bound on its own rounding error; where the real number lies closer to a rounding boundary than that, the
-draw comes here, gets as many further random bits as it needs, and is rounded as the exact real number would be. In
-the same way ``reticent.noise.selection`` sends here the few candidates that are too close to each other.
+A sampler of ``reticent.noise.lattice`` turns uniform words into a real number and rounds it to the lattice. Its
+kernel bounds its own rounding error. If the real number is closer to a rounding boundary than that, the draw comes
+here, gets as many further random bits as it needs, and is rounded as the exact real number would be. In the same way
+``reticent.noise.selection`` sends here the few candidates that are too close to each other.
 
-The first 64 bits of each uniform are kept, never drawn again, else the draws near boundaries would
-be biased.
+The first 64 bits of each uniform are kept and never drawn again; otherwise draws near boundaries would be biased.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ from mpmath import MPIntervalContext, libmp
 
 from reticent.noise.source import Source
 
-_FIRST = 2  # further words for each uniform in an attempt; a second attempt is next to never needed
-_ATTEMPTS = 64  # each has 2^-128 or so to fail: past these the input is at fault, not chance
+_FIRST = 2  # further words for each uniform in an attempt; a second attempt is almost never needed
+_ATTEMPTS = 64  # each fails with probability about 2^-128, so after these the input must be wrong
 
-# mpmath remembers pi and log 2 in a way that two threads can spoil while the precision grows; so let it not grow.
+# mpmath caches pi and log 2 in a way that is not thread-safe when the precision grows, so compute enough digits now.
 libmp.libelefun.pi_fixed(4096)
 libmp.libelefun.ln2_fixed(4096)
 
 
 class _Intervals(threading.local):
-    """An interval context of each thread's own: mpmath's ``iv`` is one for all, precision and all."""
+    """An interval context for each thread, because mpmath's ``iv`` and its precision are global."""
 
     def __init__(self) -> None:
         self.context = MPIntervalContext()
@@ -39,7 +38,7 @@ _intervals = _Intervals()
 
 
 class Uniform:
-    """A uniform number in [0, 1) whose leading bits are given and whose further bits are drawn when asked for."""
+    """A uniform number in [0, 1) with known leading bits, whose further bits are drawn on demand."""
 
     def __init__(self, leading: int, bits: int) -> None:
         self.value, self.bits = leading, bits
@@ -54,20 +53,23 @@ class Uniform:
 
 
 def _refine(source: Source, uniforms: Sequence[Uniform]) -> Iterator[None]:
-    """Ever more bits for the uniforms that are in the sequence at the time, at a precision to match."""
+    """Draw ever more bits for the uniforms that are in the sequence at the time, and raise the precision to match."""
     for _ in range(_ATTEMPTS):
         for uniform in uniforms:
             uniform.extend(source, _FIRST)
         _intervals.context.prec = max(uniform.bits for uniform in uniforms) + 64
         yield
     raise ArithmeticError(
-        f"{uniforms[0].bits} random bits did not settle a draw, which chance cannot explain; "
+        f"{uniforms[0].bits} random bits did not settle a draw, which cannot happen by chance; "
         "check that every scale and score is finite"
     )
 
 
 def _widen(value: Any) -> tuple[Any, Any]:
-    """Ends of an interval, moved out a little: mpmath's functions are good to their last bits, but without a proof."""
+    """The ends of an interval, moved out slightly.
+
+    The accuracy of mpmath's functions is not proved to the last bits.
+    """
     iv = _intervals.context
     room = iv.mpf(2) ** (24 - iv.prec)
     return (value + (abs(value) + 1) * iv.mpf([-1, 1]) * room)._mpi_
@@ -78,7 +80,7 @@ def _finite(end: Any) -> bool:
 
 
 def decide(source: Source, uniforms: list[Uniform], evaluate: Callable[[], list[Any]]) -> list[int]:
-    """Round the real numbers that ``evaluate`` encloses, refining the uniforms until all roundings are certain."""
+    """Round the real numbers that ``evaluate`` encloses, refining the uniforms until every rounding is certain."""
     for _ in _refine(source, uniforms):
         rounded = [_round(value) for value in evaluate()]
         if None not in rounded:
@@ -87,7 +89,7 @@ def decide(source: Source, uniforms: list[Uniform], evaluate: Callable[[], list[
 
 
 def _round(value: Any) -> int | None:
-    """Nearest whole number to every point of an interval, or None if they disagree."""
+    """The nearest whole number to every point of an interval, or None if it is not the same for all."""
     low, high = _widen(value)
     if not (_finite(low) and _finite(high)):
         return None
@@ -112,7 +114,7 @@ def gaussian_pair(source: Source, first: int, second: int, scales: Sequence[floa
 
 
 def laplace(source: Source, word: int, scale: float) -> int:
-    """One Laplace number of the given scale in lattice steps; the lowest bit of the word is the sign."""
+    """A Laplace number of the given scale in lattice steps; the lowest bit of the word is the sign."""
     iv = _intervals.context
     uniform = Uniform(word >> 1, 63)
     sign = -1 if word & 1 else 1
@@ -146,8 +148,8 @@ def gamma_vector(
 def largest(source: Source, noise: str, words: Sequence[int], shifts: Sequence[Fraction]) -> int:
     """Position of the largest of ``shifts[i]`` + standard noise from ``words[i]``, as real numbers.
 
-    The noise is ``"gumbel"``, ``"laplace"`` or ``"exponential"``; see ``reticent.noise.selection`` for what
-    becomes of a word.
+    The noise is ``"gumbel"``, ``"laplace"`` or ``"exponential"``; ``reticent.noise.selection`` says how it is
+    computed from a word.
     """
     iv = _intervals.context
     two_sided = noise == "laplace"

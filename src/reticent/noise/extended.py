@@ -1,10 +1,8 @@
-"""A second look at doubtful draws in extended precision, so that few of them need interval arithmetic.
+"""Settle doubtful draws in extended precision, so that few of them need interval arithmetic.
 
-Where the platform's ``long double`` is no wider than a double, or its functions no better, nothing is settled here
-and all goes on to ``reticent.noise.exact``. What is settled here is what would have come out there, whatever
-the further bits.
-
-These functions only ever say "settled" with a bound to back it.
+If the platform's ``long double`` is no wider than a double, or its functions are no more accurate, nothing is settled
+here and all draws go on to ``reticent.noise.exact``. A draw is settled here only with a proved error bound, so the
+result is the same as it would be there, whatever the further bits.
 """
 
 from __future__ import annotations
@@ -17,10 +15,13 @@ _wide = np.longdouble
 
 
 def _is_wide() -> bool:
-    """Whether the functions used here are good to some 60 bits; some libraries hand them on to the double ones."""
+    """Whether the functions used here are accurate to about 60 bits.
+
+    Some libraries call those for doubles instead.
+    """
     if not np.finfo(_wide).eps <= 2.0**-63:
         return False
-    # leading and following 53 bits of log(3), cos(1), sin(1) and pi, from a computation with 200 bits
+    # the leading and the following 53 bits of log(3), cos(1), sin(1) and pi, computed with 200 bits
     found = (np.log(_wide(3)), np.cos(_wide(1)), np.sin(_wide(1)), 4 * np.arctan(_wide(1)))
     known = (
         (1.0986122886681098, -9.07129723500153e-17),
@@ -34,18 +35,18 @@ def _is_wide() -> bool:
     )
 
 
-# 32 units in the last place of a mantissa of 64 bits, whose functions promise one or two; no less for a longer one,
-# since a word leaves its angle uncertain by 2 pi / 2^64. Infinite where there is none such.
+# 32 units in the last place of a 64-bit mantissa, whose functions are good to one or two. It is no smaller for a longer
+# mantissa, because a word leaves its angle uncertain by 2 pi / 2^64. Infinite if there is no such type.
 _UNIT = 2.0**-58 if _is_wide() else float("inf")
 _PI = 4 * np.arctan(_wide(1))
 
 
 def _normals(words: Words):
-    """Pairs of normals from pairs of words (last axis), with a bound on each pair's error."""
+    """Pairs of normals from pairs of words (last axis), with an error bound for each pair."""
     first = words[..., 0].astype(_wide)
     length = np.sqrt(2 * np.abs(np.log((first + _wide(0.5)) * _wide(2.0**-64))))
     angle = words[..., 1].astype(np.int64).astype(_wide) * (_PI * _wide(2.0**-63))
-    # infinite for a word of zeros or ones, which leaves its logarithm unbounded or the radius at 0
+    # infinite for a word of only zeros or only ones, whose logarithm is unbounded or whose radius is 0
     with np.errstate(divide="ignore", invalid="ignore"):
         error = length * _UNIT + (_UNIT + 1 / first) / length
     return np.stack([length * np.cos(angle), length * np.sin(angle)], axis=-1), error
@@ -58,14 +59,14 @@ def _settle(value, error):
 
 
 def gaussian_pairs(words: Words, scales: NDArray[np.float64]) -> tuple[NDArray, NDArray]:
-    """Rounded pairs of Gaussians and which of the pairs are settled; words and scales have shape (n, 2)."""
+    """Rounded pairs of Gaussians, and which of the pairs are settled; words and scales have shape (n, 2)."""
     normals, error = _normals(words)
     rounded, settled = _settle(normals * scales, error[:, None] * scales)
     return rounded, settled.all(axis=1)
 
 
 def laplace(words: Words, scales: NDArray[np.float64]) -> tuple[NDArray, NDArray]:
-    """Rounded Laplace numbers and which of them are settled."""
+    """Rounded Laplace numbers, and which of them are settled."""
     word = (words >> np.uint64(1)).astype(_wide)
     size = np.abs(np.log((word + _wide(0.5)) * _wide(2.0**-63)))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -77,7 +78,7 @@ def laplace(words: Words, scales: NDArray[np.float64]) -> tuple[NDArray, NDArray
 def gamma_vector(
     normal_words: Words, radius_words: Words, dim: int, scale: float
 ) -> NDArray | None:
-    """One rounded spherical Gamma vector, or None where its rounding is not settled."""
+    """A rounded spherical Gamma vector, or None if its rounding is not settled."""
     normals, error = _normals(normal_words.reshape(-1, 2))
     normals, worst = normals.reshape(-1)[:dim], error.max()
     norm = np.sqrt((normals * normals).sum())

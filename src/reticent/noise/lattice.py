@@ -1,19 +1,19 @@
-"""Noise on a lattice, sampled exactly: Gaussian, Laplace and spherical Gamma numbers rounded to whole steps.
+"""Exact sampling of noise on a lattice: Gaussian, Laplace and spherical Gamma numbers rounded to whole steps.
 
-A total that is kept in whole lattice steps, plus noise rounded to whole steps, is the rounding of (total + real
-noise): rounding commutes with adding a whole number. So the release is post-processing of the real-valued
-mechanism and inherits its guarantee exactly, trade-off curve and all; the discrete Gaussian of Canonne, Kamath
-and Steinke inherits only the concentrated bound. And since nothing but whole numbers leaves, the low-order bits
-of floating point reveal nothing (Mironov 2012). See docs/lattice.md.
+A total that is kept in whole lattice steps, plus noise rounded to whole steps, equals the rounding of (total + real
+noise), because rounding commutes with adding a whole number. So the release is post-processing of the real-valued
+mechanism and inherits its guarantee exactly, the whole trade-off curve included; the discrete Gaussian of Canonne,
+Kamath and Steinke inherits only the concentrated bound. Since only whole numbers are released, the low-order bits of
+floating-point numbers reveal nothing (Mironov 2012). See docs/lattice.md.
 
-Each kernel turns uniform words into double-precision numbers whose error it bounds (with room for some 16 units in the
-last place beyond the one that a mathematical library promises), rounds them, and lists the draws whose rounding the
-bound does not settle; ``reticent.noise.extended`` and ``reticent.noise.exact`` settle those. The result is the
-rounding of the exact real number, always.
+Each kernel turns uniform words into double-precision numbers whose error it bounds (with room for some 16 units in
+the last place beyond the one that a mathematical library promises), rounds them, and lists the draws whose rounding
+the bound does not settle. ``reticent.noise.extended`` and ``reticent.noise.exact`` settle those, so the result is
+always the rounding of the exact real number.
 
-A word is 64 leading bits of a real uniform, not a number on a grid.
+A word is the leading 64 bits of a real uniform, not a number on a grid.
 
-Considered: OpenDP's exact samplers (10-50 us a draw; used as an oracle in the tests).
+Considered: OpenDP's exact samplers (10-50 us per draw; the tests use them as an oracle).
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from reticent.noise.source import Source
 
 IntArray = NDArray[np.int64]
 
-# Lattice steps per standard deviation: fine enough that rounding costs nothing that can be measured,
-# coarse enough that double precision settles all but some 1e-5 of the draws.
+# Lattice steps per standard deviation: fine enough that rounding has no measurable cost, coarse enough that
+# double precision settles all but about 1e-5 of the draws.
 STEPS = 2.0**30
 GAMMA_STEPS = 2.0**26  # a vector's error grows with its dimension
 
@@ -39,12 +39,12 @@ _ANGLE = math.pi * 2.0**-63
 
 
 def step(scale: float, steps: float = STEPS) -> float:
-    """The lattice step for noise of a given scale: a power of two, so that scaling by it is exact."""
+    """The lattice step for noise of a given scale: a power of two, so that multiplying by it is exact."""
     return 2.0 ** math.floor(math.log2(scale / steps))
 
 
-# error_model="numpy": where a word leaves its uniform's logarithm unbounded (all zeros), or rounds its uniform to 1 so
-# that the radius vanishes (all ones), the error bound must come out infinite and send the draw on, not raise.
+# error_model="numpy": if the logarithm of a uniform is unbounded (a word of zeros), or it is rounded to 1 so that the
+# radius is 0 (a word of ones), the error bound must become infinite, so that the draw is settled elsewhere, not raise.
 @compiled(error_model="numpy")
 def _gaussian_kernel(words, scales, out, doubtful):
     rows, dim = out.shape
@@ -85,7 +85,7 @@ def _gaussian_kernel(words, scales, out, doubtful):
 
 
 def gaussian(source: Source, scales: NDArray[np.float64], out: IntArray) -> None:
-    """Fill rows with rounded Gaussians; row i has standard deviation ``scales[i]`` lattice steps."""
+    """Fill rows with rounded Gaussians; row i has a standard deviation of ``scales[i]`` lattice steps."""
     size = out.size
     words = source.words(size + size % 2)
     doubtful = np.empty(size // 2 + 1, np.int64)
@@ -94,7 +94,7 @@ def gaussian(source: Source, scales: NDArray[np.float64], out: IntArray) -> None
         flat, dim = out.reshape(-1), out.shape[1]
         at = doubtful[:count]
         pairs = words.reshape(-1, 2)[at // 2]
-        last = len(scales) - 1  # an odd size has one number too many, which is thrown away
+        last = len(scales) - 1  # for an odd size, the second number of the last pair is discarded
         pair_scales = scales[np.minimum([at // dim, (at + 1) // dim], last)].T
         rounded, settled = extended.gaussian_pairs(pairs, pair_scales)
         for k, i in enumerate(at.tolist()):
@@ -125,7 +125,7 @@ def _laplace_kernel(words, scales, out, doubtful):
 
 
 def laplace(source: Source, scales: NDArray[np.float64], out: IntArray) -> None:
-    """Fill rows with rounded Laplace numbers; row i has scale ``scales[i]`` lattice steps."""
+    """Fill rows with rounded Laplace numbers; row i has a scale of ``scales[i]`` lattice steps."""
     words = source.words(out.size)
     doubtful = np.empty(out.size, np.int64)
     count = _laplace_kernel(words, scales, out, doubtful)
@@ -156,7 +156,7 @@ def _gamma_kernel(words, scales, out, doubtful):
             normals[2 * i] = length * math.cos(angle)
             normals[2 * i + 1] = length * math.sin(angle)
             error = length * 2.0**-48 + (2.0**-50 + 1.0 / word) / length
-            # one doubtful pair (a radius next to 0, a word next to 0) makes the whole row doubtful
+            # one doubtful pair (a radius or a word close to 0) makes the whole row doubtful
             normal_error = max(normal_error, error)
         for i in range(dim):
             square += normals[i] * normals[i]
@@ -173,7 +173,7 @@ def _gamma_kernel(words, scales, out, doubtful):
         relative = (
             (dim + 16) * 2.0**-51 + normal_error * math.sqrt(dim) / norm + length_error / length
         )
-        # each part has a third to spare, which covers products of errors as long as they are small
+        # each part has a third to spare, which covers products of errors if these are small
         settled = relative < 0.125
         for i in range(dim):
             x = factor * normals[i]
@@ -188,7 +188,10 @@ def _gamma_kernel(words, scales, out, doubtful):
 
 
 def gamma(source: Source, scales: NDArray[np.float64], out: IntArray) -> None:
-    """Fill each row with a rounded vector of density proportional to exp(-|x|/scale), scale in lattice steps."""
+    """Fill each row with a rounded vector of density proportional to exp(-|x|/scale).
+
+    The scale is in lattice steps.
+    """
     rows, dim = out.shape
     pairs = (dim + 1) // 2
     width = 2 * pairs + dim

@@ -1,11 +1,11 @@
-"""Release one real vector with noise, on the lattice: what solvers use that have a vector and not a running total.
+"""Release one real vector with noise on the lattice, for solvers that have a vector and not a running total.
 
-The vector is rounded to the lattice of the noise and then gets noise that is exactly rounded
-itself, so that what leaves is a whole number of steps. Rounding can move two neighbouring vectors
-apart by one step in each coordinate; that is part of the sensitivity: see :func:`widened`.
+The vector is rounded to the lattice of the noise, and the noise is exactly rounded too, so that the release is a
+whole number of steps. Rounding can move two neighbouring vectors apart by one step in each coordinate, which is part
+of the sensitivity: see :func:`widened`.
 
-``widened`` covers the rounding here, not the rounding errors in how the vector was computed. A
-caller who adds up n numbers in floating point accounts for that too.
+``widened`` covers this rounding only, not rounding errors in the computation of the vector. A caller who adds n
+numbers in floating point must account for those too.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ def _steps(noise: str) -> float:
 def widened(sensitivity: float, scale: float, dim: int, noise: str = "gaussian") -> float:
     """The sensitivity of a vector after rounding to the lattice of noise of a given scale.
 
-    In the Euclidean norm for Gaussian and Gamma noise, in the 1-norm for Laplace noise.
+    It is in the Euclidean norm for Gaussian and Gamma noise, in the 1-norm for Laplace noise.
     """
     spread = float(dim) if noise == "laplace" else math.sqrt(dim)
     return sensitivity + spread * lattice.step(scale, _steps(noise))
 
 
 def scale_for(sensitivity: float, level: float, dim: int, noise: str = "gaussian") -> float:
-    """The smallest scale at which ``widened(sensitivity, scale, dim) / scale`` is not above ``level``.
+    """The smallest scale at which ``widened(sensitivity, scale, dim) / scale`` is at most ``level``.
 
-    ``level`` is mu for Gaussian noise and epsilon for the others.
+    ``level`` is mu for Gaussian noise and epsilon for other noise.
     """
     level = checks.number(level, "level", low=0.0, open_low=True)
     spread = float(dim) if noise == "laplace" else math.sqrt(dim)
     room = level - spread / _steps(noise)
     if room <= 0.0:
         raise ValueError(
-            f"a privacy level of {level:g} in {dim} dimensions is finer than the lattice of the noise; "
-            "ask for a larger epsilon or fewer dimensions"
+            f"a privacy level of {level:g} in {dim} dimensions is too small for the lattice of the noise; "
+            "use a larger epsilon or fewer dimensions"
         )
     return sensitivity / room
 
@@ -59,7 +59,10 @@ def noisy(
     noise: str = "gaussian",
     precision: str = "lattice",
 ) -> NDArray[np.float64]:
-    """The vector plus noise of a given scale. The caller accounts for it, with :func:`widened`'s sensitivity."""
+    """The vector plus noise of a given scale.
+
+    The caller accounts for it, with the sensitivity of :func:`widened`.
+    """
     dim = vector.size
     if precision == "float":
         return vector + scale * _float_noise(noise, source, dim)
@@ -68,7 +71,7 @@ def noisy(
     if not (np.abs(whole) < 2.0**62).all():
         largest = float(np.abs(vector).max())
         raise ValueError(
-            f"an entry of size {largest:g} is too large for noise of scale {scale:g} on an exact lattice; "
+            f"an entry of size {largest:g} is too large for noise of scale {scale:g} on the lattice; "
             "rescale the data"
         )
     drawn = np.empty((1, dim), np.int64)

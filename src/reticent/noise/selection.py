@@ -1,18 +1,17 @@
 """Choose one of finitely many candidates by noisy scores: the exponential mechanism and report-noisy-max.
 
-The exponential mechanism (McSherry and Talwar 2007) picks i with probability proportional to exp(score_i / b), which
-is what the largest of ``score_i / b`` + standard Gumbel noise does. Its privacy loss lies in a range of length
-2 sensitivity / b (Durfee and Rogers 2019), which composes better than what pure privacy alone implies, and that is how
-it is accounted; report-noisy-max with Laplace or exponential noise of scale b is 2 sensitivity / b private and no
-more. Where all scores move in the same direction when a record changes, all of them lose the factor of two.
+The exponential mechanism (McSherry and Talwar 2007) chooses i with probability proportional to exp(score_i / b), as
+does taking the largest of ``score_i / b`` + standard Gumbel noise. Its privacy loss lies in a range of length 2
+sensitivity / b (Durfee and Rogers 2019), which composes better than pure privacy alone and is accounted for as such.
+Report-noisy-max with Laplace or exponential noise of scale b is only 2 sensitivity / b private. If all scores move in
+the same direction when a record changes, the factor of two disappears for all of them.
 
-The choice is that of real numbers: scores and scale are taken as the real numbers that their floats are, a word is 64
-leading bits of a real uniform, and where double precision does not tell the leader from the runner-up, interval
-arithmetic with further random bits does. So a choice has exactly the stated probability. See docs/lattice.md.
+The choice is that of real numbers: scores and scale are the real numbers that their floats represent, a word is the
+leading 64 bits of a real uniform, and if double precision cannot tell the leader from the runner-up, interval
+arithmetic with further random bits does. So each choice has exactly the stated probability. See docs/lattice.md.
 
-``sensitivity`` is how far a score can move between neighbours under the relation of the guarantee,
-in the scores as they were computed. If a sum behind a score was rounded in floating point, its
-rounding error is part of that.
+``sensitivity`` is how far a score can move between neighbours under the relation of the guarantee, as the scores were
+computed. If a sum behind a score was rounded in floating point, its rounding error is part of the sensitivity.
 
 Considered: OpenDP's report-noisy-max (exact too, but one more dependency for one function) and the permute-and-flip
 mechanism of McKenna and Sheldon 2020 (the same as exponential noise here, by Ding et al. 2021).
@@ -40,7 +39,15 @@ _HALF = np.uint64(2**63)
 
 @dataclass(frozen=True)
 class Selection:
-    """What was chosen, and what choosing it cost. It can be used as an index: ``candidates[selection]``."""
+    """What was chosen, and the guarantee of the choice. It can be used as an index: ``candidates[selection]``.
+
+    Parameters
+    ----------
+    index : int
+        Position of the chosen candidate.
+    guarantee : Guarantee
+        The guarantee of the choice.
+    """
 
     index: int
     guarantee: Guarantee
@@ -49,10 +56,10 @@ class Selection:
         return self.index
 
 
-# error_model="numpy": a word of zeros or ones has an infinite error bound, which makes it a candidate
+# error_model="numpy": a word of zeros or ones has an infinite error bound, so that it is settled elsewhere
 @compiled(error_model="numpy")
 def _bounds(scores, top, scale, words, kind, upper):
-    """Upper bounds on all noisy scores (less top, over scale), and the best of their lower bounds."""
+    """Upper bounds on all noisy scores (minus top, over scale), and the largest of their lower bounds."""
     best = -np.inf
     for i in range(scores.size):
         shift = (scores[i] - top) / scale
@@ -67,8 +74,8 @@ def _bounds(scores, top, scale, words, kind, upper):
             drawn = abs(math.log((word + 0.5) * 2.0**-64))
             error = 1.0 / word
         else:
-            # -log(1 - u), from whichever of u and 1 - u is small, for a small relative error. Then the logarithm of it
-            # is off by at most 1.45 / word, respectively 1 / (0.69 word), for the bits that are not known yet.
+            # -log(1 - u), from whichever of u and 1 - u is small, for a small relative error. The bits that are not
+            # known yet change its logarithm by at most 1.45 / word, or 1 / (0.69 word), respectively.
             if words[i] < _HALF:
                 word = float(words[i])
                 size = -math.log1p(-(word + 0.5) * 2.0**-64)
@@ -77,7 +84,7 @@ def _bounds(scores, top, scale, words, kind, upper):
                 size = abs(math.log((word + 0.5) * 2.0**-64))
             drawn = -math.log(size)
             error = 3.0 / word
-        # the scores' subtraction and division, the logarithms and the sum: 2^-50 would do for all of them
+        # rounding of the subtraction, the division, the logarithms and the sum, for which 2^-50 would be enough
         value = shift + drawn
         error += (1.0 + abs(shift) + abs(drawn)) * 2.0**-44
         upper[i] = value + error if shift > -1e300 else -1e300
@@ -87,22 +94,23 @@ def _bounds(scores, top, scale, words, kind, upper):
 
 
 def select(scores: ArrayLike, scale: float, source: Source, noise: str = "gumbel") -> int:
-    """Index of the largest of the scores plus noise, without accounting: the caller accounts for it.
+    """Index of the largest of the scores plus noise, without accounting, which is up to the caller.
 
     Parameters
     ----------
     scores : array of shape (m,)
-        Finite, at most 1e300 in size; larger is better.
+        Finite, at most 1e300 in absolute value; larger is better.
     scale : float
-        Of the noise, in the units of the scores.
+        Scale of the noise, in the units of the scores.
     source : Source
-        One word is drawn for each candidate; a single candidate needs none.
+        Where the noise comes from: one word for each candidate, none for a single candidate.
     noise : {"gumbel", "laplace", "exponential"}
-        Independent noise on each score. Exponential noise is one-sided.
+        Distribution of the independent noise on each score. Exponential noise is one-sided.
 
     Returns
     -------
     int
+        The position of the chosen candidate.
 
     Examples
     --------
@@ -148,31 +156,40 @@ def exponential_mechanism(
     Parameters
     ----------
     scores : array of shape (m,)
-        Finite; larger is better. They are read from private data and not released.
+        Finite; larger is better. They are computed from private data and are not released.
     sensitivity : float
         How far any one score can move, up or down, between neighbours.
     epsilon : float, optional
-        Pure epsilon; give this, ``scale`` or ``budget``.
+        Pure epsilon. Give exactly one of this, ``scale`` and ``budget``.
     scale : float, optional
-        The scale of the Gumbel noise.
+        Scale of the Gumbel noise.
     budget : Budget, optional
-        The least noise that meets it is found.
+        Budget that the choice must meet, with as little noise as possible.
     monotone : bool
-        Whether blanking a record moves all scores in the same direction (counts do), which halves the noise.
+        Whether blanking a record moves all scores in the same direction (as it does for counts), which halves the
+        noise.
     neighbours : {"zero-out", "replace"}, optional
-        Whether one record is blanked or replaced. Left out where a budget is given, which has its
-        own.
+        Whether one record is blanked (the default) or replaced. Not allowed together with a budget, which states it.
     window : int, optional
-        For how many outputs a record is protected; likewise.
+        Number of outputs for which a record is protected. Not allowed together with a budget, which states it.
     source : Source, optional
         Where the noise comes from; by default a cryptographic generator.
     seed : int, optional
-        In place of a source, for experiments.
+        Seed to use in place of a source, for experiments.
 
     Returns
     -------
     Selection
         The index and its guarantee.
+
+    Raises
+    ------
+    BudgetExceeded
+        A surrounding ledger has too little left; nothing was chosen.
+
+    See Also
+    --------
+    report_noisy_max : The same with other noise.
 
     Examples
     --------
@@ -204,36 +221,45 @@ def report_noisy_max(
 
     Parameters
     ----------
-    noise : {"laplace", "exponential", "gumbel"}
-        For one choice under pure epsilon exponential noise does no worse than :func:`exponential_mechanism`; for
-        many choices together Gumbel noise, which is that mechanism, needs far less noise than the other two.
-    scores : array
-        One number for each candidate; the largest is wanted.
+    scores : array of shape (m,)
+        Finite; larger is better. They are computed from private data and are not released.
     sensitivity : float
-        How far one record can move a score.
+        How far any one score can move, up or down, between neighbours.
     epsilon : float, optional
-        Pure epsilon; give this, ``scale`` or ``budget``.
+        Pure epsilon. Give exactly one of this, ``scale`` and ``budget``.
     scale : float, optional
-        The scale of the noise.
+        Scale of the noise.
     budget : Budget, optional
-        The least noise that meets it is found.
+        Budget that the choice must meet, with as little noise as possible.
+    noise : {"laplace", "exponential", "gumbel"}
+        Distribution of the noise. For one choice under pure epsilon, exponential noise is never worse than
+        :func:`exponential_mechanism`. For many choices together, Gumbel noise, which is that mechanism, needs much
+        less noise than the other two.
     monotone : bool
-        Whether blanking a record moves all scores in the same direction (counts do), which halves
-        the noise.
+        Whether blanking a record moves all scores in the same direction (as it does for counts), which halves the
+        noise.
     neighbours : {"zero-out", "replace"}, optional
-        Whether one record is blanked or replaced. Left out where a budget is given, which has its
-        own.
+        Whether one record is blanked (the default) or replaced. Not allowed together with a budget, which states it.
     window : int, optional
-        For how many outputs a record is protected; likewise.
+        Number of outputs for which a record is protected. Not allowed together with a budget, which states it.
     source : Source, optional
         Where the noise comes from; by default a cryptographic generator.
     seed : int, optional
-        In place of a source, for experiments.
+        Seed to use in place of a source, for experiments.
 
     Returns
     -------
     Selection
-        The index and its guarantee. The noisy score itself is not part of what was paid for.
+        The index and its guarantee, which does not cover the noisy score itself.
+
+    Raises
+    ------
+    BudgetExceeded
+        A surrounding ledger has too little left; nothing was chosen.
+
+    See Also
+    --------
+    exponential_mechanism : The same with Gumbel noise.
 
     Examples
     --------
@@ -266,17 +292,17 @@ def _choose(
             raise TypeError(f"budget must be a reticent.Budget, got {budget!r}")
         if neighbours is not None or window is not None:
             raise ValueError(
-                f"neighbours={neighbours!r} and window={window!r} cannot be given beside a budget, "
-                "which has its own; set them there"
+                f"neighbours={neighbours!r} and window={window!r} cannot be given together with a budget, "
+                "which has its own; set them in the budget"
             )
         neighbours, window = budget.neighbours, budget.window
     neighbours = "zero-out" if neighbours is None else neighbours
     if monotone and neighbours == "replace":
         raise ValueError(
-            "monotone=True needs neighbours='zero-out', got 'replace': a record that turns into another one "
-            "takes from some scores and gives to others; use monotone=False, or zero-out"
+            "monotone=True needs neighbours='zero-out', got 'replace': replacing a record may lower some scores "
+            "and raise others; use monotone=False, or zero-out"
         )
-    # how far the gap between two scores can move
+    # how far the difference of two scores can move
     reach = sensitivity if monotone else 2.0 * sensitivity
     scale = _scale(noise, reach, epsilon, scale, budget)
     if source is None:
@@ -322,7 +348,7 @@ def _scale(
     scale = checks.number(scale, "scale", low=0.0, open_low=True)
     if not 0.0 < reach / scale < math.inf:
         raise ValueError(
-            f"a sensitivity of {reach:g} between two scores and a scale of {scale:g} are too far "
+            f"a sensitivity of {reach:g} of the difference of two scores and a scale of {scale:g} are too far "
             "apart to account for; rescale the scores"
         )
     return scale
@@ -333,13 +359,13 @@ def _check_scores(scores: ArrayLike) -> NDArray[np.float64]:
     if np.ndim(scores) != 1 or values.size == 0:
         raise ValueError(
             f"scores must be a vector of at least one number, got shape {np.shape(scores)}; "
-            "flatten it, and do not ask to choose from nothing"
+            "pass one score for each candidate"
         )
     wrong = np.flatnonzero(~(np.abs(values) <= _LARGEST))
     if wrong.size:
         raise ValueError(
             f"scores must be finite and at most {_LARGEST:g} in size; entry {wrong[0]} is "
-            f"{values[wrong[0]]}. To rule a candidate out, leave it out, if that depends on no record"
+            f"{values[wrong[0]]}. To exclude a candidate, leave it out, provided that this depends on no record"
         )
     return values
 

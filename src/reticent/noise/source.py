@@ -1,19 +1,19 @@
-"""Where randomness comes from: AES in counter mode, secure unless a seed is given, whose key only moves forward.
+"""The source of randomness: AES in counter mode, secure unless a seed is given, with keys that only move forward.
 
-A source's stream is cut into intervals by whoever draws from it (:meth:`Source.ratchet`). Each interval has keys of
-its own, and all that is kept for the future is the key of the next one. With K_i the 32-byte key of interval i and H
+Whoever draws from a source divides its stream into intervals (:meth:`Source.ratchet`). Each interval has keys of its
+own, and all that is kept for the future is the key of the next one. With K_i the 32-byte key of interval i and H
 keyed BLAKE2b with 64 bytes of output,
 
     H(K_i) = K_(i+1) | key of the words of interval i | key of its further bits,
 
-so going back from K_(i+1) to K_i, or to anything drawn in interval i, means inverting BLAKE2b. That is why
-:meth:`Source.state` gives away what is to come and nothing of what was drawn: docs/saved-states.md.
+so going back from K_(i+1) to K_i, or to anything drawn in interval i, means inverting BLAKE2b. Therefore
+:meth:`Source.state` reveals what will be drawn and nothing of what was drawn: docs/saved-states.md.
 
-A source is never copied by accident. After ``os.fork`` the child's unseeded sources are keyed anew from the operating
-system, so that two processes never share noise (a fork that Python does not hear of, from C, is noticed at the next
-draw).
+A source is never copied by accident. After ``os.fork`` the child's unseeded sources get new keys from the operating
+system, so that two processes never share noise. (A fork from C, of which Python is not told, is noticed at the next
+draw.)
 
-Considered: NumPy's PCG64 (fast, but predictable from its outputs), ChaCha20 of randomgen (16 ns a normal here, four
+Considered: NumPy's PCG64 (fast, but predictable from its outputs), ChaCha20 of randomgen (16 ns per normal here, four
 times the AES counter), the ``secrets`` module (a system call for each draw).
 """
 
@@ -38,7 +38,7 @@ _generation = 0
 
 
 def generation() -> int:
-    """How often this process has been forked off; it changes in a child and never in a parent."""
+    """The number of forks between the original process and this one; it changes in a child and never in a parent."""
     return _generation
 
 
@@ -88,7 +88,7 @@ def _schedules(keys, box):
     rounds = np.empty((len(keys), 176), np.uint8)
     for row in range(len(keys)):
         out = rounds[row]
-        # not a slice: that takes seconds to compile, for the sake of its error message
+        # not a slice, which takes seconds to compile because of its error message
         for i in range(16):
             out[i] = keys[row, i]
         constant = np.uint8(1)
@@ -104,7 +104,9 @@ def _schedules(keys, box):
 
 
 _AHEAD = 16  # intervals whose keys are computed at a time
-_FRESH = AESCounter(key=0).state  # that of a generator which has not drawn yet, but for its keys
+_FRESH = AESCounter(
+    key=0
+).state  # the state of a generator that has not drawn yet, apart from its keys
 
 
 def _round_keys(keys: list[bytes]) -> list[NDArray[np.uint64]]:
@@ -113,7 +115,7 @@ def _round_keys(keys: list[bytes]) -> list[NDArray[np.uint64]]:
 
 
 def _rekey(generator: AESCounter, rounds: NDArray[np.uint64]) -> None:
-    """Give a generator another key; several times as quick as making a new one."""
+    """Give a generator another key, which is several times faster than creating a new one."""
     generator.state = {**_FRESH, "s": {**_FRESH["s"], "seed": rounds}}
 
 
@@ -123,8 +125,8 @@ class Source:
     Parameters
     ----------
     seed : int or None
-        ``None`` keys the generator with 32 bytes from the operating system. A whole number gives the same
-        stream each time: for experiments only, since whoever knows the seed can take the noise off again.
+        ``None`` (the default) keys the generator with 32 bytes from the operating system. An integer gives the same
+        stream each time, for experiments only, since whoever knows the seed can subtract the noise.
 
     Examples
     --------
@@ -156,7 +158,7 @@ class Source:
         self.seeded = seeded
         self._process = os.getpid()
         self._coarse = AESCounter(key=0)
-        # `fine` holds the bits beyond the first 64 of a draw; it is read only when those do not decide.
+        # `fine` provides the bits beyond the first 64 of a draw, and is read only if those do not settle it.
         self._fine = AESCounter(key=0)
         self._fine_key: bytes | None = None
         self._begun = False
@@ -166,7 +168,7 @@ class Source:
         _live.add(self)
 
     def _take_over(self) -> None:
-        """In a new process: keys of its own, or with a seed the same stream, and locks that nobody holds."""
+        """In a new process: get new keys, or with a seed keep the same stream, and replace locks that nobody holds."""
         coarse, fine = _freeze(self._coarse.state), _freeze(self._fine.state)
         begun, key = self._begun, self._fine_key
         self._set_up(self.seeded)
@@ -177,7 +179,7 @@ class Source:
             self._next = os.urandom(32)
 
     def _ready(self) -> None:
-        """Before a draw: be in a process, and an interval, of one's own."""
+        """Before a draw, make sure that the source belongs to this process and that an interval has begun."""
         if self._process != os.getpid():
             self._take_over()
         if not self._begun:
@@ -186,7 +188,7 @@ class Source:
                     self._advance()
 
     def ratchet(self) -> None:
-        """Begin the next interval; from then on nothing that was drawn before can be drawn again."""
+        """Begin the next interval; after that, nothing that was drawn before can be drawn again."""
         if self._process != os.getpid():
             self._take_over()
         with self._turn:
@@ -200,7 +202,7 @@ class Source:
         self._begun = True
 
     def _look_ahead(self) -> None:
-        """The keys of the intervals to come, the nearest last."""
+        """Compute the keys of the next intervals, the nearest last."""
         chain, parts = self._next, []
         for _ in range(_AHEAD):
             out = hashlib.blake2b(key=chain, digest_size=64, person=_PURPOSE).digest()
@@ -213,7 +215,7 @@ class Source:
 
     @property
     def generator(self) -> np.random.Generator:
-        """The same words behind NumPy's interface: for simulations, and for what is no noise."""
+        """The same words through NumPy's interface, for simulations and for random numbers that are not noise."""
         self._ready()
         return self._generator
 
@@ -223,7 +225,7 @@ class Source:
         return np.asarray(self._coarse.random_raw(count))
 
     def fine_bits(self, words: int) -> int:
-        """A uniformly random whole number of ``64 * words`` bits, from the interval's second stream."""
+        """A uniformly random integer of ``64 * words`` bits, from the interval's second stream."""
         self._ready()
         with self._fine.lock:
             if self._fine_key is not None:
@@ -232,10 +234,10 @@ class Source:
         return int.from_bytes(np.asarray(self._fine.random_raw(words)).tobytes(), "little")
 
     def normals(self, out: NDArray[np.float64]) -> None:
-        """Fill a contiguous array with normals in double precision: for simulations."""
+        """Fill a contiguous array with normals in double precision, for simulations."""
         if not out.flags.c_contiguous:
             raise ValueError(
-                "out must be C-contiguous, else the normals would land in a copy of it; "
+                "out must be C-contiguous, otherwise the normals would be written to a copy of it; "
                 "pass np.empty(shape) and copy from that"
             )
         self._ready()
@@ -243,13 +245,15 @@ class Source:
             _fill_normals(self._generator, out.reshape(-1))
 
     def state(self, *, within: bool = False) -> dict[str, Any]:
-        """What the next interval begins with: a secret, but one that tells nothing of what was drawn so far.
+        """The state with which the next interval begins.
+
+        It is a secret, but reveals nothing of what was drawn so far.
 
         Parameters
         ----------
         within : bool
-            Whether to continue within the present interval, at the place where it stands; such a state tells
-            what was drawn in it, and nothing of earlier ones.
+            Whether to continue within the current interval, at its current position. Such a state reveals what was
+            drawn in this interval, and nothing of earlier ones.
         """
         if within:
             self._ready()
@@ -265,7 +269,7 @@ class Source:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Source:
-        """The source that goes on with the next interval, or within the one in which the state was taken."""
+        """A source that continues with the next interval, or within the one in which the state was taken."""
         source = cls.__new__(cls)
         source._set_up(bool(state["seeded"]))
         source._next = bytes.fromhex(state["next"])
@@ -285,11 +289,11 @@ class Source:
         return self.__copy__()
 
     def __reduce__(self) -> Any:
-        raise TypeError("a random source cannot be pickled: use state() and treat it as a secret")
+        raise TypeError("a random source cannot be pickled; use state(), and treat it as a secret")
 
 
 def _freeze(value: Any) -> Any:
-    """A bit generator's state as nested dicts of arrays and numbers, detached from the generator."""
+    """A bit generator's state as nested dicts of copied arrays and numbers."""
     if isinstance(value, dict):
         return {key: _freeze(item) for key, item in value.items()}
     return np.array(value) if isinstance(value, np.ndarray) else value

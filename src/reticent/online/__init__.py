@@ -1,4 +1,4 @@
-"""Learners that see each loss once."""
+"""Online learners, which see each record once and play a decision after every record."""
 
 from reticent.online.approximate_leader import FollowTheApproximateLeader
 from reticent.online.base import OnlineLearner

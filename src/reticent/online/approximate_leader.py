@@ -1,12 +1,12 @@
-"""Follow the approximate leader: for strongly convex losses, with projections or without, with a window or not.
+"""Follow the approximate leader: strongly convex losses, with or without projections, with or without a window.
 
-[window], Algorithms 1 (WDP-COCOP) and 2 (WDP-COCOL): each loss is replaced by the parabola that
-touches it from below, and the sum of these is minimised, exactly by a projection or by one step of a
-local linear minimiser. With a full window and Gamma noise the former is PFTAL (Thakurta and Smith
-2013). The self-certified radius and its proof: docs/algorithms/approximate-leader.md.
+[window], Algorithms 1 (WDP-COCOP) and 2 (WDP-COCOL): each loss is replaced by the parabola that touches it from
+below, and the sum of these is minimised, exactly by a projection or approximately by one step of a local linear
+minimiser. With a full window and Gamma noise the former is PFTAL (Thakurta and Smith 2013). The self-certified radius
+and its proof: docs/algorithms/approximate-leader.md.
 
-The strong convexity of a ridge need not be put through noise. Where it is all there is, this
-learner is FTRL with a regulariser that grows by the ridge at each record.
+The strong convexity of a ridge needs no noise. If there is no other, this learner is FTRL with a regulariser that
+grows by the ridge with each record.
 """
 
 from __future__ import annotations
@@ -36,51 +36,57 @@ STEPS = ("projection", "local-linear")
 
 
 class FollowTheApproximateLeader(Learner):
-    """WDP-COCOP, WDP-COCOL and PFTAL.
+    """Follow the approximate leader (WDP-COCOP, WDP-COCOL and PFTAL), for strongly convex losses.
 
     Parameters
     ----------
     set : ConvexSet
-        Where decisions live.
+        The set of decisions.
     loss : Loss, optional
-        What records cost; without it the learner takes gradients only.
+        The loss of a record; without it the learner accepts gradients only.
     budget : Budget
-        What may be spent, for the learner's whole life; it is spent at once. With a window the
-        learner is endless and its noise bounded.
+        What may be spent in the learner's whole life. All of it is spent when the learner is built. With a window the
+        stream may be endless, and the noise stays bounded.
     step : {"projection", "local-linear"}
-        ``"local-linear"`` needs one call of the set's local linear minimiser instead of a projection.
+        How the leader is computed. ``"local-linear"`` makes one call of the set's local linear minimiser instead of a
+        projection.
     constants : str
-        Radius and length of a local linear step: ``"certified"`` from what was released, or as the
-        calibration of this name prescribes (`reticent.privacy.prescribed`).
+        Radius and length of a local linear step: ``"certified"`` (the default) computes them from what was released;
+        the name of a calibration uses the ones it prescribes (`reticent.privacy.prescribed`).
     horizon : int, optional
-        Upper bound on the number of records. Without one the running total decides how long it lasts.
+        Upper bound on the number of records. By default there is none; the running total may set one.
     lipschitz : float, optional
-        Gradients of the part that depends on the record are clipped to this norm; by default the
-        loss's own constant on the set, which they never exceed.
+        Norm to which gradients of the part that depends on the record are clipped; by default the loss's own constant
+        on the set, which they never exceed.
     strong_convexity : float, optional
-        The m of (m/2) ||x - x_t||^2; by default the loss's own. A value above the loss's own makes
-        the bound on the regret void, not the privacy.
+        The m of (m/2) ||x - x_t||^2; by default the loss's own. A value above the loss's own invalidates the bound on
+        the regret, not the guarantee.
     anchor : float, optional
-        Weight of (1/2) ||x - center||^2 from the start (the C_0 of [window], (17), times m). By
-        default it balances the noise of the first decisions; 0 is the plain algorithm.
+        Weight of (1/2) ||x - center||^2 from the start (the C_0 of [window], (17), times m). By default it balances
+        the noise of the first decisions; 0 is the plain algorithm.
     added_regularizer : {None, "auto"} or float
-        For losses without strong convexity: the alpha of a term (alpha/sqrt(t)) ||x - center||^2
-        that is added to the t-th loss ([online], section 6.1). ``"auto"`` balances it as FTRL does.
+        For losses without strong convexity: the alpha of a term (alpha/sqrt(t)) ||x - center||^2 that is added to the
+        t-th loss ([online], section 6.1). ``"auto"`` balances it as FTRL does.
     failure : float
         Probability with which prescribed constants may be too small for the noise.
     participation : Participation, optional
-        How many records of one person count, and how far apart; given, the promise is about
-        persons. By default one record is protected.
+        How many records of one person count, and how far apart; if given, persons are protected. By default single
+        records are.
     total : str, Mechanism, class, callable or RunningTotal
-        ``"auto"``, ``"correlated"``, ``"tree"``, ``"window-tree"``, ``"independent"``; or a description
-        of `reticent.sums` that fits, or a class of these; or a fresh total that fits, or what makes one.
+        The running total that carries the noise: ``"auto"`` (the default), ``"correlated"``, ``"tree"``,
+        ``"window-tree"`` or ``"independent"``; a description of `reticent.sums` for the same dimension, norm and
+        budget, or the class of one; a fresh running total like that; or a function that makes one.
     seed : int, optional
-        For experiments only; the guarantee says so.
+        Seed of the noise, for experiments only; the guarantee says so.
     noise_precision : {"lattice", "float"}
-        ``"float"`` is the fast path for simulations; the guarantee says so.
+        ``"float"`` is faster but for simulations only; the guarantee says so.
     calibration : str
-        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
-        reports the truth about that, too.
+        ``"exact"``, or the name of a calibration that prescribes the noise (`reticent.privacy.prescribed`); the
+        guarantee reports what that noise really gives.
+
+    See Also
+    --------
+    FollowTheRegularizedLeader : For losses that are not strongly convex.
 
     Examples
     --------
@@ -137,7 +143,7 @@ class FollowTheApproximateLeader(Learner):
         elif isinstance(set, ConvexSet) and set.rho is None:
             raise LocalLinearMinimizerUnavailable(
                 f"{set!r} has no local linear minimiser with a proved constant, which "
-                'step="local-linear" needs; use step="projection" where it has a projection'
+                'step="local-linear" needs; use step="projection" if it has a projection'
             )
         super().__init__(
             set,
@@ -156,7 +162,10 @@ class FollowTheApproximateLeader(Learner):
         m = self.strong_convexity
         if self.step == "local-linear" and self.constants != "certified":
             if m == 0.0 or self.added_regularizer is not None:
-                raise ValueError(f"the {self.constants} constants need a strongly convex loss")
+                raise ValueError(
+                    f"constants={self.constants!r} needs a strongly convex loss and no added_regularizer; "
+                    "give the loss a ridge, or use constants='certified'"
+                )
             formula = prescribed.find(self.constants, "local-linear-step")
             facts = {"horizon": horizon, "dim": dim, "failure": self.failure}
             return FixedLocalLinearLeader(m, functools.partial(formula, budget, **facts))
@@ -168,7 +177,7 @@ class FollowTheApproximateLeader(Learner):
             return super()._choose_total(total, seed)
         if self.budget.window is None:
             raise ValueError(
-                f"calibration={self.calibration!r} prescribes the noise of a window tree: give a budget "
+                f"calibration={self.calibration!r} prescribes the noise of a window tree; use a budget "
                 "with a window (for protection for ever, a window as long as the horizon)"
             )
         facts = {"strong_convexity": self.strong_convexity, "diameter": float(self.set.diameter)}
@@ -198,7 +207,7 @@ class FollowTheApproximateLeader(Learner):
 
 
 class _Balanced(Leader):
-    """A leader whose anchor is filled in once the noise is known."""
+    """A leader whose anchor is set once the noise is known."""
 
     def __init__(self, m: float, anchor: float | None, added: str | float | None) -> None:
         super().__init__(m, 0.0 if anchor is None else anchor)
@@ -228,17 +237,17 @@ class _LocalLinear(_Balanced, LocalLinearLeader):
 def balanced(problem: OnlineProblem, m: float) -> float:
     """The anchor A that balances its own pull with the movement and the noise of early decisions.
 
-    A R^2/2 + sum over t of L^2/(2 (m t + A)) and of (b + m d) s^2/(2 (m t + A)^2), d being the dimension
-    in which the parabolas themselves bend. With a horizon and a bounded set, what is best without any strong
-    convexity (`reticent.online.ftrl.balanced`) is always enough.
+    It minimises A R^2/2 + sum over t of L^2/(2 (m t + A)) and of (b + m d) s^2/(2 (m t + A)^2), where d is the
+    dimension in which the parabolas themselves are curved. With a horizon and a bounded set, the optimum without
+    strong convexity (`reticent.online.ftrl.balanced`) is always enough.
     """
     L, s = problem.lipschitz, problem.noise
     if problem.horizon is None and problem.error(2**10) < 0.9 * s:
-        # Protected for ever without a horizon: the noise grows for ever and is large from the first
-        # decision on, relative to what it becomes. The factor was found to be right for streams that
-        # start from an earlier release; with less they lose much of it in their first steps.
+        # Protected for ever without a horizon: the noise keeps growing, and is large from the first decision on
+        # relative to what it becomes. The factor was found by experiment for streams that start from an
+        # earlier release; with less they lose much of it in their first steps.
         s *= 2.4
-    # The best decision of losses with a ridge m around the center is no farther from it than L/m.
+    # The best decision for losses with a ridge m around the centre is at most L/m away from it.
     R = min(problem.reach, L / m)
     movement = L**2 / m
     bend = problem.bend + m * problem.dim
@@ -253,7 +262,9 @@ def _added(value: Any) -> str | float | None:
     if value is None or value == "auto":
         return value
     if isinstance(value, str):
-        raise ValueError(f"added_regularizer must be None, 'auto' or a number, got {value!r}")
+        raise ValueError(
+            f"added_regularizer must be None, 'auto' or a number above 0, got {value!r}"
+        )
     return checks.number(value, "added_regularizer", low=0.0, open_low=True)
 
 

@@ -1,11 +1,11 @@
-"""What every online learner offers: a decision at any moment, one record or a whole stream at a time.
+"""The interface of every online learner: a decision at any moment, and learning from one record or a whole stream.
 
-The protocol is online convex optimisation (Zinkevich 2003): play a decision, see a loss, play the
-next. Here it comes with a guarantee about all decisions together, with gaps in the stream, and with
-states that can be saved and continued.
+The protocol is online convex optimisation (Zinkevich 2003): play a decision, see a loss, play the next. Here there is
+also a guarantee for all decisions together, and there may be gaps in the stream and states that can be saved and
+continued.
 
-A saved state holds clean sums and the key of the noise to come. It is as secret as the data, and it can
-be continued once (see `reticent.privacy.ForkError`).
+A saved state contains exact sums and the key of future noise. It is as secret as the data, and it can be continued
+only once (see `reticent.privacy.ForkError`).
 """
 
 from __future__ import annotations
@@ -35,20 +35,30 @@ from reticent.sums.running import refuse_ids
 from reticent.trace import Diary, Play, Progress, Summary
 
 STATE_VERSION = 4
-_ROWS = 16384  # records that are written down at a time
+_ROWS = 16384  # records that are played at a time
 _KEPT_NUMBERS = 2**20
 _NUMBERS = (float, int, np.float64, np.int64)
 
 
 class OnlineLearner(Twins, ABC):
-    """Base of the online learners."""
+    """Base class of the online learners.
+
+    Parameters
+    ----------
+    set : ConvexSet
+        The set of decisions.
+    loss : Loss or None
+        The loss of a record; without it the learner accepts gradients only.
+    budget : Budget
+        What may be spent in the learner's whole life.
+    """
 
     def __init__(self, set: ConvexSet, loss: Loss | None, budget: Budget) -> None:
         if not isinstance(set, ConvexSet):
             raise TypeError(f"set must be a reticent.sets.ConvexSet, got {set!r}")
         if loss is not None and not isinstance(loss, Loss):
             raise TypeError(
-                f"loss must be a reticent.losses.Loss or None, got {loss!r}; wrap callables in "
+                f"loss must be a reticent.losses.Loss or None, got {loss!r}; wrap functions in "
                 "losses.CustomLoss"
             )
         if not isinstance(budget, Budget):
@@ -66,21 +76,21 @@ class OnlineLearner(Twins, ABC):
     @property
     @abstractmethod
     def steps(self) -> int:
-        """How many records have been seen, gaps included."""
+        """Number of records seen so far, gaps included."""
 
     @property
     @abstractmethod
     def guarantee(self) -> Guarantee:
-        """What is promised about every record, for all decisions of the learner's life together."""
+        """The guarantee for every record, and for all decisions of the learner's life together."""
 
     @property
     @abstractmethod
     def _lease(self) -> Lease:
-        """Who may take the next step."""
+        """The lease, which decides who may take the next step."""
 
     @property
     def _lock(self) -> Any:
-        """The lease's, which all twins share; held while a step is taken, and by no one twice."""
+        """The lease's lock, which all copies share. It is held while a step is taken and is not reentrant."""
         return self._lease.lock
 
     @property
@@ -92,11 +102,11 @@ class OnlineLearner(Twins, ABC):
     def _point(self) -> FloatArray:
         """The decision, flat; not a copy."""
 
-    # The methods from here to ``_facts`` are called by whoever holds the lock.
+    # The callers of the methods from here to ``_facts`` hold the lock.
 
     @abstractmethod
     def _play(self, chunk: records.Chunk, wait: int, every: int, pages: FloatArray) -> FloatArray:
-        """Learn from records that have been checked; write decisions down and return the losses."""
+        """Learn from checked records; write decisions into ``pages`` and return the losses."""
 
     @abstractmethod
     def _observe_record(self, a: FloatArray, label: float | None) -> None:
@@ -104,26 +114,26 @@ class OnlineLearner(Twins, ABC):
 
     @abstractmethod
     def _observe_gap(self) -> None:
-        """Go on one step without a record."""
+        """Take one step without a record."""
 
     @abstractmethod
     def _check_room(self, count: int) -> None:
-        """Refuse what would not fit before anything is learnt from it."""
+        """Refuse records that would exceed the horizon, before anything is learnt from them."""
 
     @abstractmethod
     def _facts(self) -> dict[str, Any]:
-        """What a saved state holds beyond the parts that every learner has."""
+        """What a saved state contains in addition to the parts that every learner has."""
 
     @classmethod
     @abstractmethod
     def _from_facts(cls, state: dict[str, Any], set: Any, loss: Any, **given: Any) -> Self:
-        """A learner that goes on from a saved state."""
+        """A learner that continues from a saved state."""
 
     # What users call -------------------------------------------------------------------------------
 
     @property
     def decision(self) -> FloatArray:
-        """What to play now, in the shape of the set. Covered by the guarantee."""
+        """The decision to play now, in the shape of the set. Covered by the guarantee."""
         point = self._point.copy()
         return point if self._flat else point.reshape(self.set.shape)
 
@@ -131,18 +141,27 @@ class OnlineLearner(Twins, ABC):
     def update(self, gradient: ArrayLike | None, person: Any = None) -> FloatArray:
         """Learn from the gradient of the loss at ``decision``, and return the next decision.
 
-        Only the part of the loss that depends on the record belongs in the gradient: a ridge of the
-        learner's own loss is known to everyone and is added exactly. ``None`` is the null record,
-        a gap in the stream. Where persons are protected, ``person`` says whose it is.
+        Parameters
+        ----------
+        gradient : array or None
+            The gradient of the part of the loss that depends on the record: the learner's own ridge is public and is
+            added exactly. It is clipped to ``lipschitz``. ``None`` is the null record, a gap in the stream.
+        person : int, str or bytes, optional
+            Id of the person whose record it is, if persons are protected.
+
+        Returns
+        -------
+        array
+            The next decision.
         """
 
     @property
     def _persons(self) -> Persons | None:
-        """Whose records still count, where persons are protected."""
+        """The table of persons, if persons are protected."""
         return None
 
     def _counts(self, person: Any) -> bool:
-        """Whether the next record counts; the person's table is told. For whoever holds the lock."""
+        """Whether the next record counts, which is noted in the table of persons. The caller holds the lock."""
         if self._persons is None:
             refuse_ids(None, person)
             return True
@@ -153,12 +172,18 @@ class OnlineLearner(Twins, ABC):
 
         Parameters
         ----------
-        loss
-            A record ``(a, y)`` of the learner's own loss, or a vector ``a`` where that has no
-            labels; ``None``, a gap in the stream; or anything that gives a gradient at the decision:
-            a callable, or an object with a method ``gradient``.
+        loss : tuple, array, callable, object or None
+            A record ``(a, y)`` of the learner's own loss, or a vector ``a`` if that has no labels; ``None``, a gap in
+            the stream; or anything that gives a gradient at the decision: a function, or an object with a method
+            ``gradient``.
         person : int, str or bytes, optional
-            Whose it is, where persons are protected; a record of someone who has none left is blanked.
+            Id of the person whose record it is, if persons are protected. A record beyond the person's limit counts
+            as a gap.
+
+        Returns
+        -------
+        array
+            The next decision.
         """
         if loss is not None and (callable(loss) or hasattr(loss, "gradient")):
             see = loss.gradient if hasattr(loss, "gradient") else loss
@@ -177,10 +202,10 @@ class OnlineLearner(Twins, ABC):
             return self.decision
 
     def _admit(self, a: Any, y: Any) -> tuple[FloatArray, float | None, int]:
-        """One record, checked and clipped, and how much of it was; quick for those that need no change."""
+        """Check and clip one record, and count what was clipped; fast if nothing needs to change."""
         if self.loss is None:
             raise ValueError(
-                "this learner was built without a loss and cannot read records; give it one "
+                "this learner was built without a loss and cannot read records; build it with one "
                 "(loss=losses.Logistic()), or call update(gradient)"
             )
         if self._label is not None and type(a) is np.ndarray and a.dtype == np.float64:
@@ -208,26 +233,27 @@ class OnlineLearner(Twins, ABC):
         keep_records: bool | None = None,
         progress: bool = False,
     ) -> Play:
-        """Learn from many records, one after the other; compiled where all parts are built in.
+        """Learn from many records, one after the other, in a compiled loop if all parts are built in.
 
         Parameters
         ----------
-        X, y
-            Records, one row each (dense or sparse), and their labels. Or, as ``X`` alone, an iterator
-            of chunks ``X``, ``(X, y)`` or ``(X, y, present)``: a stream larger than memory.
+        X : array, sparse matrix or iterator
+            Records, one per row. Or an iterator of chunks ``X``, ``(X, y)``, ``(X, y, present)`` or ``(X, y, present,
+            person)``, for a stream larger than memory.
+        y : array, optional
+            The labels.
         present : array of bool, optional
-            False where the stream has a gap; such a row may hold anything.
+            False where the stream has a gap; such a row may contain anything.
         person : array, optional
-            Whose each record is, where persons are protected: whole numbers, text or bytes. Records of
-            a person who has none left are blanked, and count as gaps in the result. In a stream of
-            chunks it comes fourth, ``(X, y, present, person)``.
+            Id of the person of each record, if persons are protected: whole numbers, text or bytes. Records beyond a
+            person's limit count as gaps.
         keep : int, optional
-            How many decisions to write down, about; by default up to 1000.
+            Approximate number of decisions to keep; by default up to 1000.
         keep_records : bool, optional
-            Whether the result refers to the records, so that ``regret()`` can be computed. By
-            default yes for arrays (nothing is copied) and no for a stream.
+            Whether the result refers to the records, so that ``regret()`` can be computed. By default yes for arrays
+            (nothing is copied) and no for a stream of chunks.
         progress : bool
-            Whether to show how far it is, on standard error.
+            Whether to show progress on standard error.
 
         Returns
         -------
@@ -236,13 +262,13 @@ class OnlineLearner(Twins, ABC):
         """
         if self.loss is None:
             raise ValueError(
-                "this learner was built without a loss and cannot read records; give it one "
-                "(loss=losses.Logistic()), or call update(gradient) one at a time"
+                "this learner was built without a loss and cannot read records; build it with one "
+                "(loss=losses.Logistic()), or call update(gradient) for each record"
             )
         stream = records.is_stream(X)
         if stream and not (y is None and present is None and person is None):
             raise ValueError(
-                "a stream of chunks brings its labels along: leave y, present and person out"
+                "a stream of chunks contains its labels: leave out y, present and person"
             )
         if keep is None:
             keep = min(1000, max(10, _KEPT_NUMBERS // self.dim))
@@ -259,7 +285,7 @@ class OnlineLearner(Twins, ABC):
         diary = Diary(keep, size, self.dim, every_loss=not stream)
         before = self.clipped
         kept: list[records.Chunk] = []
-        # The lock is let go between pieces: a stream may save the learner's state as it goes.
+        # The lock is released between pieces, because a stream may save the learner's state on the way.
         with Progress(type(self).__name__, size, progress) as bar:
             for chunk in parts_of_it:
                 self._check_room(len(chunk))
@@ -287,11 +313,11 @@ class OnlineLearner(Twins, ABC):
         )
 
     def _ending(self) -> Callable[[float, Sequence[str] | None], Summary] | None:
-        """What tells the noise in the decision as it is now, also later; None where that is not known."""
+        """A function that summarises the noise in the current decision, also later; None if that is not known."""
         return None
 
     def _digests(self, chunk: records.Chunk) -> Digests | None:
-        """The persons of records that have been checked; bad ids are refused before anything is learnt."""
+        """The persons of checked records; invalid ids are refused before anything is learnt."""
         if self._persons is None:
             refuse_ids(None, chunk.person)
             return None
@@ -303,14 +329,17 @@ class OnlineLearner(Twins, ABC):
         return digests
 
     def _blank(self, some: records.Chunk, digests: Digests) -> None:
-        """Make gaps of the records that do not count; for whoever holds the lock."""
+        """Turn records that do not count into gaps. The caller holds the lock."""
         assert self._persons is not None
         some.gaps[~self._persons.admit(digests, self.steps + 1)] = 1
 
     # Saved states ----------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """All that is needed to go on as if nothing had happened. A secret: it holds clean sums."""
+        """All that is needed to continue as if nothing had happened.
+
+        It is a secret, because it contains exact sums.
+        """
         with self._lock:
             return {
                 "version": STATE_VERSION,
@@ -324,31 +353,31 @@ class OnlineLearner(Twins, ABC):
 
     @cached_property
     def _described(self) -> dict[str, Any]:
-        """Its parts as plain data: they stay as they are, and a stream may be saved with every record."""
+        """The set and the loss as plain data; cached, because a stream may be saved with every record."""
         return {"set": parts.describe(self.set), "loss": parts.describe(self.loss)}
 
     @classmethod
     def from_state(cls, state: dict[str, Any], **given: Any) -> Self:
-        """Go on from a state; refused if its stream has already been continued beyond it.
+        """Continue from a state; refused with ForkError if its stream has already been continued beyond it.
 
         Parameters
         ----------
-        state
+        state : dict
             What :meth:`state` returned, or what `reticent.load_state` read.
         **given
-            ``set=``, ``loss=``, ``rule=`` or ``total=`` (a class) where they are not the library's own:
-            a state holds data only, no code.
+            ``set=``, ``loss=``, ``rule=`` or ``total=`` (a class) if they are user-defined, because a state contains
+            only data, no code.
         """
         check_kind(state, cls, STATE_VERSION)
         set = parts.restore(state["set"], given.pop("set", None), "set")
         loss = parts.restore(state["loss"], given.pop("loss", None), "loss")
-        # The original was charged for its whole life; nothing is charged here.
+        # Not charged: the original was charged for its whole life.
         learner = cls._from_facts(state, set, loss, **given)
         learner.clipped = int(state["clipped"])
         return learner
 
     def _given(self) -> dict[str, Any]:
-        """The live parts, for a twin in this or another process that need not rebuild them."""
+        """The set and the loss, for a copy in this or another process that need not rebuild them."""
         return {"set": self.set} | ({} if self.loss is None else {"loss": self.loss})
 
     def __repr__(self) -> str:
@@ -356,7 +385,7 @@ class OnlineLearner(Twins, ABC):
 
 
 def _label_rule(loss: Loss | None) -> Any:
-    """A quick check of one label: the label as the kernels want it, or None for the slower way."""
+    """A fast check of one label, which returns the label for the kernels, or None if the full check is needed."""
     if (
         not isinstance(loss, GeneralizedLinear)
         or type(loss).prepare is not GeneralizedLinear.prepare

@@ -1,7 +1,7 @@
-"""Arrays that a kernel finds by their addresses: taking a dozen of them as arguments can cost more than its work.
+"""Pass arrays to a kernel by their addresses, because taking a dozen of them as arguments can cost more than its work.
 
-The desk keeps the arrays alive, so an address is good for as long as the desk is; whoever replaces an array lays a new
-desk. Meant for kernels that see one record, which is a microsecond or two of work.
+A `Desk` keeps its arrays alive, so an address is valid as long as the desk; if an array is replaced, a new desk must
+be made. It is meant for kernels that process one record, which takes a microsecond or two.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import numpy as np
 
 from reticent.compiling import carray, compiled, pointer
 
-_SLOTS = 3  # of an array: its address, and how many rows and columns it has
+_SLOTS = 3  # numbers for each array: its address, and its numbers of rows and columns
 
 
 class Desk:
-    """Arrays in double precision or whole numbers of 64 bits, of one or two dimensions, each at its place.
+    """A fixed list of arrays of doubles or of 64-bit integers, with one or two dimensions.
 
     Parameters
     ----------
     *arrays : array
-        Contiguous, and theirs to be written to.
+        C-contiguous arrays, which kernels may write to.
     """
 
     def __init__(self, *arrays: Any) -> None:
@@ -34,28 +34,28 @@ class Desk:
 
 @compiled
 def floats(desk, place):
-    """A vector."""
+    """The array at a place, as a vector of doubles."""
     at = _SLOTS * place
     return carray(pointer(desk[at]), (desk[at + 1],), np.float64)
 
 
 @compiled
 def float_rows(desk, place):
-    """A matrix."""
+    """The array at a place, as a matrix of doubles."""
     at = _SLOTS * place
     return carray(pointer(desk[at]), (desk[at + 1], desk[at + 2]), np.float64)
 
 
 @compiled
 def integers(desk, place):
-    """A vector of whole numbers."""
+    """The array at a place, as a vector of integers."""
     at = _SLOTS * place
     return carray(pointer(desk[at]), (desk[at + 1],), np.int64)
 
 
 @compiled
 def integer_rows(desk, place):
-    """A matrix of whole numbers."""
+    """The array at a place, as a matrix of integers."""
     at = _SLOTS * place
     return carray(pointer(desk[at]), (desk[at + 1], desk[at + 2]), np.int64)
 

@@ -1,8 +1,9 @@
 """Prediction with expert advice: exponentiated gradients on the simplex over a private running total of costs.
 
-The weights of experts are in proportion to exp(-total/temperature), total being the noisy sum of their costs. Noise
-hurts by its largest coordinate only, sqrt(2 ln d) standard deviations, and it also keeps the leader from changing too
-often, as the temperature does: where there is enough of it the temperature is 0, and the noisy leader is followed.
+The weights of the experts are proportional to exp(-total/temperature), where total is the noisy sum of their costs.
+The regret due to the noise grows only with its largest coordinate, about sqrt(2 ln d) standard deviations. Noise also
+keeps the leader from changing too often, as the temperature does: if there is enough of it, the temperature is 0 and
+the noisy leader is followed.
 
 Derivation and proof of the regret bound: docs/algorithms/experts.md.
 """
@@ -34,24 +35,25 @@ class Experts(Learner):
     set : int or Simplex
         The number of experts, or the simplex of distributions over them.
     loss : Costs, optional
-        What a distribution costs; by default, and rarely otherwise, costs within [0, 1] for each expert.
+        The loss of a distribution; by default costs within [0, 1] for each expert, which is rarely worth changing.
     budget : Budget
-        What may be spent, for the learner's whole life; it is spent at once.
+        What may be spent in the learner's whole life. All of it is spent when the learner is built.
     horizon : int, optional
-        Upper bound on the number of records. Without one the noise is at most 1.25 times larger.
+        Upper bound on the number of records. Without one the default noise is at most 1.25 times larger after 2^8 to
+        2^30 records (for delta > 0 and no window).
     temperature : float, optional
-        Weights are in proportion to exp(-total/temperature); 0 follows the noisy leader. By default
-        sqrt(t/(4 ln d)) after t records for d experts, and 0 while the standard deviation of the noise is
-        at least sqrt(t)/2.
+        Weights are proportional to exp(-total/temperature); 0 follows the noisy leader. By default sqrt(t/(4 ln d))
+        after t records for d experts, and 0 while the standard deviation of the noise is at least sqrt(t)/2.
     participation : Participation, optional
         How often a person may contribute; by default single records are protected.
     total : str, class, callable or RunningTotal
-        ``"auto"``, ``"correlated"``, ``"tree"``, ``"window-tree"``, ``"independent"``; or a class of
-        `reticent.sums`, or anything called like one; or a fresh total that fits, of norm sqrt(d)/2.
+        The running total that carries the noise: ``"auto"`` (the default), ``"correlated"``, ``"tree"``,
+        ``"window-tree"`` or ``"independent"``; a class of `reticent.sums`, or a function with the same arguments; or
+        a fresh running total of norm sqrt(d)/2.
     seed : int, optional
-        For experiments only; the guarantee says so.
+        Seed of the noise, for experiments only; the guarantee says so.
     noise_precision : {"lattice", "float"}
-        ``"float"`` is the fast path for simulations; the guarantee says so.
+        ``"float"`` is faster but for simulations only; the guarantee says so.
 
     See Also
     --------
@@ -98,8 +100,8 @@ class Experts(Learner):
         loss = Costs(feature_norm=math.sqrt(set.dim)) if loss is None else loss
         if not isinstance(loss, Costs) or loss.ridge != 0.0:
             raise TypeError(
-                f"loss must be a losses.Costs without a ridge, got {loss!r}: experts cost between 0 and 1; for "
-                "other losses use FollowTheRegularizedLeader"
+                f"loss must be a losses.Costs without a ridge, got {loss!r}: the costs of experts are between 0 and "
+                "1; for other losses use FollowTheRegularizedLeader"
             )
         self.temperature = (
             None if temperature is None else checks.number(temperature, "temperature", low=0.0)
@@ -123,9 +125,9 @@ class Experts(Learner):
         Parameters
         ----------
         gradient : array of length dim, or None
-            Costs within [0, 1]; what is beyond is cut. ``None`` is the null record, a gap in the stream.
+            Costs within [0, 1]; values outside are clipped. ``None`` is the null record, a gap in the stream.
         person : int, str or bytes, optional
-            Whose they are, where persons are protected.
+            Id of the person whose record it is, if persons are protected.
 
         Returns
         -------
@@ -150,7 +152,13 @@ class Experts(Learner):
 
 
 class Exponentiated(Rule):
-    """Weights in proportion to exp(-total/temperature), from the step ``begins`` on; before it, the leader."""
+    """Weights proportional to exp(-total/temperature) from the step ``begins`` on, and the leader before it.
+
+    Parameters
+    ----------
+    temperature : float or None
+        A constant temperature; None for the default one.
+    """
 
     kernel = kernels.EXPONENTIATED
 
@@ -166,7 +174,7 @@ class Exponentiated(Rule):
             self.growth, self.begins = balanced(problem)
 
     def temperature(self, t: int) -> float:
-        """After t records."""
+        """The temperature after t records."""
         if t < self.begins:
             return 0.0
         return self.constant + (self.growth * float(t) ** 0.5 if self.growth != 0.0 else 0.0)
@@ -186,12 +194,12 @@ class Exponentiated(Rule):
 
 
 def balanced(problem: OnlineProblem) -> tuple[float, float]:
-    """Growth of the temperature with sqrt(t), and the step from which it holds, that make the regret bound least.
+    """The temperature's growth with sqrt(t), and the step from which it is used, that minimise the regret bound.
 
     With noise of standard deviation s and at temperature c, one record costs at most the smaller of 1/(8 c) and
-    sqrt(2 ln d)/(4 s) for how far it moves the weights, and c itself costs c ln d. With c = g sqrt(t) the first
-    adds up to g sqrt(T) ln d + sqrt(T)/(4 g), least at g = 1/(2 sqrt(ln d)). While s exceeds sqrt(t)/2 the noise alone
-    moves the weights less than that would, and c = 0 costs nothing.
+    sqrt(2 ln d)/(4 s) for moving the weights, and c itself costs c ln d. With c = g sqrt(t) the total is g sqrt(T) ln
+    d + sqrt(T)/(4 g), smallest at g = 1/(2 sqrt(ln d)). While s exceeds sqrt(t)/2, the noise alone limits the
+    movement of the weights more than that, and c = 0 costs nothing.
     """
     last = problem.horizon or _FAR
     begins = 1

@@ -1,11 +1,10 @@
 """Follow the regularised leader over a private running total: DP-FTRL.
 
-[chapter], Algorithm 4, over any set and any running total: x = argmin over the set of <total, x> +
-(regularizer/2) ||x - center||^2, plus the loss's own ridge, exactly. Derivation, the default
-regulariser and the proof of privacy: docs/algorithms/ftrl.md.
+[chapter], Algorithm 4, over any set and any running total: x = argmin over the set of <total, x> + (regularizer/2)
+||x - center||^2, plus the loss's own ridge, exactly. Derivation, the default regulariser and the proof of privacy:
+docs/algorithms/ftrl.md.
 
-The regulariser is chosen from public numbers, not from the data: the noise, the dimension and how the
-loss bends, and the same way whether the horizon is known or not.
+The default regulariser is computed from public numbers only: the noise, the dimension and the curvature of the loss.
 """
 
 from __future__ import annotations
@@ -30,37 +29,41 @@ class FollowTheRegularizedLeader(Learner):
     Parameters
     ----------
     set : ConvexSet
-        Where decisions live; it must have a projection.
+        The set of decisions; it must have a projection.
     loss : Loss, optional
-        What records cost; without it the learner takes gradients only.
+        The loss of a record; without it the learner accepts gradients only.
     budget : Budget
-        What may be spent, for the learner's whole life; it is spent at once.
+        What may be spent in the learner's whole life. All of it is spent when the learner is built.
     horizon : int, optional
-        Upper bound on the number of records. Without one the running total decides how long it lasts.
+        Upper bound on the number of records. By default there is none; the running total may set one.
     lipschitz : float, optional
-        Gradients of the part that depends on the record are clipped to this norm; by default the
-        loss's own constant on the set, which they never exceed.
+        Norm to which gradients of the part that depends on the record are clipped; by default the loss's own constant
+        on the set, which they never exceed.
     regularizer : float, optional
-        Weight of (1/2) ||x - center||^2, the center being the set's. By default one that balances
-        the noise, the size of the set, the dimension and the movement of decisions, and grows with
-        the stream.
+        Weight of (1/2) ||x - center||^2, where the centre is the set's. By default it balances the noise, the size of
+        the set, the dimension and the movement of decisions, and grows with the stream.
     averaging : bool
-        Whether decisions are made of recent totals averaged (exponential weights), over as many as
-        noise makes the learner slower; it needs the default regulariser. Less noise on streams that change
-        slowly; a delay on those that change within so many records.
+        Whether decisions use an average of recent totals (with exponential weights) over as many records as the noise
+        slows the learner by; it needs the default regulariser. This reduces the noise on streams that change slowly,
+        and delays decisions on streams that change within that many records.
     participation : Participation, optional
-        How many records of one person count, and how far apart; given, the promise is about
-        persons. By default one record is protected.
+        How many records of one person count, and how far apart; if given, persons are protected. By default single
+        records are.
     total : str, Mechanism, class, callable or RunningTotal
-        ``"auto"``, ``"correlated"``, ``"tree"``, ``"window-tree"``, ``"independent"``; or a description
-        of `reticent.sums` that fits, or a class of these; or a fresh total that fits, or what makes one.
+        The running total that carries the noise: ``"auto"`` (the default), ``"correlated"``, ``"tree"``,
+        ``"window-tree"`` or ``"independent"``; a description of `reticent.sums` for the same dimension, norm and
+        budget, or the class of one; a fresh running total like that; or a function that makes one.
     seed : int, optional
-        For experiments only; the guarantee says so.
+        Seed of the noise, for experiments only; the guarantee says so.
     noise_precision : {"lattice", "float"}
-        ``"float"`` is the fast path for simulations; the guarantee says so.
+        ``"float"`` is faster but for simulations only; the guarantee says so.
     calibration : str
-        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
-        reports the truth about that, too.
+        ``"exact"``, or the name of a calibration that prescribes the noise (`reticent.privacy.prescribed`); the
+        guarantee reports what that noise really gives.
+
+    See Also
+    --------
+    FollowTheApproximateLeader : For strongly convex losses, and for sets without a projection.
 
     Examples
     --------
@@ -112,8 +115,8 @@ class FollowTheRegularizedLeader(Learner):
         self.averaging = bool(averaging)
         if self.averaging and self.regularizer is not None:
             raise ValueError(
-                "averaging=True goes with the default regulariser, from which it takes how many totals "
-                f"to average; leave regularizer out, got {regularizer!r}"
+                "averaging=True needs the default regulariser, which determines how many totals to average; "
+                f"leave out regularizer, got {regularizer!r}"
             )
         ridge = 0.0 if loss is None else getattr(loss, "ridge", 0.0)
         super().__init__(
@@ -167,7 +170,7 @@ class _Regularized(ProjectedLeader):
         if not math.isfinite(problem.reach):
             raise ValueError(
                 f"{problem.set!r} is unbounded, so there is no default regulariser; "
-                "give regularizer=, or a bounded set"
+                "set regularizer=, or use a bounded set"
             )
         self.anchor, self.growth = balanced(problem)
         if self._averaging and self.anchor > 0.0:
@@ -175,22 +178,22 @@ class _Regularized(ProjectedLeader):
 
 
 def balanced(problem: OnlineProblem) -> tuple[float, float]:
-    """Weight of the anchor, and what it grows by with the root of the number of records."""
+    """The weight of the anchor, and the factor by which it grows with the root of the number of records."""
     return quiet(problem) + against_noise(problem), 0.5 * problem.lipschitz / problem.reach
 
 
 def quiet(problem: OnlineProblem) -> float:
-    """Weight with which no step corrects more than a quarter of what its own record is off by."""
+    """The weight with which no step corrects more than a quarter of its own record's error."""
     return 4.0 * problem.bend
 
 
 def against_noise(problem: OnlineProblem) -> float:
-    """Weight that balances pull and noise: sqrt(2) s/u, with noise s and a coordinate u of the best decision.
+    """The weight that balances pull and noise: sqrt(2) s/u, with noise s and a coordinate u of the best decision.
 
-    No coordinate needs to be larger than R/sqrt(d), which makes the norm of all of them the reach, nor than
-    half of (bound on the slope)/(curvature), where the slope along a record has reached its bound. Losses that
-    hardly bend hardly feel noise: for them the weight is what b s^2 asks for at the worst number of records.
-    The derivation is in docs/algorithms/ftrl.md.
+    No coordinate needs to be larger than R/sqrt(d), with which the norm of all of them is R, nor than half of (bound
+    on the slope)/(curvature), at which the slope along a record reaches its bound. Losses with little curvature are
+    hardly affected by noise: for them the weight is what b s^2 requires at the worst number of records. The
+    derivation is in docs/algorithms/ftrl.md.
     """
     s, b = problem.noise, problem.bend
     size = max(math.sqrt(problem.dim) / problem.reach, 2.0 * b / problem.steepness)

@@ -1,10 +1,10 @@
-"""From a set, a loss and a budget to the noise of perturbed iterates, and to what it promises.
+"""Calibrate the noise of perturbed iterates for a set, a loss and a budget, and state the guarantee.
 
-[online], Theorem 1 with exact sensitivities and no composition, and section 6.1 for losses
-without strong convexity. Derivations: docs/algorithms/perturbed-iterates.md.
+[online], Theorem 1 with exact sensitivities and no composition, and section 6.1 for losses without strong convexity.
+Derivations: docs/algorithms/perturbed-iterates.md.
 
-All of it is public, so nothing here may read a record. How far one can move an iterate follows from
-bounds that hold for every record there could be.
+Everything here is public, so nothing may read a record. How far a record can move an iterate follows from bounds that
+hold for every possible record.
 """
 
 from __future__ import annotations
@@ -37,10 +37,12 @@ class Constants:
     ----------
     inner : int
         The inner algorithm's number in the compiled loop.
-    lipschitz, slope : float
-        The bound on the gradient of what depends on the record, and on its slope.
+    lipschitz : float
+        Bound on the gradient of the part that depends on the record.
+    slope : float
+        Bound on the slope of that part.
     added : float
-        The weight of the added regulariser.
+        Weight of the added regulariser.
     reach : Reach
         How far one record moves each iterate.
     plan : Schedule
@@ -68,7 +70,7 @@ def calibrate(
     added: str | float | None,
     participation: Participation | None = None,
 ) -> Constants:
-    """The constants that meet a budget; ``lipschitz`` and ``added`` as the user gave them."""
+    """The constants that meet a budget; ``lipschitz`` and ``added`` are as the user passed them."""
     slope = (
         loss.scalar_bounds(set)[0]
         if lipschitz is None
@@ -76,7 +78,7 @@ def calibrate(
     )
     if not math.isfinite(slope):
         raise ValueError(
-            f"the gradients of {loss!r} on {set!r} have no bound; give lipschitz=, or a bounded set"
+            f"the gradients of {loss!r} on {set!r} have no bound; set lipschitz=, or use a bounded set"
         )
     bound = slope * loss.feature_norm
     if added is None:
@@ -91,10 +93,12 @@ def calibrate(
             "ridge, or added_regularizer='auto', or use FollowTheRegularizedLeader"
         )
     rounding = drift(set, loss, bound, weight) if precision == "lattice" else 0.0
-    # a hair more, for records as long as their bound
+    # slightly more, because the length of a record may exceed its bound by a rounding error
     moved = budget.sensitivity(bound) * (1.0 + (set.dim + 16) * 2.0**-50)
     if participation is not None and schedule in prescribed.names()[1:]:
-        raise ValueError(f"schedule={schedule!r} prescribes noise for records; leave it out")
+        raise ValueError(
+            f"schedule={schedule!r} prescribes noise for single records; leave out schedule, or participation"
+        )
     reach = schedules.Reach(
         inner, loss.ridge, weight, moved, rounding, participation, budget.window
     )
@@ -109,43 +113,43 @@ def calibrate(
 
 
 def needs_exact_projection(set: ConvexSet) -> None:
-    """Refuse a projection whose error nobody knows: it would be one more way in which worlds drift apart."""
+    """Refuse a projection with an unknown error, which could move two neighbouring streams apart."""
     if set.kernel is None:
         raise ValueError(
             f"PerturbedIterates needs a set whose projection is exact up to rounding (a ball, a box, a "
             f"simplex, a product of these, or the whole space), got {set!r}: how far one record moves "
-            "the iterates rests on it; use FollowTheRegularizedLeader or FollowTheApproximateLeader, "
-            "whose promise does not"
+            "the iterates depends on it; use FollowTheRegularizedLeader or FollowTheApproximateLeader, "
+            "whose guarantee does not"
         )
 
 
-# Where a state of a learner that wrote no bounds has some of them.
+# Places of some of the bounds in the knobs, for states that were written without bounds.
 _PLACES = {"ridge": k.RIDGE, "added": k.ADDED, "slope": k.SLOPE, "smoothness": k.SMOOTHNESS}
-# Another machine's exponential may differ in its last places, which is less than what is added to
-# `moved` for rounding.
+# Another machine's exponential may differ in its last digits, by less than what is added to `moved` for
+# rounding.
 _SAME = 2.0**-48
 
 
 def bounds(known: Constants, knobs: FloatArray) -> dict[str, float]:
-    """What the promise rests on, for a state: who goes on from it must have the same."""
+    """The bounds on which the guarantee depends, for a state: a learner that continues it must have the same."""
     mine = {name: float(knobs[place]) for name, place in _PLACES.items()}
     return mine | {"lipschitz": known.lipschitz, "drift": known.reach.drift}
 
 
 def check_bounds(state: dict[str, Any], mine: dict[str, float]) -> None:
-    """Refuse a set or a loss of the user's own, known by name only, that has other bounds."""
+    """Refuse a user-defined set or loss, known by name only, that has other bounds."""
     before = {name: float(state["knobs"][place]) for name, place in _PLACES.items()}
     before |= state.get("bounds", {})
     for name, value in before.items():
         if not math.isclose(mine[name], value, rel_tol=_SAME):
             raise ValueError(
                 f"set and loss must have the bounds that the state was saved with, but {name} was "
-                f"{value:g} and is now {mine[name]:g}; what was promised rests on them"
+                f"{value:g} and is now {mine[name]:g}; the guarantee depends on them"
             )
 
 
 def promise(known: Constants, budget: Budget, *, seeded: bool, lattice: bool) -> Guarantee:
-    """What all noisy iterates together guarantee."""
+    """The guarantee for all noisy iterates together."""
     plan, reach = known.plan, known.reach
     protected = "for ever" if budget.window is None else f"in {budget.window} outputs"
     release = Release(

@@ -1,11 +1,10 @@
-"""The compiled loop of perturbed iterates: a clean iterate moves, a noisy copy of it is played.
+"""The compiled loop of perturbed iterates: an exact iterate moves, and a noisy copy of it is played.
 
 [online], Algorithms 2 and 3. The noise does not depend on the data, so it is drawn before the loop.
 
-The loss is paid at the noisy decision, but the gradient is taken at the clean iterate, which never
-leaves the loop.
+The loss is that of the noisy decision, but the gradient is computed at the exact iterate, which never leaves the loop.
 
-Letters: a record, x clean iterate, p where the regularisers alone would take it, t the slope.
+Letters: a record, x exact iterate, p the point that the regularisers alone would give, t the slope.
 """
 
 from __future__ import annotations
@@ -28,20 +27,20 @@ DECISION = 0
 ITERATE = 1
 CENTER = 2
 PRIOR = 3
-WORK = 4  # and the two rows after it; not part of a saved state, nor is what follows
+WORK = 4  # and the two rows after it; these and the following rows are not part of a saved state
 RECORD = 7  # the record, measured
 MEMORY_ROWS = 8
 
 # Places in ``knobs``.
 T = 0
-STRENGTH = 1  # A_t: all the strong convexity so far, and that of the first loss once more
+STRENGTH = 1  # A_t: all the strong convexity so far, with that of the first loss counted twice
 RIDGE = 2
 ADDED = 3  # the added regulariser of the t-th loss is (ADDED/sqrt(t)) ||x - center||^2
 SLOPE = 4  # the largest |phi'|: slopes are clipped to it, which keeps them monotone
 SMOOTHNESS = 5  # of the part that depends on the record
 KNOBS = 6
 
-# Places in ``bounds``: what a record is cut to, whatever the caller's memory holds.
+# Places in ``bounds``: what a record is clipped to, whatever the caller's memory contains.
 LENGTH = 0
 LOW = 1
 HIGH = 2
@@ -57,16 +56,16 @@ def added_weight(added, t):
 
 @compiled
 def _clip(value, bound):
-    """A slope within its bound; what is no number has none."""
+    """A slope clipped to its bound; NaN becomes 0."""
     return min(bound, max(-bound, value)) if value == value else 0.0
 
 
 @compiled
 def _take(rows, r, label, bounds, memory):
-    """Measure a record: its features go into the memory, its label, brought within bounds, is returned.
+    """Measure a record: copy its clipped features into the memory, and return its clipped label.
 
-    How stable the iterates are rests on the length of every record and not on that of a gradient
-    alone, so it is the record that comes in by the door. What is not finite becomes the null record.
+    The stability of the iterates depends on the length of every record, not only on that of a gradient, so the record
+    itself is measured and clipped. A record that is not finite becomes the null record.
     """
     bounded_row(rows, r, 1.0, bounds[LENGTH], memory, RECORD)
     if label != label:
@@ -77,7 +76,7 @@ def _take(rows, r, label, bounds, memory):
 
 @specialised
 def _shift(set_kind):
-    """The projection of p - (t / weight) a."""
+    """A kernel for the projection of p - (t / weight) a."""
 
     @compiled
     def shift(p, t, a, weight, set_params, out, work):
@@ -91,7 +90,7 @@ def _shift(set_kind):
 
 @specialised
 def _implicit_on_set(loss_kind, set_kind):
-    """The t with t = phi'(<a, project(p - (t/weight) a)>): the right side falls as t grows."""
+    """A kernel for the t with t = phi'(<a, project(p - (t/weight) a)>), whose right side decreases in t."""
 
     @compiled
     def solve(loss_params, bound, a, label, p, weight, set_params, out, work):
@@ -106,7 +105,7 @@ def _implicit_on_set(loss_kind, set_kind):
         for round in range(_ROUNDS):
             if above == 0.0 or abs(high - low) <= 4e-16 * abs(high):
                 break
-            # a secant step with the stale end's value halved, and every third time a bisection
+            # a secant step in which the value at the old end is halved, and a bisection every third time
             t = 0.5 * (low + high)
             if round % 3 != 2 and below != above:
                 guess = high - above * (high - low) / (above - below)
@@ -126,7 +125,10 @@ def _implicit_on_set(loss_kind, set_kind):
 
 @specialised
 def advance(inner, loss_kind, set_kind):
-    """One step of the clean iterate; a gap keeps the regularisers, or the sensitivity would not hold."""
+    """A kernel for one step of the exact iterate.
+
+    A gap keeps the regularisers' step, as the sensitivity requires.
+    """
 
     @compiled
     def advance_one(loss_params, a, label, gap, knobs, memory, set_params, work):
@@ -190,7 +192,7 @@ def next_strength(inner, strength, ridge, added, t):
 
 @specialised
 def release(set_kind):
-    """Play the iterate with noise: in whole lattice steps, or in floating point (step 0)."""
+    """A kernel that plays the iterate with noise: in whole lattice steps, or in floating point if the step is 0."""
 
     @compiled
     def release_one(memory, noise, step, set_params, work):
@@ -209,7 +211,7 @@ def release(set_kind):
 
 @specialised
 def play(inner, loss_kind, set_kind):
-    """Play one record after another; decisions are written down every so many records."""
+    """A kernel that plays one record after another, and writes down the decision every so many records."""
 
     @compiled
     def play_records(
@@ -243,7 +245,7 @@ def play(inner, loss_kind, set_kind):
 
 @compiled
 def reaches(inner, start, strength, ridge, added, moved, drift, out):
-    """How far one record moves the iterates start+1, start+2, ..., rounding included; the next A."""
+    """How far one record moves the iterates start+1, start+2, ..., rounding included; returns the next A."""
     for r in range(out.size):
         t = start + r + 1.0
         if inner == GRADIENT:
@@ -257,7 +259,7 @@ def reaches(inner, start, strength, ridge, added, moved, drift, out):
 
 @compiled
 def power_sums(inner, horizon, ridge, added, moved, drift, first, second):
-    """The sums over all steps of the reaches to two powers, in constant memory."""
+    """The sums over all steps of two powers of the reaches, in constant memory."""
     one = np.empty(1)
     strength = ridge + added_weight(added, 1.0)
     sums = np.zeros(2)
@@ -274,7 +276,7 @@ def power_sums(inner, horizon, ridge, added, moved, drift, first, second):
 
 @compiled
 def weighted_sum(inner, horizon, ridge, added, moved, drift, beta, grain):
-    """The sum of (reach_t t/beta + grain)^2: mu^2 of noise beta/t."""
+    """The sum of (reach_t t/beta + grain)^2, which is mu^2 for noise beta/t."""
     one = np.empty(1)
     strength = ridge + added_weight(added, 1.0)
     total = 0.0
@@ -290,7 +292,10 @@ def weighted_sum(inner, horizon, ridge, added, moved, drift, beta, grain):
 
 @specialised
 def observe(inner, loss_kind, set_kind):
-    """One record that is already as it should be; False, and nothing is changed, if it is not."""
+    """A kernel for one record that is already in its final form.
+
+    Returns False, and changes nothing, if it is not.
+    """
 
     @compiled
     def observe_one(

@@ -1,15 +1,14 @@
 """The compiled loop of the learners: one record after another.
 
-Each turn of the loop is the frame of [bandit], section 3 (NOISYOCO): see the loss, add what was seen
-to a private running total, turn the noisy total into the next decision. The noise does not depend on
-the data, so it is drawn before the loop and comes in as an array. The loop is compiled for the rule,
-the set and the loss that are asked for, which whole numbers name. Considered: passing them as compiled
-functions, which Numba cannot cache between processes.
+Each iteration follows [bandit], section 3 (NOISYOCO): see the loss, add what was seen to a private running total,
+turn the noisy total into the next decision. The noise does not depend on the data, so it is drawn before the loop and
+passed in as an array. The loop is compiled for a given rule, set and loss, which are identified by integers.
+Considered: passing them as compiled functions, which Numba cannot cache between processes.
 
-What becomes of a decision is read off the noisy total and earlier decisions only, so it needs no
-accounting; ``total`` itself never leaves the loop.
+A decision is computed from the noisy total and earlier decisions only, so it needs no accounting; ``total`` itself
+never leaves the loop.
 
-Letters: a record, x decision, s noisy total, t records so far, p the local oracle's answer.
+Letters: a record, x decision, s noisy total, t records so far, p the local linear minimiser's answer.
 """
 
 from __future__ import annotations
@@ -27,23 +26,23 @@ from reticent.sets.kernels import L2BALL, local_linear_minimizer_inplace, projec
 PROJECTION = 0
 LOCAL_LINEAR = 1
 LOCAL_LINEAR_FIXED = 2
-EXPONENTIATED = 3  # for experts: costs are centred on their way in
+EXPONENTIATED = 3  # for experts: costs are centred before they are added
 
 # Rows of ``memory``.
 DECISION = 0
 PLAYED = 1  # sum of all decisions so far
 CENTER = 2
-BASE = 3  # what the running total has already let go of
+BASE = 3  # what the running total has moved out of its exact part
 NOISY = 4  # the last noisy total
 PREVIOUS = 5  # the one before it
-MEAN = 6  # the noisy totals averaged, where they are
-WORK = 7  # and the row after it; they hold a record and are not part of a saved state
+MEAN = 6  # the average of the noisy totals, if it is used
+WORK = 7  # and the row after it; they contain a record and are not part of a saved state
 MEMORY_ROWS = 9
 
 # Places in ``knobs``: first what the loop changes, then what it only reads.
 T = 0
 CLIPPED = 1
-CERTIFIED = 2  # how far the last decision was from the leader, at most
+CERTIFIED = 2  # bound on how far the last decision's value was from the leader's
 LIMIT = 3
 PER_STEP = 4
 STEP = 5
@@ -53,10 +52,12 @@ ANCHOR = 8
 ANCHOR_GROWTH = 9
 ANCHOR_POWER = 10
 RHO = 11
-RADIUS = 12  # the last two of the published constants; for experts, when the temperature begins
+RADIUS = (
+    12  # this and the next are of the published constants; for experts, when the temperature begins
+)
 SHARE = 13
 FEATURE_NORM = 14
-FRESH = 15  # weight of the newest total in the average; 1 for no average
+FRESH = 15  # weight of the newest total in the average; 1 if there is no average
 ONE = 16
 KNOBS = 17  # the parameters of the set come after them
 
@@ -65,9 +66,9 @@ NO_GAPS = np.zeros(0, np.uint8)
 
 @compiled
 def dot(a, x):
-    """Eight sums at a time: one alone would wait for each addition to finish.
+    """The inner product, with eight partial sums, because a single one would wait for each addition to finish.
 
-    The order of summation is written out, so that it is the same wherever this is compiled into.
+    The order of summation is written out, so that it is the same in every kernel that inlines this.
     """
     n = x.size
     a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = 0.0
@@ -98,13 +99,13 @@ def anchor_weight(knobs, t):
     growth, power = knobs[ANCHOR_GROWTH], knobs[ANCHOR_POWER]
     if growth == 0.0:
         return knobs[ANCHOR]
-    # a root is much quicker than a power
+    # a square root is much faster than a power
     return knobs[ANCHOR] + growth * (math.sqrt(t) if power == 0.5 else t**power)
 
 
 @specialised
 def see(loss_kind):
-    """``(loss_params, z, label)``: loss and slope at once; for the logistic loss one exponential serves both."""
+    """A kernel ``(loss_params, z, label)``: loss and slope; the logistic loss computes both from one exponential."""
 
     @compiled
     def see_both(loss_params, z, label):
@@ -121,7 +122,7 @@ def see(loss_kind):
 
 @compiled
 def line_search(slope, square, strength):
-    """The best share of a step in [0, 1] on a parabola, and what it gains."""
+    """The best step length in [0, 1] on a parabola, and the decrease that it gives."""
     if square <= 0.0:
         return 0.0, 0.0
     share = min(1.0, max(0.0, -slope / (strength * square)))
@@ -130,7 +131,7 @@ def line_search(slope, square, strength):
 
 @compiled
 def centre(work):
-    """Costs within [0, 1] less 1/2, in place, and the sum of their squares."""
+    """Subtract 1/2 from costs within [0, 1], in place, and return the sum of their squares."""
     square = 0.0
     for i in range(work.size):
         work[i] -= 0.5
@@ -140,7 +141,7 @@ def centre(work):
 
 @compiled
 def exponentiate(noisy, temperature, x):
-    """Weights in proportion to exp(-noisy/temperature); at temperature 0 the smallest total has all."""
+    """Weights proportional to exp(-noisy/temperature); at temperature 0 the smallest total gets all the weight."""
     best = 0
     for i in range(x.size):
         if noisy[i] < noisy[best]:
@@ -161,7 +162,7 @@ def exponentiate(noisy, temperature, x):
 
 @specialised
 def local_step(set_kind, fixed):
-    """``(memory, knobs, set_params)``: `rules.LocalLinearLeader`, or with the published constants."""
+    """A kernel ``(memory, knobs, set_params)``: the step of `rules.LocalLinearLeader`, or with fixed constants."""
 
     @compiled
     def take_step(memory, knobs, set_params):
@@ -211,7 +212,10 @@ def local_step(set_kind, fixed):
 
 @specialised
 def project(set_kind):
-    """``(set_params, x, room)``: the projection; in a ball the norm by `dot`, which is quicker than one sum."""
+    """A kernel ``(set_params, x, room)``: the projection.
+
+    In a ball the norm is computed by `dot`, which is faster.
+    """
 
     @compiled
     def project_point(set_params, x, room):
@@ -232,7 +236,7 @@ def project(set_kind):
 
 @specialised
 def play(rule, set_kind, loss_kind):
-    """The loop: play one record after another; decisions are written down every so many records."""
+    """The loop: play one record after another, and write down the decision every so many records."""
     fixed = int(rule == LOCAL_LINEAR_FIXED)
 
     @compiled
@@ -275,13 +279,13 @@ def play(rule, set_kind, loss_kind):
                     for i in range(x.size):
                         total[i] += total.dtype.type(work[i] * scale)
                 elif door.admit_product(work, slope, per_step, limit, total, spare) != door.WHOLE:
-                    # too long, or not finite, as a decision far out can make it
+                    # too long, or not finite, which is possible for a decision far from the origin
                     knobs[CLIPPED] += 1.0
             if losses.size:
                 losses[r] = loss
 
-            # Turn the noisy total into a decision. (Short loops over few arrays, and no function calls
-            # with arrays: so the compiler makes vector instructions of them.)
+            # Turn the noisy total into a decision. (Short loops over few arrays, without function calls on
+            # arrays, so that the compiler can vectorise them.)
             if rule == EXPONENTIATED:
                 for i in range(x.size):
                     noisy[i] = base[i] + step * (total[i] + noise[r, i])
@@ -324,7 +328,7 @@ def play(rule, set_kind, loss_kind):
 
 @specialised
 def gradient(loss_kind):
-    """``(loss_params, a, label, x)``: the gradient of the part of the loss that depends on the record."""
+    """A kernel ``(loss_params, a, label, x)``: the gradient of the part of the loss that depends on the record."""
 
     @compiled
     def see_gradient(loss_params, a, label, x):
@@ -339,7 +343,7 @@ def gradient(loss_kind):
 
 @specialised
 def _once(rule, set_kind, loss_kind):
-    """Play one record, and return how many were clipped."""
+    """A kernel that plays one record and returns how many were clipped."""
 
     @compiled
     def play_one(a, label, loss_params, knobs, total, noise, row, memory):
@@ -357,7 +361,10 @@ def _once(rule, set_kind, loss_kind):
 
 @specialised
 def update(rule, set_kind):
-    """``(gradient, ...)``: one gradient; how many were clipped, or -1, and nothing is changed, if it is not finite."""
+    """A kernel ``(gradient, ...)`` that plays one gradient and returns how many were clipped.
+
+    It returns -1, and changes nothing, if the gradient is not finite.
+    """
 
     @compiled
     def update_one(gradient, knobs, total, noise, row, memory):
@@ -372,7 +379,10 @@ def update(rule, set_kind):
 
 @specialised
 def observe(rule, set_kind, loss_kind):
-    """``(a, label, ...)``: one record that is already as it should be; -1, and nothing is changed, if it is not."""
+    """A kernel ``(a, label, ...)`` that plays one record that is already in its final form.
+
+    It returns -1, and changes nothing, if the record is not.
+    """
 
     @compiled
     def observe_one(a, label, loss_params, knobs, total, noise, row, memory):

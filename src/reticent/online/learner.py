@@ -1,11 +1,11 @@
-"""The frame that the leaders share: see the loss, add to a private running total, turn it into a decision.
+"""The common loop of the leaders: see the loss, add to a private running total, and turn that into a decision.
 
-This is NOISYOCO of [bandit], section 3, with its three parts visible: a loss of `reticent.losses` (or the
-user's own gradients), a running total of `reticent.sums`, and a rule of `reticent.online.rules`. Privacy is
-spent by the total alone, when the learner is built; the rule reads released totals only.
+This is NOISYOCO of [bandit], section 3, in three separate parts: a loss of `reticent.losses` (or the user's own
+gradients), a running total of `reticent.sums`, and a rule of `reticent.online.rules`. Privacy is spent by the total
+alone, when the learner is built; the rule reads only released totals.
 
-One compiled loop and one Python loop do the same arithmetic in the same order, so a part of the
-user's own changes how fast a learner is, never what it plays.
+The compiled loop and the Python loop do the same arithmetic in the same order, so a user-defined part affects only
+the speed of a learner, never its decisions.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ _FLOAT = np.dtype(np.float64)
 _LINEAR = np.array([1.0])
 _NOTHING = np.zeros(0)
 DECISION = (
-    "about the decision that the same gradients would have given without noise in their last total, before it is "
-    "brought into the set; earlier noise moved the gradients too, and what other records would change is not in it"
+    "about the decision that the same gradients would have given without noise in their last total, before its "
+    "projection onto the set; the effect of earlier noise on the gradients, and of other records, is not included"
 )
 """What an interval of a decision is about."""
 
 
 class TotalLearner(OnlineLearner):
-    """What all learners share that spend their privacy on one running total.
+    """Base class of learners that spend all their privacy on one running total.
 
-    A step has two halves: the record enters the total, and the noisy total becomes a decision. If an
-    error in a part of the user's own (a rule, a projection) ends it between the two, the record has
-    been counted and the decision has not been made. The learner then takes no other record, so that
-    the same one, given again, is not counted twice; :meth:`retry` makes the decision.
+    A step has two halves: the record enters the total, and the noisy total becomes a decision. If an error in a
+    user-defined part (a rule, a projection) occurs between the two, the record has been counted but the decision has
+    not been made. The learner then accepts no other record, so that the same one cannot be counted twice;
+    :meth:`retry` makes the decision.
     """
 
     total: RunningTotal
@@ -60,7 +60,7 @@ class TotalLearner(OnlineLearner):
     _unfinished = False
 
     def _start(self, total: Any, seed: int | None) -> None:
-        """Describe the total, make ready whatever may refuse, and only then charge for it and start it."""
+        """Describe the total, do everything that may be refused, and only then charge for the total and start it."""
         restored = isinstance(total, Restored)
         chosen = total.total if restored else self._choose_total(total, seed)
         self.mechanism = chosen if isinstance(chosen, Mechanism) else chosen.mechanism
@@ -70,7 +70,10 @@ class TotalLearner(OnlineLearner):
             totals.warn_of(self.total.guarantee)
 
     def _learn(self, A: FloatArray, labels: FloatArray) -> FloatArray:
-        """Learn from dense rows that the caller has checked and cut to the loss's bounds; nothing is written down."""
+        """Learn from dense rows that the caller has checked and clipped to the loss's bounds.
+
+        Nothing is recorded.
+        """
         assert self.total._persons is None, "records of persons go through `run`, which blanks some"
         with self.total._lock:
             self._check_room(len(A))
@@ -79,22 +82,22 @@ class TotalLearner(OnlineLearner):
 
     @abstractmethod
     def _choose_total(self, total: Any, seed: int | None) -> Mechanism | RunningTotal:
-        """What the user asked for as ``total=``, with what the learner needs."""
+        """What the user passed as ``total=``, completed with what the learner needs."""
 
     @abstractmethod
     def _begin(self) -> None:
-        """Stand where the first record is awaited; the mechanism is known, and nothing is charged yet."""
+        """Prepare for the first record; the mechanism is known, and nothing has been charged yet."""
 
     def retry(self) -> FloatArray:
-        """Make the decision of a step that an error ended after its record had been counted.
+        """Make the decision of a step in which an error occurred after its record had been counted.
 
-        The record is not needed for it and must not be given again. Privacy is not spent: the decision
-        is made of the total that was released to the step before.
+        The record is not needed for this and must not be passed again. No privacy is spent, because the decision is
+        made from the noisy total of that step.
 
         Returns
         -------
         array
-            The decision. Where no step is unfinished, the decision as it is.
+            The decision; if no step is unfinished, the current decision.
 
         Examples
         --------
@@ -125,15 +128,15 @@ class TotalLearner(OnlineLearner):
 
     @abstractmethod
     def _decide(self) -> None:
-        """The second half of a step. If it fails it has changed nothing, and is called again."""
+        """The second half of a step. If it fails, it must not have changed anything, and is called again."""
 
     def _finish(self) -> None:
         try:
             self._decide()
         except BaseException as error:
             error.add_note(
-                f"The record of step {self.total.steps} has been counted and must not be given again: "
-                "mend what failed, call retry() for the decision of this step, and go on with the "
+                f"The record of step {self.total.steps} has been counted and must not be passed again: "
+                "fix what failed, call retry() for the decision of this step, and continue with the "
                 "next record."
             )
             raise
@@ -143,9 +146,9 @@ class TotalLearner(OnlineLearner):
         if self._unfinished:
             self.total._lease.check(self.total.steps, "learner")
             raise RuntimeError(
-                f"step {self.total.steps} ended in an error after its record had entered the total; "
-                "given again, that record would be counted twice. Mend what failed, call retry() for "
-                "the decision of that step, and go on with the next record"
+                f"step {self.total.steps} ended in an error after its record had entered the total, so passing "
+                "that record again would count it twice. Fix what failed, call retry() for "
+                "the decision of that step, and continue with the next record"
             )
 
     @property
@@ -169,7 +172,7 @@ class TotalLearner(OnlineLearner):
         if total.horizon is not None and total.steps + count > total.horizon:
             raise ValueError(
                 f"{count} records do not fit: {total.horizon - total.steps} of the horizon of "
-                f"{total.horizon} are left; build the learner with a larger horizon, or with none"
+                f"{total.horizon} are left; build the learner with a larger horizon, or without one"
             )
 
     def _given(self) -> dict[str, Any]:
@@ -177,39 +180,39 @@ class TotalLearner(OnlineLearner):
 
 
 class Learner(TotalLearner):
-    """A learner with a rule of your own over a private running total.
+    """A learner with a user-defined rule over a private running total.
 
     Parameters
     ----------
     set : ConvexSet
-        Where decisions live.
+        The set of decisions.
     rule : Rule
         Turns the noisy total into the next decision.
     loss : Loss, optional
-        What records cost; without it the learner takes gradients only.
+        The loss of a record; without it the learner accepts gradients only.
     budget : Budget
-        What may be spent, for the learner's whole life; it is spent at once.
+        What may be spent in the learner's whole life. All of it is spent when the learner is built.
     horizon : int, optional
-        How many records there may be. Without one the running total decides how long it lasts: for
-        ever with a window, by epochs of doubling length without.
+        Upper bound on the number of records. By default there is none; the running total may set one.
     lipschitz : float, optional
-        Gradients of the part that depends on the record are clipped to this norm; by default the
-        loss's own constant on the set, which they never exceed.
+        Norm to which gradients of the part that depends on the record are clipped; by default the loss's own constant
+        on the set, which they never exceed.
     participation : Participation, optional
-        How often a person may contribute (`reticent.privacy.Participation`): all of a person's records are
-        then protected together, records are given with ``person=``, and those beyond are blanked. By
+        How often a person may contribute (`reticent.privacy.Participation`). All of a person's records are then
+        protected together, records are given with ``person=``, and those beyond the limit count as null records. By
         default single records are protected.
     total : str, Mechanism, class, callable or RunningTotal
-        ``"auto"``, ``"correlated"``, ``"tree"``, ``"window-tree"``, ``"independent"``; or a description of
-        `reticent.sums` that fits, or a class of these; or a fresh total that fits, or what makes one.
+        The running total that carries the noise: ``"auto"`` (the default), ``"correlated"``, ``"tree"``,
+        ``"window-tree"`` or ``"independent"``; a description of `reticent.sums` for the same dimension, norm and
+        budget, or the class of one; a fresh running total like that; or a function that makes one.
     seed : int, optional
-        For experiments only; the guarantee says so.
+        Seed of the noise, for experiments only; the guarantee says so.
     noise_precision : {"lattice", "float"}
-        ``"float"`` is the fast path for simulations; the guarantee says so.
+        ``"float"`` is faster but for simulations only; the guarantee says so.
 
-    Examples
+    See Also
     --------
-    See `reticent.online.Rule`.
+    Rule : Base class of rules, with an example.
     """
 
     def __init__(
@@ -240,7 +243,7 @@ class Learner(TotalLearner):
         return totals.choose(total, **self._for_total(seed))
 
     def _for_total(self, seed: int | None) -> dict[str, Any]:
-        """What any running total of this learner is built with."""
+        """The arguments for any running total of this learner."""
         return {
             "dim": self.dim,
             "horizon": self.horizon,
@@ -284,29 +287,33 @@ class Learner(TotalLearner):
         self._quick = self._compiled and self._loss_kernel is not None and self._label is not None
         self._loss_params: FloatArray
         self._loss_kind, self._loss_params = self._loss_kernel or (LINEAR, _LINEAR)
-        if self._compiled:  # kept, because looking them up costs a twentieth of a step
+        if self._compiled:  # kept, because looking them up takes a twentieth of a step
             self._update_kernel = k.update(*self._kinds)
             self._observe_kernel = k.observe(*self._kinds, self._loss_kind)
 
     def decision_error(self, t: int | None = None) -> float:
         """Standard deviation of one coordinate of the noise in a decision, given the gradients so far.
 
-        The decision is a linear function of one released total, brought into the set; this is the error of that
-        total, times how far a unit of it moves the decision. Of averaged totals it is an upper bound: what each
-        total has in it, added up as if all their noise were the same. Refused (`reticent.trace.NoIntervals`) for
-        rules that are not such a function.
+        The decision is a linear function of one released total, projected onto the set; this is the error of that
+        total times the factor by which it moves the decision. For averaged totals it is an upper bound: the
+        contributions of all totals are added as if they had the same noise.
 
         Parameters
         ----------
         t : int, optional
-            The decision after so many records; by default after all so far.
+            Number of records before the decision; by default all so far.
+
+        Raises
+        ------
+        reticent.trace.NoIntervals
+            The decision of this rule is not such a function.
         """
         t = checks.integer(self.steps if t is None else t, "t", low=0)
         gain = self.rule.gain(t) if t else 0.0
         if gain is None:
             raise NoIntervals(
-                f"the decision of {type(self.rule).__name__} is no linear function of the total, so the error of "
-                "its noise is not known; use a learner with step='projection', or look at total.summary()"
+                f"the decision of {type(self.rule).__name__} is not a linear function of the total, so the error of "
+                "its noise is not known; use a learner with step='projection', or call total.summary()"
             )
         moved = np.atleast_1d(gain)
         return float(
@@ -314,17 +321,22 @@ class Learner(TotalLearner):
         )
 
     def summary(self, level: float = 0.95, names: Sequence[str] | None = None) -> Summary:
-        """The last decision with the standard error that noise gives it, and intervals.
+        """The last decision, with the standard error due to the noise and intervals.
 
-        From what was released only: it spends nothing. There is no sampling error in it: what other records
-        would have changed cannot be said of a decision that is made while records come.
+        It is computed from what was released and spends nothing. It contains no sampling error, because for a
+        decision that is made while records come it is not known what other records would have changed.
 
         Parameters
         ----------
         level : float
-            Of the intervals.
+            Confidence level of the intervals.
         names : sequence of str, optional
-            Of the coordinates; x0, x1, ... by default.
+            Names of the coordinates; by default x0, x1, ...
+
+        Returns
+        -------
+        Summary
+            The decision with its errors and intervals.
         """
         return self._ending()(level, names)
 
@@ -358,10 +370,10 @@ class Learner(TotalLearner):
         return self._x
 
     def _once(self, kernel: Any, *what: Any) -> tuple[int, FloatArray]:
-        """One step by a compiled kernel: what it returned, and the decision.
+        """Take one step by a compiled kernel; return the kernel's code, and the decision.
 
-        It returns how many gradients were clipped in its lowest bit, or a negative number if it
-        refused, and then nothing was changed.
+        The lowest bit of the code says whether the gradient was clipped. A negative code means that the kernel
+        refused and changed nothing.
         """
         with self.total._lock:
             return self._once_held(kernel, *what)
@@ -382,7 +394,7 @@ class Learner(TotalLearner):
         return code, self._x.copy()
 
     def _plain(self, vector: Any) -> bool:
-        """Whether this is a vector that a kernel can take as it is."""
+        """Whether a kernel can take this vector as it is."""
         return (
             type(vector) is np.ndarray
             and vector.dtype is _FLOAT
@@ -420,14 +432,14 @@ class Learner(TotalLearner):
             return self.decision
 
     def _take_gradient(self, g: FloatArray) -> None:
-        """`update`, for whoever holds the lock already."""
+        """`update`, for callers that hold the lock already."""
         if not self._compiled:
             self._python_step(g)
         elif self._once_held(self._update_kernel, g)[0] < 0:
             raise ValueError("gradient must be finite and must not change while it is added")
 
     def observe(self, loss: Any, person: Any = None) -> FloatArray:
-        # Most records come as a pair that needs no change: one compiled call, and done.
+        # Most records are a pair that needs no change, for which one compiled call is enough.
         if (
             type(loss) is tuple
             and len(loss) == 2
@@ -459,7 +471,7 @@ class Learner(TotalLearner):
             self._python_step(self._see(a, label))
 
     def _see(self, a: FloatArray, label: float | None) -> FloatArray:
-        """The gradient of what depends on the record."""
+        """The gradient of the part of the loss that depends on the record."""
         x = self._point
         if isinstance(self.loss, GeneralizedLinear):
             return k.gradient(self._loss_kind)(self._loss_params, a, label, x)
@@ -470,7 +482,10 @@ class Learner(TotalLearner):
         return checks.vector(np.reshape(gradient, -1), "the gradient of the loss", self.dim)
 
     def _python_step(self, gradient: FloatArray | None) -> None:
-        """The frame in plain sight: the total takes the gradient in, the rule takes the total out."""
+        """The loop's body in Python.
+
+        The gradient enters the total, and the rule turns the noisy total into a decision.
+        """
         self._check_finished()
         total = self.total
         steps, before = total.steps, total.clipped
@@ -499,7 +514,7 @@ class Learner(TotalLearner):
     # ------------------------------------------------------------------ many steps, compiled
 
     def _tune(self) -> None:
-        """Make the loop's constants agree with the total, whose noise has come to a new block."""
+        """Copy the loop's constants from the total, which has begun a new block of noise."""
         total = self.total
         self._memory[k.BASE] = total._base
         self._knobs[k.LIMIT] = total._limit
@@ -567,7 +582,7 @@ class Learner(TotalLearner):
         }
 
     def _arguments(self) -> dict[str, Any]:
-        """What the learner is built with again, beyond its set, loss and total."""
+        """The arguments with which the learner is built again, apart from its set, loss and total."""
         return {
             "horizon": self.horizon,
             "lipschitz": self.lipschitz,
@@ -589,7 +604,7 @@ class Learner(TotalLearner):
             **cls._parts(state, given),
         )
         learner._memory[: k.WORK] = state["memory"][: k.WORK]
-        # What records are clipped to is the loss's own word: a short one here would let long ones by.
+        # Records are clipped to the loss's own bound, so a wrong one in the state must not replace it.
         longest = learner._knobs[k.FEATURE_NORM]
         learner._knobs[: k.KNOBS] = state["knobs"]
         learner._knobs[k.FEATURE_NORM] = longest
@@ -600,7 +615,9 @@ class Learner(TotalLearner):
     @classmethod
     def _parts(cls, state: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
         if "rule" not in given:
-            raise ValueError("a rule is code: give it again, from_state(state, rule=...)")
+            raise ValueError(
+                "rule is missing: a state contains no code, so pass it again, from_state(state, rule=...)"
+            )
         return given
 
     def _given(self) -> dict[str, Any]:
@@ -608,7 +625,7 @@ class Learner(TotalLearner):
 
 
 class Restored:
-    """A total that goes on from a state, on its way into a learner that is built again."""
+    """A total that continues from a state, for a learner that is built again."""
 
     def __init__(self, total: RunningTotal) -> None:
         self.total = total
@@ -619,14 +636,14 @@ def _lipschitz(given: float | None, loss: Loss | None, set: ConvexSet) -> float:
         return checks.number(given, "lipschitz", low=0.0, open_low=True)
     if loss is None:
         raise ValueError(
-            "lipschitz must be given where there is no loss: gradients are clipped to it, and the "
+            "lipschitz must be set if there is no loss, because gradients are clipped to it and the "
             "noise is calibrated to it"
         )
     bound = loss.data_lipschitz(set)
     if not 0.0 < bound < math.inf:
         raise ValueError(
-            f"the gradients of {loss!r} on {set!r} have no usable bound ({bound:g}); give lipschitz=, "
-            "to which they are then clipped, or a bounded set"
+            f"the gradients of {loss!r} on {set!r} have no usable bound ({bound:g}); set lipschitz=, "
+            "to which they are then clipped, or use a bounded set"
         )
     return bound
 
@@ -637,7 +654,7 @@ def _steepness(loss: Loss | None, set: ConvexSet, lipschitz: float) -> float:
 
 
 def _smoothness(loss: Loss | None) -> float:
-    """Of the part that depends on the record."""
+    """Smoothness of the part of the loss that depends on the record."""
     if loss is None:
         return math.inf
     if isinstance(loss, GeneralizedLinear):

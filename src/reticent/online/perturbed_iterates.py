@@ -1,12 +1,12 @@
-"""Perturbed iterates: a stable online algorithm runs on clean data, and every iterate is played with noise.
+"""Perturbed iterates: a stable online algorithm runs on exact data, and every iterate is played with noise.
 
-[online], Algorithms 2 (PIGD) and 3 (PGIGA) with corrected steps. The inner algorithms, with what
-makes them stable, are in :mod:`reticent.online.inner`; sensitivities, calibration and the promise in
+[online], Algorithms 2 (PIGD) and 3 (PGIGA) with corrected steps. The inner algorithms and their stability are in
+:mod:`reticent.online.inner`; sensitivities, calibration and the guarantee in
 :mod:`reticent.online.iterate_calibration`. Derivations: docs/algorithms/perturbed-iterates.md.
 
-Privacy rests on the stability of the inner algorithm, which needs every loss to be strongly convex,
-the null record's too. So a gap in the stream keeps the regulariser's step; a step that is left out
-moves later iterates more than a record may.
+Privacy depends on the stability of the inner algorithm, which needs every loss to be strongly convex, that of the
+null record too. So a gap in the stream keeps the regulariser's step; leaving the step out would move later iterates
+by more than a record may.
 """
 
 from __future__ import annotations
@@ -36,41 +36,46 @@ _NOTHING = np.zeros(0)
 
 
 class PerturbedIterates(OnlineLearner):
-    """PIGD and PGIGA, for generalised linear losses with a ridge.
+    """Perturbed iterates (PIGD and PGIGA), for generalised linear losses with a ridge.
 
     Parameters
     ----------
     set : ConvexSet
-        Where decisions live; its projection must be exact up to rounding, which that of a ball, a
-        box, a simplex, a product of these and the whole space is.
+        The set of decisions. Its projection must be exact up to rounding, as that of a ball, a box, a simplex, a
+        product of these and the whole space is.
     loss : Loss
-        A generalised linear loss of `reticent.losses`: privacy rests on its slope being monotone, which
-        a loss of the user's own could only promise.
-    inner : ImplicitGradient or GradientDescent
-        The algorithm whose iterates are perturbed.
+        A generalised linear loss of `reticent.losses`. Privacy depends on its slope being monotone, which cannot be
+        checked for a user-defined loss.
+    inner : ImplicitGradient or GradientDescent, optional
+        The algorithm whose iterates are perturbed; by default implicit gradient steps.
     schedule : str, optional
-        How the noise is spread over time. ``"optimal"`` has the least noise in total,
-        ``"proportional"`` follows the sensitivity (the only one for a window), ``"horizon-free"`` needs
-        no horizon; or the name of prescribed noise (`reticent.privacy.prescribed`). By default the
-        first that the budget and the horizon allow.
+        How the noise is spread over time. ``"optimal"`` has the smallest total noise, ``"proportional"`` follows the
+        sensitivity (the only one for a window), ``"horizon-free"`` needs no horizon; or the name of a calibration
+        that prescribes the noise (`reticent.privacy.prescribed`). By default the first that the budget and the
+        horizon allow.
     horizon : int, optional
-        How many records there may be.
+        Upper bound on the number of records.
     added_regularizer : {None, "auto"} or float
-        For losses without a ridge: the alpha of a term (alpha/sqrt(t)) ||x - center||^2 that is added to
-        the t-th loss ([online], section 6.1).
+        For losses without a ridge: the alpha of a term (alpha/sqrt(t)) ||x - center||^2 that is added to the t-th loss
+        ([online], section 6.1).
     lipschitz : float, optional
-        The bound on the gradient of what depends on the record; by default the loss's own on the set.
+        Bound on the gradient of the part that depends on the record, to which its slope is clipped; by default the
+        loss's own on the set.
     participation : Participation, optional
-        How often a person may contribute (`reticent.privacy.Participation`): all of a person's records are
-        then protected together, records are given with ``person=``, and those beyond are blanked. By
+        How often a person may contribute (`reticent.privacy.Participation`). All of a person's records are then
+        protected together, records are given with ``person=``, and those beyond the limit count as null records. By
         default single records are protected.
     budget : Budget
-        What may be spent, for the learner's whole life; it is spent at once. It needs delta > 0:
-        there is no pure version.
+        What may be spent in the learner's whole life. All of it is spent when the learner is built. Its delta must be
+        above 0, because there is no pure version.
     seed : int, optional
-        For experiments only; the guarantee says so.
+        Seed of the noise, for experiments only; the guarantee says so.
     noise_precision : {"lattice", "float"}
-        ``"float"`` is the fast path for simulations; the guarantee says so.
+        ``"float"`` is faster but for simulations only; the guarantee says so.
+
+    See Also
+    --------
+    FollowTheApproximateLeader : For user-defined losses and sets.
 
     Examples
     --------
@@ -114,12 +119,12 @@ class PerturbedIterates(OnlineLearner):
     def _prepare(self, set: ConvexSet, loss: Loss, inner: Any, budget: Budget, horizon: int | None,
                  schedule: str | None, added: str | float | None, lipschitz: float | None,
                  participation: Participation | None, seed: int | None, noise_precision: str) -> None:  # fmt: skip
-        """All that is decided before the first record; nothing is charged for it."""
+        """Decide everything that is fixed before the first record, without charging for it."""
         super().__init__(set, loss, budget)
         if budget.fade is not None:
             raise ValueError(
-                f"perturbed iterates have no promise that fades and cannot use fade={budget.fade}; use "
-                "FollowTheRegularizedLeader, or a budget with a window or without"
+                f"PerturbedIterates does not support a budget that fades (fade={budget.fade}); use "
+                "FollowTheRegularizedLeader, or a budget without fade"
             )
         needs_projection(set)
         iterate_calibration.needs_exact_projection(set)
@@ -179,7 +184,7 @@ class PerturbedIterates(OnlineLearner):
         self._set_params = np.array(kernel[1])
 
     def _ready(self) -> int:
-        """Check that this object may go on, and return how many records there is noise for."""
+        """Check that this object may continue the stream, and return for how many records there is noise."""
         if self._knobs[k.T] != self._steps:
             self._settle()
         if self._held.furthest != self._steps:
@@ -187,9 +192,9 @@ class PerturbedIterates(OnlineLearner):
         return self._noise.ready(self._steps, float(self._knobs[k.STRENGTH]))
 
     def _settle(self) -> None:
-        """Count the steps that were taken, also by a piece that an interrupt or an error cut short.
+        """Count the steps that were taken, also in a piece that an interrupt or an error ended early.
 
-        The clean iterate's own clock moves together with it: noise up to there has been played.
+        The exact iterate's own clock moves together with it, and the noise up to there has been played.
         """
         t = int(self._knobs[k.T])
         lease = self._held
@@ -220,7 +225,7 @@ class PerturbedIterates(OnlineLearner):
         return self._memory[k.DECISION]
 
     def deviation(self, t: int) -> float:
-        """Standard deviation of one coordinate of the noise of the decision after t records."""
+        """Standard deviation of one coordinate of the noise in the decision after t records."""
         t = checks.integer(t, "t", low=1, high=self.horizon or schedules.LONGEST)
         strength, done = self._reach.start, 0
         while done < t:
@@ -232,8 +237,8 @@ class PerturbedIterates(OnlineLearner):
     def update(self, gradient: ArrayLike | None, person: Any = None) -> FloatArray:
         if gradient is not None:
             raise TypeError(
-                "PerturbedIterates takes its gradients at an iterate that must stay secret, so it cannot "
-                "be handed one; give it the record: observe((a, y)). update(None) is a gap"
+                "PerturbedIterates computes gradients at an iterate that must stay secret, so it cannot take a "
+                "gradient; pass the record: observe((a, y)). update(None) is a gap"
             )
         return self.observe(None)
 
@@ -246,7 +251,7 @@ class PerturbedIterates(OnlineLearner):
             )
 
     def observe(self, loss: Any, person: Any = None) -> FloatArray:
-        # Most records come as a pair that needs no change: one compiled call, and done.
+        # Most records are a pair that needs no change, for which one compiled call is enough.
         if type(loss) is tuple and len(loss) == 2 and person is None and self._table is None:
             a, y = loss
             if (

@@ -1,15 +1,15 @@
-"""The compiled loop of the quadratic leader: one running total holds a matrix and a vector.
+"""The compiled loop of the quadratic leader, in which one running total contains a matrix and a vector.
 
-[online], Algorithm 4. The total is the upper triangle of V = sum of v v', row by row, its off-diagonal
-entries times sqrt(2), and then u = sum of y v times a weight. So its Euclidean norm is the Frobenius
-norm of V together with the weighted norm of u, and noise that is the same in every entry is
-symmetric noise on V: standard deviation s on the diagonal and s/sqrt(2) beside it.
+[online], Algorithm 4. The total is the upper triangle of V = sum of v v', row by row, with its off-diagonal entries
+times sqrt(2), followed by u = sum of y v times a weight. So its squared Euclidean norm is that of V in the Frobenius
+norm plus that of the weighted u, and noise of the same size in every entry is symmetric noise on V: standard
+deviation s on the diagonal and s/sqrt(2) off it.
 
-V with noise may have negative eigenvalues. Early on, where the regularisers do not outweigh the
-noise, they are cut at 0; later a Cholesky factorisation does.
+V with noise may have negative eigenvalues. While the regularisers do not outweigh the noise, these are set to 0;
+later a Cholesky factorisation is enough.
 
-Considered: LAPACK's dposv through SciPy, which cannot be called from compiled code that is cached;
-np.linalg.cholesky inside Numba is the same LAPACK and was faster at every size.
+Considered: LAPACK's dposv through SciPy, which cannot be called from compiled code that is cached; np.linalg.cholesky
+inside Numba is the same LAPACK and was faster at every size.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ PER_STEP = 3
 STEP = 4
 RIDGE = 5
 DAMPING = 6
-WEIGHT = 7  # of u beside V
+WEIGHT = 7  # of u relative to V
 RADIUS = 8  # decisions are scaled down to this norm before they are projected
-SAFE = 9  # a regulariser above this outweighs the noise: Cholesky
+SAFE = 9  # a regulariser above this outweighs the noise, so Cholesky can be used
 REFRESH = 10
 KNOBS = 11
 
@@ -45,8 +45,8 @@ _ROOT = math.sqrt(2.0)
 def absorb(row, y, bounds, knobs, total, room):
     """Add one record to the exact total, in whole steps.
 
-    The features are measured first, since what replacing one record by another moves rests on their
-    length and not only on that of the joint vector, which is measured then.
+    The features are measured first, because what replacing one record by another moves depends on their length, and
+    then the joint vector is measured.
     """
     d, size = row.size, total.size
     v, joint, work = room[:d], room[d : d + size], room[d + size :]
@@ -69,7 +69,7 @@ def absorb(row, y, bounds, knobs, total, room):
 
 @compiled
 def unpack(noisy, weight, M, u):
-    """The matrix and the vector that a noisy total stands for."""
+    """The matrix and the vector in a noisy total."""
     d = u.size
     at = 0
     for i in range(d):
@@ -93,7 +93,7 @@ def _factor(M):
 
 @compiled
 def solve(M, u, ridge, definite, x):
-    """x = (M + ridge I)^-1 u, with negative eigenvalues of M cut at 0 unless it is safely definite."""
+    """x = (M + ridge I)^-1 u, with negative eigenvalues of M set to 0 unless M + ridge I is safely definite."""
     d = u.size
     if definite:
         for i in range(d):
@@ -122,7 +122,7 @@ def solve(M, u, ridge, definite, x):
 
 @compiled
 def decide(noisy, knobs, M, u, x):
-    """The leader of a noisy total, not farther out than the leader of any clean one."""
+    """The leader of a noisy total, no farther from the origin than the leader of any exact total."""
     unpack(noisy, knobs[WEIGHT], M, u)
     ridge = knobs[T] * knobs[RIDGE] + knobs[DAMPING]
     solve(M, u, ridge, ridge >= knobs[SAFE], x)
@@ -134,7 +134,7 @@ def decide(noisy, knobs, M, u, x):
 
 @specialised
 def play(loss_kind, set_kind):
-    """Play one record after another; set_kind < 0 leaves the projection to the caller."""
+    """A kernel that plays one record after another; set_kind < 0 leaves the projection to the caller."""
 
     @compiled
     def play_records(

@@ -1,11 +1,11 @@
-"""The quadratic leader: online linear regression by private sufficient statistics.
+"""The quadratic leader: online linear regression from private sufficient statistics.
 
-[online], Algorithm 4 (PQFTL): x = (t alpha I + V)^-1 u from noisy running totals of v v' and y v, with the
-corrected bounds, one joint account for both totals, symmetric noise and a safe solve. Derivation:
+[online], Algorithm 4 (PQFTL): x = (t alpha I + V)^-1 u from noisy running totals of v v' and y v, with corrected
+bounds, one joint account for both totals, symmetric noise and a safe solution of the system. Derivation:
 docs/algorithms/quadratic-leader.md.
 
-V and u are one total, not two with half the budget each. A record moves them together, and under
-replacement by less than twice what it can be.
+V and u are one total, not two with half the budget each: one record moves both together and, under replacement, by
+less than twice its largest joint norm.
 """
 
 from __future__ import annotations
@@ -30,46 +30,48 @@ from reticent.sums import Mechanism, RunningTotal
 from reticent.trace.play import pages_of
 
 _NOTHING = np.zeros(0)
-_LARGEST_RATIO = (
-    64.0  # of a node's noise to (one record's move) / mu, in any total, with room to spare
-)
+_LARGEST_RATIO = 64.0  # bound on a node's noise divided by (one record's move) / mu, for any total
 
 
 class QuadraticLeader(TotalLearner):
-    """PQFTL: for squared losses; regret grows with the logarithm of the horizon.
+    """The quadratic leader (PQFTL), for squared losses; its regret grows with the logarithm of the horizon.
 
     Parameters
     ----------
     set : ConvexSet or int
-        Where decisions live (they are projected onto it), or just the dimension for the whole space.
-    loss : Squared
-        With its bounds on features and labels, and its ridge. Without a ridge the set must be
-        bounded.
+        The set of decisions, onto which they are projected; or just the dimension, for the whole space.
+    loss : Squared, optional
+        A squared loss with its bounds on features and labels, and its ridge. Without a ridge the set must be bounded.
     budget : Budget
-        What may be spent, for the learner's whole life; it is spent at once.
+        What may be spent in the learner's whole life. All of it is spent when the learner is built.
     horizon : int, optional
-        Upper bound on the number of records. Without one the running total decides how long it lasts.
+        Upper bound on the number of records. By default there is none; the running total may set one.
     weight : float, optional
-        Of y v beside v v' in the joint total; by default what makes the error of a decision least
-        that takes the longest features to the largest label.
+        Weight of y v relative to v v' in the joint total. By default it minimises the error of a decision that maps the
+        longest features to the largest label.
     damping : float, optional
-        A regulariser (damping/2) ||x||^2 from the start, against the noise of early totals; by
-        default it balances that noise with its own pull. 0 is the plain algorithm.
+        A regulariser (damping/2) ||x||^2 from the start, against the noise of early totals. By default it balances
+        that noise with its own pull; 0 is the plain algorithm.
     refresh : int
-        Solve every so many records; between, the decision stays.
+        Number of records after which a new decision is computed; in between it stays the same.
     participation : Participation, optional
-        How many records of one person count, and how far apart; given, the promise is about
-        persons. By default one record is protected.
+        How many records of one person count, and how far apart; if given, persons are protected. By default single
+        records are.
     total : str, Mechanism, class, callable or RunningTotal
-        ``"auto"``, ``"correlated"``, ``"tree"``, ``"window-tree"``, ``"independent"``; or a description
-        of `reticent.sums` that fits, or a class of these; or a fresh total that fits, or what makes one.
+        The running total that carries the noise: ``"auto"`` (the default), ``"correlated"``, ``"tree"``,
+        ``"window-tree"`` or ``"independent"``; a description of `reticent.sums` for the same dimension, norm and
+        budget, or the class of one; a fresh running total like that; or a function that makes one.
     seed : int, optional
-        For experiments only; the guarantee says so.
+        Seed of the noise, for experiments only; the guarantee says so.
     noise_precision : {"lattice", "float"}
-        ``"float"`` is the fast path for simulations; the guarantee says so.
+        ``"float"`` is faster but for simulations only; the guarantee says so.
     calibration : str
-        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
-        reports the truth about that, too.
+        ``"exact"``, or the name of a calibration that prescribes the noise (`reticent.privacy.prescribed`); the
+        guarantee reports what that noise really gives.
+
+    See Also
+    --------
+    FollowTheApproximateLeader : For other strongly convex losses.
 
     Examples
     --------
@@ -124,16 +126,16 @@ class QuadraticLeader(TotalLearner):
         F, Y, ridge = self.loss.feature_norm, self.loss._largest_label, self.loss.ridge
         if not Y > 0.0:
             raise ValueError("label_bounds of the loss must allow labels other than 0")
-        # The leader of clean totals is never farther out: ||(t a + V)^-1 u|| <= F Y / a, and
+        # The leader of exact totals is never farther from the origin: ||(t a + V)^-1 u|| <= F Y / a, and
         # <= Y/(2 sqrt(a)), since the sum of squares bounds both V and u.
         self.radius = float(set.norm_bound)
         if ridge > 0.0:
             self.radius = min(self.radius, F * Y / ridge, Y / (2.0 * math.sqrt(ridge)))
         if not math.isfinite(self.radius):
             raise ValueError(
-                "without a ridge the set must be bounded: give Squared(ridge=...) or a set"
+                "without a ridge the set must be bounded; use Squared(ridge=...), or a bounded set"
             )
-        # What to tune for: a decision that takes the longest features to the largest label.
+        # The size of decision to tune for: one that maps the longest features to the largest label.
         self._typical = min(self.radius, Y / F)
         self.weight = self._weight(weight, F, Y)
         self.damping = None if damping is None else checks.number(damping, "damping", low=0.0)
@@ -143,7 +145,7 @@ class QuadraticLeader(TotalLearner):
         if self.calibration != "exact":
             if given is not None:
                 raise ValueError(
-                    f"calibration={self.calibration!r} fixes the weight: leave it out, got {given!r}"
+                    f"calibration={self.calibration!r} fixes the weight; leave out weight, got {given!r}"
                 )
             found = prescribed.prescribe(
                 self.calibration,
@@ -152,12 +154,12 @@ class QuadraticLeader(TotalLearner):
                 horizon=self.horizon,
                 largest=max(F, Y),
             )
-            # the noise of V and of u: the weight makes them one
+            # the noise of V and of u; the weight makes them equal in the joint total
             of_squares, of_labels = np.ravel(found.scale)[:2]
             return float(of_squares / of_labels)
         if given is not None:
             return checks.number(given, "weight", low=0.0, open_low=True)
-        # Least (F^4 + w^2 F^2 Y^2) (r^2/2 + 1/w^2): the noise of V x and of u, at ||x|| = r.
+        # This minimises (F^4 + w^2 F^2 Y^2) (r^2/2 + 1/w^2), the noise of V x and of u at ||x|| = r.
         return math.sqrt(math.sqrt(2.0) * F / (self._typical * Y))
 
     def _choose_total(self, total: Any, seed: int | None) -> Mechanism | RunningTotal:
@@ -191,16 +193,15 @@ class QuadraticLeader(TotalLearner):
         )
 
     def _norm(self, F: float, Y: float) -> float:
-        """The longest that the joint vector of one record can be."""
+        """The largest norm of the joint vector of one record."""
         return F * math.hypot(F, self.weight * Y)
 
     def _moved(self, F: float, Y: float, dim: int, norm: float) -> float:
         """How far replacing one record by another moves the joint total.
 
-        Two records at an angle with cosine c move it by F^4 (2 (1 - c^2) + 2 q (1 + c)) squared, where q
-        weighs u beside V; the worst angle has c = q/2. A joint vector that is as long as it can be may
-        be shortened a little, or not, and truncation to the lattice adds at most one step in each
-        coordinate.
+        Two records at an angle with cosine c move it by the root of F^4 (2 (1 - c^2) + 2 q (1 + c)), where q is the
+        weight of u relative to V; the worst angle has c = q/2. A joint vector of maximal length may be shortened
+        slightly, or not, and truncation to the lattice adds at most one step in each coordinate.
         """
         q = (self.weight * Y / F) ** 2
         square = 2.0 + 2.0 * q + 0.5 * q * q if q <= 2.0 else 4.0 * q
@@ -244,9 +245,9 @@ class QuadraticLeader(TotalLearner):
     def _balanced(self, noise: float) -> float:
         """The damping A that balances its pull A r^2/2 with the noise of all decisions.
 
-        A decision is off by noise of variance v = s^2 (r^2/2 + 1/w^2) in each coordinate, divided by
-        (a t + A)^2, and pays the curvature b = a d + F^2 of one loss for it: b v/(2 a A) in all, and
-        not more than T b v/(2 A^2). Each has its best A, and the smaller is enough.
+        The noise in a decision has the variance v = s^2 (r^2/2 + 1/w^2) in each coordinate, divided by (a t + A)^2,
+        and costs as much as the curvature b = a d + F^2 of one loss: b v/(2 a A) in all, and at most T b v/(2 A^2).
+        Each of these has its own optimal A, and the smaller one is enough.
         """
         assert isinstance(self.loss, Squared)
         a, F, r = self.loss.ridge, self.loss.feature_norm, self._typical
@@ -265,7 +266,7 @@ class QuadraticLeader(TotalLearner):
     def update(self, gradient: ArrayLike | None, person: Any = None) -> FloatArray:
         if gradient is not None:
             raise TypeError(
-                "QuadraticLeader learns from records, not from gradients; give it one: observe((a, y)). "
+                "QuadraticLeader learns from records, not from gradients; pass the record: observe((a, y)). "
                 "update(None) is a gap"
             )
         return self.observe(None)
@@ -300,7 +301,7 @@ class QuadraticLeader(TotalLearner):
                 end = done + 1
             row = total._row
             self._target[:] = self._decision
-            # a projection that is not compiled may fail, and then the record must not come again
+            # a projection that is not compiled may fail, and then the record must not be passed again
             self._unfinished = one_by_one
             total._advance(end - done)
             k.play(*self._kinds)(
@@ -355,13 +356,13 @@ class QuadraticLeader(TotalLearner):
             **state["arguments"],
             **given,
         )
-        # A loss of the user's own is known by name only: its bounds are those of the total, or not its.
+        # A user-defined loss is known by name only, so compare its bounds with those of the total.
         known = learner.loss
         assert isinstance(known, Squared)
         if learner._norm(known.feature_norm, known._largest_label) != restored.norm:
             raise ValueError(
-                f"loss must have the bounds that the state was saved with, got {loss!r}; what was "
-                "promised rests on them"
+                f"loss must have the bounds that the state was saved with, got {loss!r}; the "
+                "guarantee depends on them"
             )
         learner._decision[...] = state["decision"]
         learner._target[...] = state.get("target", state["decision"])

@@ -1,10 +1,10 @@
-"""Records on their way to a learner: checked, clipped to the loss's bounds, cut into chunks.
+"""Prepare records for a learner: check them, clip them to the loss's bounds, and divide them into chunks.
 
-Everything is checked before anything is learnt from it, so a bad record changes nothing. Clipping is
-the loss's own (`reticent.losses`); what is already within its bounds is passed on without a copy.
+Everything is checked before anything is learnt from it, so an invalid record changes nothing. Clipping is the loss's
+own (`reticent.losses`); what is already within its bounds is passed on without a copy.
 
-A stream of chunks is checked chunk by chunk. Chunks before a bad one have been learnt from, the bad
-one and those after it have not.
+A stream of chunks is checked chunk by chunk. If a chunk is invalid, the chunks before it have been learnt from; it
+and those after it have not.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ def longest(A):
 
 @dataclass
 class Chunk:
-    """Some records, ready to be played: dense or CSR rows, a label each, and which are gaps."""
+    """Records that are ready to be played: dense or CSR rows, a label for each, and which of them are gaps."""
 
     A: Any
     labels: Any
     gaps: NDArray[np.uint8]
     clipped: int = 0
-    person: Any = None  # whose they are, as they were given
+    person: Any = None  # ids of persons, as they were passed
 
     def __len__(self) -> int:
         return int(self.A.shape[0])
@@ -72,13 +72,13 @@ class Chunk:
         if sp.issparse(A):
             A = np.ascontiguousarray(A.toarray())
         elif not A.flags.writeable:
-            A = A.copy()  # the loop would be compiled again for arrays that cannot be written to
+            A = A.copy()  # the loop would be compiled again for read-only arrays
         labels = None if self.labels is None else self.labels[start:stop]
         return Chunk(A, labels, self.gaps[start:stop] if self.gaps.size else self.gaps)
 
 
 def bounds(loss: GeneralizedLinear, dim: int) -> tuple[float, float, float]:
-    """What a loop that rests on the records themselves cuts them to: length, lowest and highest label.
+    """The bounds to which a loop clips the records themselves: length, and lowest and highest label.
 
     A row that is as long as the loss allows passes, however its square was rounded.
     """
@@ -89,12 +89,12 @@ def bounds(loss: GeneralizedLinear, dim: int) -> tuple[float, float, float]:
 
 
 def one(a: FloatArray, label: float | None) -> Chunk:
-    """A single record."""
+    """A chunk of a single record."""
     return Chunk(a.reshape(1, -1), np.array([label]), NO_GAPS)
 
 
 def gap(dim: int) -> Chunk:
-    """A single null record."""
+    """A chunk of a single null record."""
     return Chunk(np.zeros((1, dim)), np.zeros(1), np.ones(1, np.uint8))
 
 
@@ -104,7 +104,7 @@ def is_stream(X: Any) -> bool:
 
 
 def prepare(loss: Loss, dim: int, X: Any, y: Any = None, present: Any = None) -> Chunk:
-    """Records checked and clipped; rows where ``present`` is false become null records."""
+    """Check and clip records; rows for which ``present`` is false become null records."""
     if not sp.issparse(X):
         X = checks.real_array(X, "X")
     if X.ndim != 2 or X.shape[1] != dim:
@@ -144,13 +144,13 @@ def _without_gaps(X: Any, y: Any, present: Any) -> tuple[Any, Any, NDArray[np.ui
         y = np.asarray(y)
         if y.shape != mask.shape:
             raise ValueError(f"y must have one label for each row, got shape {y.shape}")
-        # A gap may carry any label at all; it is replaced by one that passes the checks.
+        # A gap may have any label, which is replaced by one that passes the checks.
         y = np.where(mask, y, y[mask][0] if mask.any() else 1.0)
     return X, y, (~mask).astype(np.uint8)
 
 
 def chunks(loss: Loss, dim: int, stream: Iterator[Any]) -> Iterator[Chunk]:
-    """Chunks of a stream, each checked when its turn comes."""
+    """The chunks of a stream, each checked when it is its turn."""
     for number, item in enumerate(stream):
         parts = item if isinstance(item, tuple) else (item,)
         if not 1 <= len(parts) <= 4:
@@ -165,7 +165,7 @@ def chunks(loss: Loss, dim: int, stream: Iterator[Any]) -> Iterator[Chunk]:
 
 @dataclass
 class RecordsInHindsight:
-    """The best fixed decision on kept records, found when asked for. Reads private data."""
+    """The best fixed decision on the records that were kept, computed on demand. Reads private data."""
 
     set: Any
     loss: Loss
@@ -183,7 +183,7 @@ class RecordsInHindsight:
         return self._best
 
     def losses(self) -> FloatArray:
-        """The loss of every record under the best decision; a gap costs nothing."""
+        """The loss of every record under the best decision; that of a gap is 0."""
         there = np.concatenate([_there(chunk) for chunk in self.kept])
         out = np.zeros(len(there))
         out[there] = self.best().losses

@@ -1,17 +1,16 @@
-"""Rules: how a noisy total of gradients becomes the next decision.
+"""Rules, which turn a noisy total of gradients into the next decision.
 
-The last part of the frame of [bandit], section 3. A rule sees released numbers only, so whatever it
-does is post-processing and costs no privacy. The leaders here minimise, over the set,
+This is the last part of the method of [bandit], section 3. A rule sees only released numbers, so whatever it does is
+post-processing and costs no privacy. The leaders here minimise, over the set,
 
     <total, x> + (ridge/2) t ||x||^2 + (m - ridge)/2 sum_tau ||x - x_tau||^2 + (anchor_t/2) ||x - center||^2
 
-where m is the strong convexity that is made use of. Exactly, by a projection, it is follow the
-regularised leader (m = ridge; [chapter], Algorithm 4) or the approximate leader ([window], (9));
-with one step of a local linear minimiser it is [window], Algorithm 2. See docs/algorithms/ftrl.md
-and docs/algorithms/approximate-leader.md.
+where m is the strong convexity that is used. Minimised exactly, by a projection, this is follow the regularised
+leader (m = ridge; [chapter], Algorithm 4) or the approximate leader ([window], (9)); with one step of a local linear
+minimiser it is [window], Algorithm 2. See docs/algorithms/ftrl.md and docs/algorithms/approximate-leader.md.
 
-The total holds the part of the gradients that depends on the records. The ridge is the same for
-everyone, so it is not put through the noise but added here, exactly.
+The total contains the part of the gradients that depends on the records. The ridge is public, so it needs no noise
+and is added here, exactly.
 """
 
 from __future__ import annotations
@@ -31,7 +30,25 @@ from reticent.sets import ConvexSet
 
 @dataclass(frozen=True)
 class OnlineProblem:
-    """What a rule may base its constants on: nothing here was read off the data."""
+    """What a rule may derive its constants from; nothing in it was computed from data.
+
+    Parameters
+    ----------
+    set : ConvexSet
+        The set of decisions.
+    lipschitz : float
+        The norm to which gradients are clipped.
+    ridge : float
+        The ridge of the loss.
+    smoothness : float
+        Smoothness of the part of the loss that depends on the record; may be infinite.
+    horizon : int or None
+        Upper bound on the number of records.
+    error : callable
+        ``error(t)`` is the standard deviation of one coordinate of the noise in the t-th total.
+    steepness : float
+        The loss's own bound on its gradients, whatever they are clipped to.
+    """
 
     set: ConvexSet
     lipschitz: float
@@ -39,9 +56,7 @@ class OnlineProblem:
     smoothness: float
     horizon: int | None
     error: Callable[[int], float]
-    """Standard deviation of one coordinate of the noise in the t-th total."""
     steepness: float = math.inf
-    """The loss's own bound on its gradients, whatever they are clipped to."""
 
     @property
     def dim(self) -> int:
@@ -53,7 +68,7 @@ class OnlineProblem:
 
     @property
     def reach(self) -> float:
-        """No decision is farther than this from the center."""
+        """A bound on the distance of decisions from the centre."""
         bound = self.set.norm_bound + float(np.linalg.norm(self.center))
         return min(float(self.set.diameter), bound)
 
@@ -64,10 +79,10 @@ class OnlineProblem:
 
     @property
     def noise(self) -> float:
-        """Standard deviation of one coordinate of the noise at the end, or after 4,096 records where none is known.
+        """Standard deviation of one coordinate of the noise at the horizon, or after 4,096 records without one.
 
-        From 2^9 to 2^16 records that is within a quarter of the noise of an endless total. A tree has its
-        worst totals just before a power of two.
+        From 2^9 to 2^16 records this is within a quarter of the noise of an endless total. A tree has its worst
+        totals just before a power of two.
         """
         last = 2**12 if self.horizon is None else self.horizon
         return max(self.error(last), self.error(max(1, 2 ** (last.bit_length() - 1) - 1)))
@@ -75,18 +90,35 @@ class OnlineProblem:
 
 @dataclass(frozen=True)
 class Released:
-    """What has been released when a rule is asked: t records, their noisy total, the decisions."""
+    """What has been released when a rule is called.
+
+    Parameters
+    ----------
+    t : int
+        Number of records.
+    total : array
+        The noisy total after them.
+    previous : array
+        The noisy total before the last record.
+    decision : array
+        The current decision.
+    played : array
+        The sum of all decisions so far, the current one included.
+    """
 
     t: int
     total: FloatArray
     previous: FloatArray
     decision: FloatArray
     played: FloatArray
-    """The sum of all decisions so far, the current one included."""
 
 
 class Rule(ABC):
-    """Subclass this for a learner of your own: ``step`` is all it needs.
+    """Base class of rules. For a learner of your own, subclass it and define ``step``.
+
+    See Also
+    --------
+    Learner : Runs a rule.
 
     Examples
     --------
@@ -112,31 +144,47 @@ class Rule(ABC):
     """
 
     kernel: int | None = None
-    """The number that the compiled loop knows the rule by; None runs ``step`` in a Python loop."""
+    """The number by which the compiled loop identifies the rule; None runs ``step`` in a Python loop."""
 
     problem: OnlineProblem
 
     def prepare(self, problem: OnlineProblem) -> None:
-        """Called once, before the first decision."""
+        """Called once, before the first decision.
+
+        Parameters
+        ----------
+        problem : OnlineProblem
+            The public facts about the problem.
+        """
         self.problem = problem
 
     def start(self) -> FloatArray:
-        """The first decision, which no data may enter."""
+        """The first decision, which must not depend on data."""
         return self.problem.center.copy()
 
     @abstractmethod
     def step(self, moment: Released) -> FloatArray:
         """The next decision, a flat vector.
 
-        If it raises, the record of the step has been counted all the same, and the learner takes no
-        other one until :meth:`Learner.retry` has called this again, with the same moment.
+        If it raises, the record of the step has been counted nevertheless, and the learner accepts no other record
+        until :meth:`Learner.retry` has called this again with the same moment.
+
+        Parameters
+        ----------
+        moment : Released
+            What has been released so far.
+
+        Returns
+        -------
+        array
+            The decision.
         """
 
     def gain(self, t: int) -> float | FloatArray | None:
-        """How far a unit of the t-th total moves the next decision, before it is brought into the set.
+        """How far a unit of the t-th total moves the next decision, before the projection onto the set.
 
-        An array where earlier totals move it too, the newest first. None where the decision is no linear
-        function of totals.
+        An array if earlier totals move it too, the newest first. None if the decision is not a linear function of
+        totals.
         """
         return None
 
@@ -145,15 +193,27 @@ class Rule(ABC):
         return {}
 
     def state(self) -> dict[str, Any]:
-        """Whatever a rule remembers beyond the moment: numbers and arrays."""
+        """What the rule remembers beyond the moment: numbers and arrays."""
         return {}
 
     def restore(self, state: dict[str, Any]) -> None:  # noqa: B027 - most keep nothing
-        """Take up what :meth:`state` returned."""
+        """Restore what :meth:`state` returned."""
 
 
 class Leader(Rule):
-    """What both leaders share: the problem that they minimise."""
+    """The common part of the leaders: the problem that they minimise.
+
+    Parameters
+    ----------
+    curvature : float
+        The strong convexity m.
+    anchor : float
+        Constant part of the anchor's weight.
+    growth : float
+        Factor of the part of the anchor's weight that grows.
+    power : float
+        Power of the number of records with which that part grows.
+    """
 
     def __init__(
         self, curvature: float, anchor: float, growth: float = 0.0, power: float = 0.5
@@ -164,7 +224,7 @@ class Leader(Rule):
         self.power = power
 
     fresh = 1.0
-    """Weight of the newest total in the average that a decision is made of; 1 for no average."""
+    """Weight of the newest total in the average from which a decision is made; 1 if there is no average."""
 
     def anchor_weight(self, t: int) -> float:
         grown = math.sqrt(t) if self.power == 0.5 else float(t) ** self.power
@@ -181,7 +241,7 @@ class Leader(Rule):
 
 
 class ProjectedLeader(Leader):
-    """The minimiser itself, by one projection."""
+    """The exact minimiser, by one projection."""
 
     kernel = kernels.PROJECTION
 
@@ -193,7 +253,7 @@ class ProjectedLeader(Leader):
         one = 1.0 / (self.curvature * t + self.anchor_weight(t))
         if self.fresh == 1.0:
             return one
-        # What is older has 1e-9 of the weight, which the oldest total of these is given.
+        # Older totals have 1e-9 of the weight in all, which is assigned to the oldest of these.
         kept = min(t, math.ceil(math.log(1e-9) / math.log1p(-self.fresh)))
         weights = self.fresh * (1.0 - self.fresh) ** np.arange(kept)
         if kept < t:
@@ -213,7 +273,7 @@ class ProjectedLeader(Leader):
         else:
             kind, params = self.problem.set.kernel
             kernels.project(kind)(np.array(params), point, np.empty(2 * point.size))
-        self.mean = mean  # last, because a projection that fails is called again
+        self.mean = mean  # set last, because a projection that fails is called again
         return point
 
     def state(self) -> dict[str, Any]:
@@ -224,12 +284,11 @@ class ProjectedLeader(Leader):
 
 
 class LocalLinearLeader(Leader):
-    """One step toward the minimiser by the local linear minimiser, with a radius it certifies itself.
+    """One step towards the minimiser by the local linear minimiser, with a radius that it certifies itself.
 
-    ``certified`` bounds how far the last decision's value was from the minimum. Adding one loss
-    moves the minimum by a known amount, so the new distance is bounded (h), the minimiser lies
-    within ``radius``, and a step of exact length brings the value down again; the proof is in
-    docs/algorithms/approximate-leader.md.
+    ``certified`` bounds how far the last decision's value was from the minimum. Adding one loss moves the minimum by
+    a known amount, so the new distance is bounded (h), the minimiser is within ``radius``, and a step of optimal
+    length reduces the value again; the proof is in docs/algorithms/approximate-leader.md.
     """
 
     kernel = kernels.LOCAL_LINEAR
@@ -289,8 +348,8 @@ class FixedLocalLinearLeader(LocalLinearLeader):
     curvature : float
         The strong convexity, mu.
     constants : callable
-        Gives anchor, share and radius, from ``rho``, ``curvature``, ``lipschitz`` and ``diameter``: the
-        step goes ``share`` of the way to the minimiser within ``radius / (mu t + anchor)``.
+        Returns anchor, share and radius, given ``rho``, ``curvature``, ``lipschitz`` and ``diameter``: the step goes
+        ``share`` of the way to the minimiser within ``radius / (mu t + anchor)``.
     """
 
     kernel = kernels.LOCAL_LINEAR_FIXED

@@ -1,12 +1,12 @@
-"""How the noise of perturbed iterates is spread over time, so that all iterates together cost what was asked.
+"""How the noise of perturbed iterates is spread over time, so that all iterates together meet the budget.
 
-The clean iterates do not use the noise, so all the noisy ones together are one Gaussian mechanism:
-if one record moves the t-th iterate by at most r_t and its noise has standard deviation s_t, then
-mu^2 = sum over t of (r_t/s_t)^2, exactly ([online], Theorem 1, without its composition theorem).
-Which s_t to take is free; docs/algorithms/perturbed-iterates.md derives each of these.
+The exact iterates do not use the noise, so all the noisy ones together are one Gaussian mechanism: if one record
+moves the t-th iterate by at most r_t and its noise has standard deviation s_t, then mu^2 = sum over t of (r_t/s_t)^2,
+exactly ([online], Theorem 1, without its composition theorem). The s_t can be chosen freely;
+docs/algorithms/perturbed-iterates.md derives each of these schedules.
 
-Rounding to the lattice adds to every r_t. A rounded iterate moves by up to sqrt(dim) steps more, a
-step being at most 2^-30 of s_t; ``grain`` is that share.
+Rounding to the lattice adds to every r_t: a rounded iterate moves by up to sqrt(dim) further steps, and a step is at
+most 2^-30 of s_t. ``grain`` is that share of s_t.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from reticent.privacy.prescribed import Prescription
 
 SCHEDULES = ("optimal", "proportional", "horizon-free")
 _BLOCK = 32768  # numbers of noise drawn at a time
-LONGEST = 2**40  # steps of a stream without a horizon that are accounted for
+LONGEST = 2**40  # number of steps for which a stream without a horizon is accounted for
 
 _LOGARITHMIC = 2.109744
 """Just above the sum over n >= 2 of 1/(n ln(n)^2) = 2.1097428..."""
@@ -37,10 +37,10 @@ _LOGARITHMIC = 2.109744
 
 @dataclass(frozen=True)
 class Reach:
-    """How far one record moves the t-th iterate: moved / A_t, and drift * t for rounding.
+    """How far one record moves the t-th iterate: moved / A_t, plus drift * t for rounding.
 
-    Whenever it came, a record moves it by no more than that; so a person moves it by so much for each of
-    the records that there can be by then, or within the window.
+    This holds whenever the record came. So a person moves the iterate by this for each of the records that the person
+    can have by then, or within the window.
     """
 
     inner: int
@@ -57,7 +57,7 @@ class Reach:
         return self.ridge + 2.0 * self.added
 
     def of(self, t: int, rows: int, strength: float) -> tuple[FloatArray, float]:
-        """Of the iterates t+1, ..., t+rows, where A stands before them; and A after them."""
+        """The reaches of the iterates t+1, ..., t+rows, given A before them; and A after them."""
         out = np.empty(rows)
         rule = self.participation
         drift = self.drift if rule is None else 0.0
@@ -70,7 +70,7 @@ class Reach:
         return out, float(after)
 
     def _records(self, number: FloatArray) -> FloatArray | float:
-        """The most records of a person that move each of these iterates."""
+        """The largest number of records of a person that move each of these iterates."""
         rule = self.participation
         assert rule is not None
         if self.window is not None:
@@ -84,7 +84,7 @@ class Reach:
         sums = k.power_sums(
             self.inner, horizon, self.ridge, self.added, self.moved, self.drift, first, second
         )
-        # summed in floating point: a hair above
+        # round up, because the sums have rounding errors
         return float(sums[0]) * (1 + 1e-12), float(sums[1]) * (1 + 1e-12)
 
     def _sums_of_persons(self, horizon: int, first: float, second: float) -> tuple[float, float]:
@@ -116,7 +116,7 @@ class Schedule:
 
 
 def choose(schedule: Any, budget: Budget, horizon: int | None) -> str:
-    """The schedule that was asked for, or the first that the budget and the horizon allow."""
+    """The requested schedule, or the first one that the budget and the horizon allow."""
     if budget.delta == 0.0:
         raise ValueError(
             "PerturbedIterates adds Gaussian noise and needs delta > 0, got delta=0; for pure privacy "
@@ -129,10 +129,10 @@ def choose(schedule: Any, budget: Budget, horizon: int | None) -> str:
     word = checks.choice(schedule, "schedule", (*SCHEDULES, *prescribed.names()[1:]))
     if budget.window is not None and word != "proportional":
         raise ValueError(
-            f"schedule={word!r} cannot use a window; leave it out, or use 'proportional'"
+            f"schedule={word!r} cannot use a window; leave out schedule, or use 'proportional'"
         )
     if horizon is None and budget.window is None and word != "horizon-free":
-        raise ValueError(f"schedule={word!r} needs a horizon; give one, or use 'horizon-free'")
+        raise ValueError(f"schedule={word!r} needs a horizon; set horizon=, or use 'horizon-free'")
     return word
 
 
@@ -145,7 +145,7 @@ def build(
     precision: str,
     facts: dict[str, Any],
 ) -> Schedule:
-    """The schedule of a word, calibrated to a budget; ``facts`` are for one that is prescribed."""
+    """The schedule with a given name, calibrated to a budget; ``facts`` are for one that is prescribed."""
     grain = math.sqrt(dim) / lattice.STEPS if precision == "lattice" else 0.0
     if word == "horizon-free":
         return _horizon_free(budget.mu, grain)
@@ -162,7 +162,7 @@ def build(
         factor = _solve(budget.mu, squares, roots, horizon, grain)
         return Schedule(word, factor, _mu(squares, roots, horizon, factor, grain))
     formula = prescribed.prescribe(word, "perturbed-iterates", budget, horizon=horizon, **facts)
-    beta = formula.amount  # of the first iterate; that of the t-th is beta/t
+    beta = formula.amount  # noise of the first iterate; that of the t-th is beta/t
     squares = k.weighted_sum(
         reach.inner, horizon, reach.ridge, reach.added, reach.moved, reach.drift, beta, grain
     )
@@ -170,12 +170,12 @@ def build(
 
 
 def _mu(squares: float, roots: float, count: float, factor: float, grain: float) -> float:
-    """The sum over t of (q_t/factor + grain)^2, from the sums of q_t^2 and of q_t."""
+    """The root of the sum over t of (q_t/factor + grain)^2, from the sums of q_t^2 and of q_t."""
     return math.sqrt(squares / factor**2 + 2.0 * grain * roots / factor + count * grain**2)
 
 
 def _solve(mu: float, squares: float, roots: float, count: float, grain: float) -> float:
-    """The smallest factor that gives this mu: the root of a quadratic."""
+    """The smallest factor that gives this mu, as the root of a quadratic."""
     room = mu**2 - count * grain**2
     if room <= 0.0:
         raise _too_fine(mu)
@@ -184,7 +184,7 @@ def _solve(mu: float, squares: float, roots: float, count: float, grain: float) 
 
 
 def _horizon_free(mu: float, grain: float) -> Schedule:
-    """Reaches times sqrt(t+1) ln(t+1): the squares of their ratios have a finite sum."""
+    """Reaches times sqrt(t+1) ln(t+1), for which the sum of squared ratios is finite."""
     reach = 1.0 / (math.sqrt(2.0) * math.log(2.0))
     roots = reach + float(expi(0.5 * math.log(LONGEST + 1.0)) - expi(0.5 * math.log(2.0)))
     factor = _solve(mu, _LOGARITHMIC, roots, LONGEST, grain)
@@ -197,16 +197,16 @@ def _up(value: float) -> float:
 
 def _too_fine(mu: float) -> ValueError:
     return ValueError(
-        f"a privacy level of mu = {mu:g} over so many steps in so many dimensions is finer than the "
-        "lattice of the noise; ask for a larger epsilon, or a shorter horizon"
+        f"a privacy level of mu = {mu:g} over so many steps in so many dimensions is too small for the "
+        "lattice of the noise; use a larger epsilon, or a shorter horizon"
     )
 
 
 class IterateNoise:
     """The noise of the iterates, drawn in blocks ahead of its use.
 
-    Row r of ``rows`` belongs to the r-th iterate from the last draw on: whole steps of the lattice
-    whose step is ``grid[r]``, or numbers in floating point where that is 0.
+    Row r of ``rows`` belongs to the r-th iterate after the last draw: in whole steps of the lattice with step
+    ``grid[r]``, or in floating point if that is 0.
     """
 
     def __init__(
@@ -225,11 +225,11 @@ class IterateNoise:
         )
         self.grid = np.empty(0)
         self._plan, self._reach, self._horizon = plan, reach, horizon
-        # What the block began with: the key of its interval, the step, and A.
+        # The state from which the block was drawn: the key of its interval, the step, and A.
         self._begun_with: tuple[dict[str, Any], int, float] = (source.state(), 0, reach.start)
 
     def ready(self, t: int, strength: float) -> int:
-        """How many iterates after the t-th, where A stands at ``strength``, there is noise for; at least one."""
+        """For how many iterates after the t-th, with A equal to ``strength``, there is noise; at least one."""
         if self.row == len(self.rows):
             count = max(1, _BLOCK // self.rows.shape[1])
             if self._horizon is not None:
@@ -249,14 +249,14 @@ class IterateNoise:
             rows *= deviations[:, None]
             grid = np.zeros(count)
         else:
-            # the largest power of two that is not above a 2^-30 of the deviation
+            # the largest power of two that is at most 2^-30 of the deviation
             grid = np.ldexp(1.0, np.frexp(deviations / lattice.STEPS)[1] - 1)
             lattice.gaussian(self.source, deviations / grid, rows)
-        # From here on nothing is called, so that an interrupt finds the old noise or the new.
+        # No calls from here on, so that an interrupt leaves either the old noise or the new.
         self.rows, self.grid, self.row, self._begun_with = rows, grid, 0, begun_with
 
     def state(self) -> dict[str, Any]:
-        """What the present block is drawn from, and how much of it is used; the key of the next where all is."""
+        """What the current block is drawn from, and how much of it is used; if all is, the key of the next one."""
         if self.row == len(self.rows):
             return {"source": self.source.state(), "block": [0, 0]}
         source, t, strength = self._begun_with

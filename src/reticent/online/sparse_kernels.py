@@ -1,7 +1,7 @@
-"""The compiled loop of the sparse leader: see a record's nonzeros, bring these coordinates up to date, learn.
+"""The compiled loop of the sparse leader: see a record's nonzeros, bring these coordinates up to date, and learn.
 
-The frame is that of :mod:`reticent.online.kernels`, for a rule that needs no coordinate but those of the record.
-Nothing here costs time in proportion to the number of columns.
+The loop is that of :mod:`reticent.online.kernels`, for a rule that needs only the coordinates of the record. Nothing
+here takes time proportional to the number of columns.
 
 Letters: u features of a record within their norm, w weights, z linear predictors, g gradient.
 """
@@ -18,17 +18,17 @@ from reticent.sums.on_demand_kernels import find, noise_at
 
 # Places in ``knobs``.
 UNIT = 0  # features are divided by it
-FEATURES = 1  # and then cut to this norm
-CONSTANT = 2  # a constant feature beside them; 0 for none
-LIMIT = 3  # that gradients are cut to
-SCALE = 4  # of the innovations
+FEATURES = 1  # and then clipped to this norm
+CONSTANT = 2  # a further, constant feature; 0 for none
+LIMIT = 3  # gradients are clipped to it
+SCALE = 4  # standard deviation of the innovations
 RIDGE = 5
 ANCHOR = 6
 GROWTH = 7
 POWER = 8
 RADIUS = 9
-WIDTH = 10  # coordinates of one output
-LAST = 11  # step of the horizon; infinite without one
+WIDTH = 10  # number of coordinates of one output
+LAST = 11  # last step; may be infinite
 KNOBS = 12
 
 # Places on the desk.
@@ -44,9 +44,9 @@ WORK_AT = 8
 LISTS_AT = 9
 PREDICTORS_AT = 10
 
-# Rows of ``lists``; the others belong to whoever calls.
+# Rows of ``lists``; further rows belong to the caller.
 FOUND = 0  # rows of memory of a record's coordinates
-LATE = 1  # those whose noise is to be drawn
+LATE = 1  # those whose noise must be drawn
 INDICES = 2
 ENDS = 3
 LISTS = 4
@@ -64,7 +64,7 @@ def log_of_sum(z):
 
 @compiled
 def share(knobs, t):
-    """One over the weight of all quadratic terms after t records."""
+    """The reciprocal of the weight of all quadratic terms after t records."""
     growth = knobs[GROWTH]
     weight = knobs[ANCHOR] + (growth * t ** knobs[POWER] if growth != 0.0 else 0.0)
     return 1.0 / (knobs[RIDGE] * t + weight)
@@ -72,17 +72,18 @@ def share(knobs, t):
 
 @compiled(inline="always")
 def weight_of(r, rows, knobs, part):
-    """The leader's coordinate in the cube, from its noisy total."""
+    """A coordinate of the leader in the cube, from its noisy total."""
     w = -(rows[r, demand.TOTAL] + knobs[SCALE] * rows[r, demand.NOISE]) * part
     return min(knobs[RADIUS], max(-knobs[RADIUS], w))
 
 
 @specialised
 def go(kind, learning, buffers):
-    """The loop over the rows of a CSR matrix from ``start`` on; where it stopped, for want of room or of normals.
+    """A kernel that loops over the rows of a CSR matrix from ``start`` on.
 
-    Linear predictors are written to ``z``; when learning, the loss of each record to ``losses``. A negative answer is
-    one less than minus the row that was refused, and nothing of that row was used.
+    It returns the row at which it stopped for want of memory or normals. Linear predictors are written to ``z`` and,
+    when learning, the loss of each record to ``losses``. A negative result is -1 minus the number of a row that was
+    refused, of which nothing was used.
     """
 
     @compiled
@@ -114,7 +115,7 @@ def go(kind, learning, buffers):
                 continue
             counters[demand.RECORDS] += 1
             mark, t = float(counters[demand.RECORDS]), float(counters[demand.STEPS])
-            # entries of the same column are one feature: they are added up before they are measured
+            # entries of the same column are one feature, so they are added before they are measured
             n, behind, ahead = 0, 0, 0.0
             end = rows.shape[1] - 1
             for i in range(first, last):
@@ -124,7 +125,7 @@ def go(kind, learning, buffers):
                 row = find(column, places, rows, counters)
                 due = rows[row, demand.NEXT] != t + 1.0
                 if due:
-                    ahead += rows[row, end]  # so that it is on its way when it is needed
+                    ahead += rows[row, end]  # prefetch the row, which is needed soon
                 if rows[row, demand.MARK] != mark:
                     rows[row, demand.MARK] = mark
                     found[n] = late[behind] = row

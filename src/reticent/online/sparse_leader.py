@@ -1,10 +1,10 @@
-"""Follow the leader over sparse records: work and memory in proportion to what the records hold.
+"""Follow the leader over sparse records, in time and memory proportional to the nonzeros of the records.
 
-The leader minimises <total, x> + (ridge t + anchor_t)/2 ||x||^2 over the cube [-radius, radius]^d, one coordinate by
-itself: x_j is the noisy total of coordinate j, divided and cut. (A ball would need them all, for its norm.) So a
-record needs its own coordinates only, and their noise is drawn when they are needed (`reticent.sums.OnDemand`). The
-cube holds the ball of the same radius, which is what decisions are compared with and what the anchor is balanced for:
-docs/algorithms/on-demand.md, with the regret beside the ball's.
+The leader minimises <total, x> + (ridge t + anchor_t)/2 ||x||^2 over the cube [-radius, radius]^d, where each
+coordinate can be computed alone: x_j is the noisy total of coordinate j, divided and clipped. (A ball would need all
+coordinates for its norm.) So a record needs only its own coordinates, and their noise is drawn when it is needed
+(`reticent.sums.OnDemand`). The cube contains the ball of the same radius, with which decisions are compared and for
+which the anchor is balanced: docs/algorithms/on-demand.md, which also compares the regret with that of the ball.
 """
 
 from __future__ import annotations
@@ -43,39 +43,44 @@ from reticent.sums.running import refuse_ids
 from reticent.trace.play import Play
 
 _VERSION = 1
-_PAGES = 1000  # places of a run at which the cumulative loss is written down
+_PAGES = 1000  # number of records at which the cumulative loss of a run is kept
 _NO_LABELS = np.zeros(0)
 
 
 class SparseLeader(Twins):
-    """A learner of sparse records in any number of columns, with noise drawn on demand in floating point.
+    """A learner of sparse records with any number of columns, whose noise is drawn on demand in floating point.
 
     Parameters
     ----------
     columns : int
-        How many columns records have.
+        Number of columns of the records.
     loss : Loss
-        What records cost: a loss of one linear predictor with a ridge above 0, or a softmax of several, with an
-        attribute ``outputs``. Its ``feature_norm`` bounds a record with its constant feature.
+        The loss of a record: a loss of one linear predictor with a ridge above 0, or a softmax of several, with an
+        attribute ``outputs``. Its ``feature_norm`` bounds a record together with its constant feature.
     budget : Budget
-        What may be spent, for the learner's whole life; it is spent at once. It needs delta above 0.
+        What may be spent in the learner's whole life. All of it is spent when the learner is built. Its delta must be
+        above 0.
     radius : float
-        Weights stay within [-radius, radius], each by itself.
+        Each weight stays within [-radius, radius].
     unit : float
-        Features are divided by this before they are cut to the loss's norm.
+        Features are divided by this before they are clipped to the loss's norm.
     constant : float
-        Value of a constant feature beside them, in the divided units; 0 for none.
+        Value of a further, constant feature, in the divided units; 0 for none.
     horizon : int, optional
         Upper bound on the number of records. Without one the stream is endless, with somewhat more noise.
     lipschitz : float, optional
-        Gradients are clipped to this norm; by default the loss's own constant, which they never exceed.
+        Norm to which gradients are clipped; by default the loss's own constant, which they never exceed.
     anchor : float, optional
         Weight of (1/2) ||x||^2 from the start; by default it balances the noise of the first decisions.
     participation : Participation, optional
-        How many records of one person count, and how far apart; given, the promise is about
-        persons. By default one record is protected.
+        How many records of one person count, and how far apart; if given, persons are protected. By default single
+        records are.
     seed : int, optional
-        For experiments only; the guarantee says so.
+        Seed of the noise, for experiments only; the guarantee says so.
+
+    See Also
+    --------
+    FollowTheApproximateLeader : For dense records, with noise on a lattice.
 
     Examples
     --------
@@ -144,8 +149,8 @@ class SparseLeader(Twins):
             )
         if not loss.ridge > 0.0:
             raise ValueError(
-                f"loss must have a ridge above 0, got {loss!r}: without one and without a ball nothing keeps "
-                "the weights of rare columns small"
+                f"loss must have a ridge above 0, got {loss!r}: without one, nothing keeps the weights of rare "
+                "columns small"
             )
         self._kind, self._params = kernel
         self.loss = loss
@@ -163,9 +168,9 @@ class SparseLeader(Twins):
         self.dim = self._outputs * self._width
 
     def _settle(self, mechanism: CorrelatedMechanism) -> None:
-        """The loop's constants, once the noise is known."""
-        # Decisions are compared with the ball that the cube holds; and of the noise only what a record
-        # sees counts, which is that of one dimension, however many there are.
+        """Compute the loop's constants, once the noise is known."""
+        # Decisions are compared with the ball inside the cube. Of the noise only the part that a record sees
+        # matters, which is that of one dimension, however many there are.
         ball = L2Ball(1, radius=self.radius)
         rule = _Projected(self.loss.ridge, self.anchor, None)
         rule.prepare(
@@ -194,26 +199,29 @@ class SparseLeader(Twins):
         self._single = np.zeros(2, np.int64), np.zeros(1), np.zeros((1, self._outputs)), np.zeros(1)
 
     def _make_room_for(self, most: int) -> None:
-        """Memory to work in, for twice so many coordinates of a record."""
+        """Allocate working memory for records with up to twice this number of coordinates."""
         self._work, self._lists = np.empty((5, 2 * most)), np.empty((k.LISTS, 2 * most), np.int64)
         self._desk = Desk()
-        self._laid: tuple[Any, Any] = None, None  # the total's memory, which it may replace
+        self._laid: tuple[Any, Any] = (
+            None,
+            None,
+        )  # the total's arrays on the desk, which it may replace
 
     # What is known ---------------------------------------------------------------------------------
 
     @property
     def steps(self) -> int:
-        """How many records have been seen, gaps included."""
+        """Number of records seen so far, gaps included."""
         return self.total.steps
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised about every record, for all predictions of the learner's life together."""
+        """The guarantee for every record, and for all predictions of the learner's life together."""
         return self.total.guarantee
 
     @property
     def clipped(self) -> int:
-        """How many records and gradients were beyond their bounds. Reads private data."""
+        """Number of records and gradients that exceeded their bounds. A diagnostic: it reads private data."""
         counters = self.total._counters
         return int(counters[demand.CLIPPED] + counters[demand.SHORTENED])
 
@@ -244,7 +252,7 @@ class SparseLeader(Twins):
         z: FloatArray,
         losses: FloatArray,
     ) -> None:
-        """Write linear predictors and losses of CSR rows, for whoever holds the lock."""
+        """Write linear predictors and losses of CSR rows. The caller holds the lock."""
         indptr, indices, data = X
         total, done, count = self.total, 0, len(z)
         total._check()
@@ -259,11 +267,11 @@ class SparseLeader(Twins):
                 return
             if done < 0:
                 raise ValueError(_refusal(-1 - done, self.columns))
-            # it stopped for want of room
+            # the loop stopped because it needs more memory or normals
             self._ready(int(indptr[done + 1] - indptr[done]))
 
     def _ready(self, features: int) -> None:
-        """Have room and normals for a record of so many features, for whoever holds the lock."""
+        """Provide memory and normals for a record with this number of features. The caller holds the lock."""
         most = (features + (self.constant > 0.0)) * self._outputs
         self.total._ready(most)
         if self._lists.shape[1] < most:
@@ -272,14 +280,17 @@ class SparseLeader(Twins):
     def _one(
         self, kernel: Any, indices: NDArray[np.int64], values: FloatArray, label: float
     ) -> FloatArray:
-        """One record, for whoever holds the lock; its predictors, which the next call overwrites."""
+        """Process one record and return its predictors, which the next call overwrites.
+
+        The caller holds the lock.
+        """
         ends, labels, z, losses = self._single
         ends[1], labels[0] = len(indices), label
         self._go(kernel, (ends, indices, values), labels, NO_GAPS, z, losses)
         return z[0]
 
     def _once(self, kernel: Any, names: bytes, values: FloatArray, label: float) -> float:
-        """One record by a kernel that does all of it, for whoever holds the lock; nan where it has done nothing."""
+        """Process one record by a kernel that does everything; nan if it did nothing. The caller holds the lock."""
         total = self.total
         rows, block = self._laid
         if rows is not total._rows or block is not total._block:
@@ -291,7 +302,7 @@ class SparseLeader(Twins):
         return found
 
     def _lay(self) -> None:
-        """A desk with the arrays as they are now."""
+        """Make a desk with the current arrays."""
         total = self.total
         self._desk = Desk(
             self._knobs, self._params, total._filters, total._jumps, total._places, total._rows,
@@ -307,10 +318,10 @@ class SparseLeader(Twins):
         Parameters
         ----------
         record : tuple or None
-            ``(indices, values, label)``: columns, the features there, and the label; or
-            ``None``, a gap in the stream.
+            ``(indices, values, label)``: columns, the features there, and the label; or ``None``, a gap in the stream.
         person : int, str or bytes, optional
-            Whose it is, where persons are protected; a record of someone who has none left is blanked.
+            Id of the person whose record it is, if persons are protected. A record beyond the person's limit counts
+            as a gap.
         """
         if record is not None:
             indices, values, label = record
@@ -339,7 +350,7 @@ class SparseLeader(Twins):
     def _row(self, indices: ArrayLike, values: ArrayLike) -> tuple[NDArray[np.int64], FloatArray]:
         asked = np.asarray(indices)
         if asked.ndim != 1 or (asked.size and asked.dtype.kind not in "iu"):
-            raise ValueError(f"indices must be whole numbers in one row, got {indices!r}")
+            raise ValueError(f"indices must be a vector of integers, got {indices!r}")
         return asked.astype(np.int64), checks.vector(values, "values", len(asked))
 
     def run(
@@ -356,21 +367,21 @@ class SparseLeader(Twins):
         Parameters
         ----------
         X : sparse matrix
-            One row for each record. Entries may be unsorted; repeated ones are added up.
+            One record per row. Entries may be unsorted; repeated ones are added.
         y : array
-            Their labels.
+            The labels.
         present : array of bool, optional
             False where the stream has a gap.
         person : array, optional
-            Whose each record is, where persons are protected; records beyond what counts are blanked.
+            Id of the person of each record, if persons are protected. Records beyond a person's limit count as gaps.
         keep_records : bool
             Whether the result refers to the records, so that ``regret()`` can be computed.
 
         Returns
         -------
         Play
-            Diagnostics that read private data. Decisions are not written down: each has as many numbers as
-            there are columns.
+            Diagnostics that read private data. Decisions are not kept, because each has as many numbers as there are
+            columns.
         """
         matrix = checked_rows(X, self.columns)
         labels = self._labels(y, matrix)
@@ -403,13 +414,16 @@ class SparseLeader(Twins):
     def _learn_rows(
         self, matrix: Any, labels: FloatArray, present: Any = None, person: Any = None
     ) -> FloatArray:
-        """Learn from rows and labels that have been checked; their losses."""
+        """Learn from checked rows and labels, and return their losses."""
         count = matrix.shape[0]
         gaps = NO_GAPS
         if present is not None:
             there = np.asarray(present)
             if there.dtype != bool or there.shape != (count,):
-                raise ValueError(f"present must hold one boolean for each of the {count} rows")
+                raise ValueError(
+                    f"present must hold one boolean for each of the {count} rows, got an array of dtype "
+                    f"{there.dtype} and shape {there.shape}"
+                )
             gaps = (~there).astype(np.uint8)
         if self._persons is None:
             refuse_ids(None, person)
@@ -429,13 +443,18 @@ class SparseLeader(Twins):
     def predict(self, X: Any) -> FloatArray:
         """Linear predictors, one column for each output. Covered by the guarantee.
 
-        The coordinates that are read are brought up to date, which draws noise: it is a move of the stream, for
-        which the rules of saved states hold as for learning.
+        The coordinates that are read are brought up to date, which draws noise. So predicting moves the stream on,
+        and the rules for saved states apply as for learning.
 
         Parameters
         ----------
         X : sparse matrix
-            One row for each record; longer ones are scaled down as when learning.
+            One record per row; longer ones are scaled down as when learning.
+
+        Returns
+        -------
+        array
+            The predictors, of shape (records, outputs).
         """
         matrix = checked_rows(X, self.columns)
         z = np.empty((matrix.shape[0], self._outputs))
@@ -445,7 +464,7 @@ class SparseLeader(Twins):
 
     @property
     def decision(self) -> FloatArray:
-        """All weights, output after output. It brings every column up to date, and memory grows to that of all."""
+        """All weights, output after output. This brings every column up to date, so that all of them need memory."""
         everyone = np.arange(self.dim)
         out, places = np.empty(self.dim), np.empty(self.dim, np.int64)
         self.total.read(everyone)
@@ -458,7 +477,10 @@ class SparseLeader(Twins):
     # Saved states ------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """All that is needed to go on as if nothing had happened. A secret: it holds clean totals."""
+        """All that is needed to continue as if nothing had happened.
+
+        It is a secret, because it contains exact totals.
+        """
         with self._lock:
             return {
                 "version": _VERSION,
@@ -484,20 +506,20 @@ class SparseLeader(Twins):
 
     @classmethod
     def from_state(cls, state: dict[str, Any], **given: Any) -> Self:
-        """Go on from a state; refused if its stream has already been continued beyond it.
+        """Continue from a state; refused with ForkError if its stream has already been continued beyond it.
 
         Parameters
         ----------
         state : dict
             What :meth:`state` returned, or what `reticent.load_state` read.
         **given
-            ``loss=`` where it is not one of the library's own: a state holds data only, no code.
+            ``loss=`` if it is user-defined, because a state contains only data, no code.
         """
         check_kind(state, cls, _VERSION)
         self = cls.__new__(cls)
         loss = parts.restore(state["loss"], given.pop("loss", None), "loss")
         self._describe(loss=loss, **state["arguments"])
-        # The original was charged for its whole life; nothing is charged here.
+        # Not charged: the original was charged for its whole life.
         self.total = OnDemand.from_state(state["total"])
         self._settle(self.total.mechanism)
         return self
@@ -528,12 +550,12 @@ def checked_rows(X: Any, columns: int) -> Any:
             f"X is not a valid CSR matrix of {columns} columns: its indices or row pointers are out of range"
         )
     if not door.finite(matrix.data[: matrix.indptr[-1]]):
-        raise ValueError("X must be finite: it holds NaN or infinity")
+        raise ValueError("X must be finite, but it contains NaN or infinity")
     return matrix
 
 
 def _arrays(matrix: Any) -> tuple[Any, Any, Any]:
-    """As the loop is compiled for: whole numbers of 64 bits, and memory that could be written to."""
+    """Convert to the types for which the loop is compiled: 64-bit integers, and writeable memory."""
     found = matrix.indptr, matrix.indices, matrix.data
     return tuple(  # type: ignore[return-value]
         np.require(part, np.float64 if at == 2 else np.int64, ("C", "W"))
@@ -543,8 +565,8 @@ def _arrays(matrix: Any) -> tuple[Any, Any, Any]:
 
 def _refusal(row: int, columns: int) -> str:
     return (
-        f"record {row} is not finite, or names a column outside 0 to {columns - 1}; "
-        "the records before it have been learnt, it and those after it have not"
+        f"record {row} is not finite, or has a column outside 0 to {columns - 1}; "
+        "the records before it have been learnt from, it and those after it have not"
     )
 
 

@@ -1,10 +1,10 @@
-"""Which running total a learner keeps: chosen by a word, the user's own, or with prescribed noise.
+"""Choose the running total of a learner: by name, a user-defined one, or one with prescribed noise.
 
-By default correlated Gaussian noise where delta allows it, and a tree of Gamma noise (a window tree
-where records expire) for pure privacy; see docs/algorithms/running-totals.md for what each costs.
+By default it has correlated Gaussian noise if delta allows it, and for pure privacy it is a tree (or a window tree,
+if the budget has a window) with Gamma noise; docs/algorithms/running-totals.md says what each costs.
 
-A calibration other than ``"exact"`` changes how much noise there is, never what the guarantee says: that is
-computed from the real noise.
+A calibration other than ``"exact"`` changes the amount of noise, but the guarantee is always computed from the actual
+noise.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ def describe(
     noise_precision: str,
     **more: Any,
 ) -> Mechanism:
-    """The description that a word stands for, or one of the user's own, with what the learner needs.
+    """The description with a given name, or a user-defined one, with what the learner needs.
 
     Parameters
     ----------
     total : str, Mechanism or class of mechanisms
-        What the user asked for.
+        What the user passed.
     dim : int
         Length of a contribution.
     horizon : int or None
@@ -52,9 +52,14 @@ def describe(
     norm : float
         Bound on the Euclidean norm of a contribution.
     noise_precision : {"lattice", "float"}
-        Whether noise lands on a lattice.
+        Whether the noise is on a lattice.
     **more
         Further fields of the description.
+
+    Returns
+    -------
+    Mechanism
+        The description.
     """
     if isinstance(total, Mechanism):
         _check_fit(total, dim, horizon, budget, norm, more.get("participation"))
@@ -71,7 +76,7 @@ def describe(
     if not _is_class(make, Mechanism):
         raise TypeError(
             f"total must be one of {', '.join(WORDS)}, a reticent.sums.Mechanism or a class of these, a "
-            f"RunningTotal, or what makes one when it is called, got {total!r}"
+            f"RunningTotal, or a function that makes one, got {total!r}"
         )
     made: Mechanism = make(
         dim, horizon, budget=budget, norm=norm, noise_precision=noise_precision, **more
@@ -82,7 +87,7 @@ def describe(
 def choose(
     total: Any, dim: int, horizon: int | None, *, budget: Budget, seed: int | None, **needs: Any
 ) -> Mechanism | RunningTotal:
-    """A description to start a total from, a total that is ready-made, or what a factory makes."""
+    """A description from which to start a total, a total that the user made, or what a user's function makes."""
     if isinstance(total, RunningTotal):
         _check_fit(
             total.mechanism,
@@ -98,7 +103,7 @@ def choose(
         return describe(total, dim, horizon, budget=budget, **needs)
     made = total(dim, horizon, budget=budget, seed=seed, **needs)
     if not isinstance(made, RunningTotal):
-        raise TypeError(f"total must make a reticent.sums.RunningTotal, but made {made!r}")
+        raise TypeError(f"total must return a reticent.sums.RunningTotal, but returned {made!r}")
     return made
 
 
@@ -109,29 +114,29 @@ def prescribed(
 
     Parameters
     ----------
-    total
-        What the user asked for; only ``"auto"`` and ``word`` go with prescribed noise.
-    word
+    total : str
+        What the user passed; prescribed noise allows only ``"auto"`` and ``word``.
+    word : str
         The kind of total that the formula is for.
-    calibration
-        The calibration's name.
-    mechanism
-        Whose formula.
-    facts
+    calibration : str
+        Name of the calibration.
+    mechanism : str
+        The mechanism whose formula is used.
+    facts : dict
         What the formula needs to know about the learner.
     **needs
-        What the total is described by, and its seed.
+        The fields of the description, and the seed.
     """
     if not (isinstance(total, str) and total in ("auto", word)):
         raise ValueError(
-            f"calibration={calibration!r} prescribes the noise of a {word}: leave total out, got {total!r}"
+            f"calibration={calibration!r} prescribes the noise of a {word}; leave out total, got {total!r}"
         )
     rule = Calibration(calibration, mechanism, tuple(facts.items()))
     return choose(word, calibration=rule, **needs)
 
 
 def warn_of(guarantee: Guarantee) -> None:
-    """A false claim about privacy is a warning as well as a caveat."""
+    """Issue each caveat as a warning too, because it says that a claim about privacy is false."""
     for caveat in guarantee.caveats:
         warnings.warn(caveat, PrivacyLeakWarning, stacklevel=4)
 
@@ -159,13 +164,13 @@ def _check_fit(
     ):
         if mine != wanted:
             raise ValueError(
-                f"the total has {name} {mine}, the learner needs {wanted}; build it with that, or "
+                f"the total has {name} {mine}, but the learner needs {wanted}; build the total with that, or "
                 "pass its class and let the learner build it"
             )
 
 
 def restore(state: dict[str, Any], given: Any = None) -> RunningTotal:
-    """The running total of a saved state; ``given`` is the class of a mechanism of the user's own."""
+    """The running total of a saved state; ``given`` is the class of a user-defined mechanism."""
     if given is not None:
         made = given.describe if _is_class(given, RunningTotal) else given
         if not _is_class(made, Mechanism):
@@ -174,7 +179,7 @@ def restore(state: dict[str, Any], given: Any = None) -> RunningTotal:
     known = {kind.__name__.removesuffix("Mechanism"): kind for kind in MECHANISMS.values()}
     if state["kind"] not in known:
         raise ValueError(
-            f"the state was saved with a running total of the user's own, {state['kind']}; "
-            "give its class again: from_state(state, total=...)"
+            f"the state was saved with a user-defined running total, {state['kind']}; "
+            "pass its class again: from_state(state, total=...)"
         )
     return RunningTotal.from_state(state, known[state["kind"]])

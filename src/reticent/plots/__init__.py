@@ -1,4 +1,4 @@
-"""Arrays in, figures out; knows nothing of learners."""
+"""Figures from arrays and other plain results; nothing here depends on learners or solvers."""
 
 from reticent.plots.ages import by_age
 from reticent.plots.errors import error_over_time

@@ -1,4 +1,4 @@
-"""What is promised by age, drawn: exact numbers, computed from a guarantee; drawing them spends no privacy."""
+"""Epsilon by age, as exact numbers computed from a guarantee; drawing them spends no privacy."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from reticent.plots.style import axes
 
 
 def by_age(promises: Any, *, title: str = "", ax: Any = None) -> Any:
-    """Draw epsilon against age, one line for each promise.
+    """Draw epsilon against age, one line for each guarantee.
 
     Parameters
     ----------
     promises : ByAge or mapping of str to ByAge
-        What `Guarantee.by_age` returned, or several by name.
+        What `Guarantee.by_age` returned, or several of these by name.
     title : str
-        Above the picture.
+        Title of the figure.
     ax : matplotlib axes, optional
-        Where to draw; by default a new figure.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
     matplotlib.axes.Axes
-        ``ax.figure.savefig(path)`` writes them to a file.
+        The axes; ``ax.figure.savefig(path)`` saves the figure.
     """
     ax = axes() if ax is None else ax
     lines = promises if isinstance(promises, Mapping) else {"": promises}
@@ -33,7 +33,7 @@ def by_age(promises: Any, *, title: str = "", ax: Any = None) -> Any:
         ages, values = np.array(line.ages), np.array(line.epsilons)
         shown = np.isfinite(values)
         ax.plot(ages[shown], values[shown], marker="o", markersize=3, linewidth=1.4, label=name)
-        if not shown.all():  # nothing is promised from there on
+        if not shown.all():  # nothing is guaranteed from there on
             ax.axvline(float(ages[~shown][0]), linewidth=0.8, linestyle=":", color="0.5")
     ax.set_xscale("log")
     ax.set_ylim(bottom=0)

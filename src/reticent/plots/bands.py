@@ -1,7 +1,6 @@
-"""Repeats drawn as a line with a band: their median, between two of their quantiles.
+"""Draw repeated runs as a line with a band: their median, and the range between two of their quantiles.
 
-The band is what the repeats did, not a confidence interval of their mean; where there was one
-repeat there is none.
+The band shows the spread of the repeats; it is not a confidence interval of their mean. A single run has no band.
 """
 
 from __future__ import annotations
@@ -25,18 +24,24 @@ def draw(
     alpha: float,
     what: tuple[str, str, str],
 ) -> None:
-    """Draw one line a name, with a band where there are repeats.
+    """Draw one line for each name, with a band if there are repeats.
 
     Parameters
     ----------
-    runs
-        For each name either one value for each x, or repeats by x.
-    style
-        What tells the n-th line apart in a print in grey.
-    alpha
-        How dense a band is.
-    what
-        How the caller's user knows the runs, one value, and the x; for the refusal of a wrong shape.
+    ax : matplotlib axes
+        Axes to draw on.
+    x : array
+        Positions on the horizontal axis.
+    runs : mapping of str to array
+        For each name either one value for each x, or one row of such values for each repeat.
+    quantiles : (float, float)
+        The quantiles between which the band lies.
+    style : callable
+        Maps the number of a line to its line style, by which it can be told apart in print without colour.
+    alpha : float
+        Opacity of a band.
+    what : (str, str, str)
+        The caller's words for the runs, one value and the x, for the error about a wrong shape.
     """
     argument, value, along = what
     for place, (name, values) in enumerate(runs.items()):

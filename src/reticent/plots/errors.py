@@ -1,7 +1,6 @@
-"""The error of running totals over time, several mechanisms side by side.
+"""The error of running totals over time, for several mechanisms side by side.
 
-These are exact standard deviations of the noise, computed, not measured from data; drawing them
-spends no privacy.
+These are exact standard deviations of the noise, computed and not measured on data, so drawing them spends no privacy.
 """
 
 from __future__ import annotations
@@ -18,23 +17,23 @@ from reticent.plots.style import axes
 def error_over_time(
     steps: ArrayLike, errors: Mapping[str, ArrayLike], *, title: str = "", ax: Any = None
 ) -> Any:
-    """Draw one line a mechanism: standard deviation of the noise against the number of the total.
+    """Draw one line for each mechanism: the standard deviation of the noise against the number of the total.
 
     Parameters
     ----------
-    steps
-        The numbers of the totals, increasing.
-    errors
+    steps : array_like of int
+        Numbers of the totals, increasing.
+    errors : mapping of str to array_like
         For each mechanism's name, its error at those steps (``total.error(t)``).
     title : str
-        Above the picture.
+        Title of the figure.
     ax : matplotlib axes, optional
-        Where to draw; by default a new figure.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
     matplotlib.axes.Axes
-        ``ax.figure.savefig(path)`` writes them to a file.
+        The axes; ``ax.figure.savefig(path)`` saves the figure.
     """
     ax = axes() if ax is None else ax
     t = np.asarray(steps)

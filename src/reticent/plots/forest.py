@@ -1,4 +1,4 @@
-"""A forest plot: coefficients, their intervals, and the part of each that privacy accounts for."""
+"""A forest plot: coefficients with their intervals, and how much of each interval is due to privacy."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from reticent.plots.style import COLOURS, axes
 
 
 def forest(summary: Any, *, title: str = "", ax: Any = None) -> Any:
-    """Draw a summary's intervals; the thick part is what sampling alone would leave.
+    """Draw the intervals of a summary. The thick part of each is what sampling alone would give.
 
     Parameters
     ----------
     summary : Summary
         What ``model.summary()`` returned.
     title : str
-        Above the picture.
+        Title of the figure.
     ax : matplotlib axes, optional
-        Where to draw; by default a new figure.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
     matplotlib.axes.Axes
-        ``ax.figure.savefig(path)`` writes them to a file.
+        The axes; ``ax.figure.savefig(path)`` saves the figure.
     """
     if not hasattr(summary, "interval"):
-        raise TypeError(f"summary must be what model.summary() returned, got {summary!r}")
+        raise TypeError(f"summary must be a Summary, as model.summary() returns, got {summary!r}")
     ax = axes() if ax is None else ax
     places = np.arange(len(summary.names))[::-1]
     whole = summary.interval

@@ -1,4 +1,4 @@
-"""A dot for every person: how many the best attacker is right about, beside guessing."""
+"""A dot for every person: how many the best attacker is right about, compared with guessing."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from reticent.plots.style import COLOURS, axes
 
 
 def odds(numbers: Any, *, title: str = "", ax: Any = None) -> Any:
-    """Draw what a guarantee means, as people.
+    """Draw what a guarantee means for a number of people.
 
     Parameters
     ----------
     numbers : Odds
         What `Guarantee.odds` returned.
     title : str
-        Above the picture.
+        Title of the figure.
     ax : matplotlib axes, optional
-        Where to draw; by default a new figure.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
     matplotlib.axes.Axes
-        ``ax.figure.savefig(path)`` writes them to a file.
+        The axes; ``ax.figure.savefig(path)`` saves the figure.
     """
     ax = axes(7.0, 3.6) if ax is None else ax
     wide = max(1, round(math.sqrt(2.5 * numbers.people)))

@@ -1,7 +1,6 @@
-"""A measure of several runs over time, each as a line with a band: regret, accuracy, loss.
+"""A measure of several runs over time, such as regret, accuracy or loss, each as a line with a band.
 
-The band is what the repeats did, from the smallest quantile to the largest, not a confidence
-interval of their mean.
+The band shows the spread of the repeats, between two of their quantiles; it is not a confidence interval of their mean.
 """
 
 from __future__ import annotations
@@ -30,31 +29,32 @@ def over_time(
     quantiles: tuple[float, float] = _BAND,
     ax: Any = None,
 ) -> Any:
-    """Draw one line a name, with a band where there are repeats.
+    """Draw one line for each name, with a band if there are repeats.
 
     Parameters
     ----------
-    steps
+    steps : array_like
         Numbers of records, increasing.
-    runs
-        For each name either one value a step, or repeats by steps; the line is their median.
-    measure
-        What is on the vertical axis.
+    runs : mapping of str to array_like
+        For each name either one value for each step, or one row of such values for each repeat; the line is their
+        median.
+    measure : str
+        Label of the vertical axis.
     title : str
-        Above the picture.
-    unit
-        What is counted on the horizontal axis, which is logarithmic where ``log`` says so.
+        Title of the figure.
+    unit : str
+        Label of the horizontal axis: what is counted.
     log : bool
-        Whether the vertical axis is logarithmic.
-    quantiles
-        Where the band begins and ends.
+        Whether the horizontal axis is logarithmic.
+    quantiles : (float, float)
+        The quantiles between which the band lies.
     ax : matplotlib axes, optional
-        Where to draw; by default a new figure.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
     matplotlib.axes.Axes
-        ``ax.figure.savefig(path)`` writes them to a file.
+        The axes; ``ax.figure.savefig(path)`` saves the figure.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def over_time(
         quantiles,
         alpha=0.18,
         what=("runs", "value", "steps"),
-        # dashes as well as colours: a print in grey must be readable too
+        # dashes as well as colours, so that the figure can be read in print without colour
         style=lambda n: {"linewidth": 1.6, "linestyle": _DASHES[n % len(_DASHES)]},
     )
     if log:

@@ -1,7 +1,7 @@
-"""Small multiples: several panels with the same few lines in each, and one legend for all.
+"""Small multiples: several panels that share a few lines and one legend.
 
-A band is the standard error of a mean over repeats; where there was one repeat, or the number was
-computed, there is none.
+A band is the standard error of a mean over repeats. Lines that were computed, or that come from a single run, have
+none.
 """
 
 from __future__ import annotations
@@ -23,7 +23,17 @@ MARKERS = ("o", "s", "^", "D")
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a panel; without ``x`` its single value is a level."""
+    """One line of a panel.
+
+    Parameters
+    ----------
+    x : array_like or None
+        Horizontal positions; None draws the single value ``y`` as a horizontal line.
+    y : array_like
+        Values.
+    error : array_like, optional
+        Standard error of each value.
+    """
 
     x: ArrayLike | None
     y: ArrayLike
@@ -32,7 +42,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """What is said around a panel."""
+    """The labels and axes of a panel."""
 
     name: str
     title: str
@@ -55,9 +65,16 @@ class Look:
 def looks(
     names: Sequence[tuple[str, str]], fixed: Mapping[str, str] | None = None
 ) -> dict[tuple[str, str], Look]:
-    """A look for each (series, variant): the colour tells variants apart, dash and marker series.
+    """Assign a look to each (series, variant): the colour distinguishes variants, dash and marker distinguish series.
 
-    Where there are more variants than colours, dashes tell the others apart.
+    If there are more variants than colours, dashes distinguish the others.
+
+    Parameters
+    ----------
+    names : sequence of (str, str)
+        Series and variant of each line.
+    fixed : mapping of str to str, optional
+        Colours of some variants.
     """
     given = dict(fixed or {})
     spare = [colour for colour in COLOURS if colour not in given.values()]
@@ -85,19 +102,23 @@ def panels(
     title: str = "",
     columns: int | None = None,
 ) -> Any:
-    """Draw the panels in a grid.
+    """Draw panels in a grid.
 
     Parameters
     ----------
-    shown
-        Each panel and its lines, by (series, variant).
-    look
-        How each of these lines looks, in the order of the legend.
+    shown : sequence of (Panel, mapping)
+        Each panel with its lines, by (series, variant).
+    look : mapping of (str, str) to Look
+        The look of each of these lines, in the order of the legend.
+    title : str
+        Title of the figure.
+    columns : int, optional
+        Number of panels in a row; by default up to four.
 
     Returns
     -------
     matplotlib.figure.Figure
-        ``figure.savefig(path)`` writes it to a file.
+        The figure; ``figure.savefig(path)`` saves it.
     """
     try:
         from matplotlib.figure import Figure
@@ -134,7 +155,7 @@ def panels(
 
 
 def label(series: str, variant: str) -> str:
-    """What the legend says of a line.
+    """The legend's text for a line.
 
     Examples
     --------
@@ -169,7 +190,7 @@ def _panel(
                 half = np.asarray(line.error, dtype=float)[order]
                 low = y - half
                 if panel.y_scale == "log":
-                    low = np.maximum(low, 0.2 * y)  # a band must not leave a logarithmic axis
+                    low = np.maximum(low, 0.2 * y)  # a logarithmic axis needs positive values
                 ax.fill_between(x, low, y + half, color=style.colour, alpha=0.18, linewidth=0)
             marker = style.marker if line.error is not None else ""
             (drawn,) = ax.plot(x, y, color=style.colour, linestyle=style.dash, linewidth=1.4,
@@ -182,7 +203,7 @@ def _panel(
     if panel.y_scale == "log":
         ax.set_yscale("log")
         low, high = ax.get_ylim()
-        if high < 200.0 * low:  # powers of ten alone would leave the axis without numbers
+        if high < 200.0 * low:  # powers of ten alone may give no tick at all
             ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         ax.yaxis.set_major_formatter("{x:g}")
     ax.minorticks_off()

@@ -1,6 +1,6 @@
-"""Curves of a run over time: average loss, and regret.
+"""Curves of a run over time: average loss and regret.
 
-Both are read off private records, and each figure says so.
+Both are computed from private records, and each figure says so.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _finish(axes: Any, title: str, label: str | None) -> Any:
 def losses(
     steps: ArrayLike, cumulative: ArrayLike, *, label: str | None = None, axes: Any = None
 ) -> Any:
-    """The average loss per record so far, against the number of records."""
+    """Draw the average loss per record so far against the number of records."""
     axes = _axes(axes)
     numbers = np.asarray(steps, dtype=float)
     axes.plot(numbers, np.asarray(cumulative) / numbers, label=label)
@@ -47,7 +47,7 @@ def losses(
 def regret(
     steps: ArrayLike, values: ArrayLike, *, label: str | None = None, axes: Any = None
 ) -> Any:
-    """The regret so far against the number of records, whose logarithm makes ln T a straight line."""
+    """Draw the regret so far against the number of records on a logarithmic axis, where ln T is a straight line."""
     axes = _axes(axes)
     axes.plot(np.asarray(steps, dtype=float), np.asarray(values), label=label)
     axes.set_ylabel("regret so far")

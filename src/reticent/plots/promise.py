@@ -1,4 +1,4 @@
-"""A guarantee as a picture: what an attacker can reach who tells whether a record takes part."""
+"""A guarantee as a picture: how well an attacker can tell whether a record takes part."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from reticent.plots.tradeoff import claimed_misses
 
 
 def promise(guarantees: Any, *, title: str = "", ax: Any = None) -> Any:
-    """Draw the trade-off curve of a guarantee: the least share of misses at every share of false alarms.
+    """Draw the trade-off curve of a guarantee: the smallest share of misses at each share of false alarms.
 
     An attacker decides from the outputs whether a record takes part. No attacker gets below the curve; on the dotted
-    diagonal, outputs tell nothing.
+    diagonal the outputs reveal nothing.
 
     Parameters
     ----------
     guarantees : Guarantee or mapping of str to Guarantee
-        What is promised, or several promises by name.
+        The guarantee, or several by name.
     title : str
-        Above the picture.
+        Title of the figure.
     ax : matplotlib axes, optional
-        Where to draw; by default a new figure.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
     matplotlib.axes.Axes
-        ``ax.figure.savefig(path)`` writes them to a file.
+        The axes; ``ax.figure.savefig(path)`` saves the figure.
 
     Examples
     --------

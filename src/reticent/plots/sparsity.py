@@ -1,10 +1,9 @@
-"""The path of a sparse solver: coefficients that appear one after the other, and how many there are.
+"""The path of a sparse solver: coefficients that become nonzero one after the other, and their number.
 
-Frank-Wolfe over an l1 ball adds at most one coordinate a step (Jaggi 2013, section 3); that is what is
-seen here.
+Frank-Wolfe over an l1 ball adds at most one coordinate per step (Jaggi 2013, section 3), which the picture shows.
 
-Iterates of a private solver are covered by its guarantee only if the solver says that it releases
-them; otherwise the path is a diagnostic.
+The guarantee of a private solver covers its iterates only if the solver says that it releases them; otherwise the
+path is a diagnostic.
 """
 
 from __future__ import annotations
@@ -29,27 +28,27 @@ def sparsity_path(
     title: str = "",
     ax: Any = None,
 ) -> Any:
-    """Draw each coefficient over the steps; the largest at the end in colour and named.
+    """Draw each coefficient over the steps, with the largest final ones coloured and named.
 
     Parameters
     ----------
-    steps
+    steps : array_like
         Numbers of the steps, increasing.
-    coefficients
-        One row a step, one column a coefficient.
-    names
-        Of the coefficients.
-    truth
-        Coefficients that the data were made with, drawn as dots at the end.
+    coefficients : array_like
+        One row for each step, one column for each coefficient.
+    names : sequence of str, optional
+        Names of the coefficients; by default their numbers.
+    truth : array_like, optional
+        Coefficients that the data were generated with, drawn as dots at the end.
     title : str
-        Above the picture.
+        Title of the figure.
     ax : matplotlib axes, optional
-        Where to draw; by default a new figure.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
     matplotlib.axes.Axes
-        The number of nonzero coefficients is on a second axis to the right.
+        The axes of the coefficients. The number of nonzero coefficients is on a second axis to the right.
 
     Examples
     --------
@@ -85,7 +84,7 @@ def sparsity_path(
         )
         if truth is not None and main:
             ax.plot(t[-1], np.asarray(truth, dtype=float)[k], "o", color=colour, markersize=4)
-    # the lines of the coefficients above those of the count
+    # draw the lines of the coefficients above that of the count
     ax.set_zorder(count.get_zorder() + 1)
     ax.patch.set_visible(False)
     ax.set_xlabel("step")
@@ -93,7 +92,7 @@ def sparsity_path(
     ax.set_title(title, fontsize=10)
     if shown:
         handles, labels = ax.get_legend_handles_labels()
-        # below the axes: within, coefficients are everywhere
+        # below the axes, because inside it would cover coefficients
         ax.legend(
             handles[::-1],
             labels[::-1],

@@ -1,4 +1,4 @@
-"""A ledger as a picture: what has been spent, entry by entry, beside the budget."""
+"""A ledger as a picture: what has been spent, entry by entry, compared with the budget."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from reticent.plots.style import COLOURS, axes
 
 
 def spending(ledger: Any, *, title: str = "", ax: Any = None) -> Any:
-    """Draw the epsilon of all entries so far, after each of them.
+    """Draw the epsilon spent so far, after each entry of a ledger.
 
     Parameters
     ----------
     ledger : Ledger
-        Whose entries to draw.
+        The ledger.
     title : str
-        Above the picture.
+        Title of the figure.
     ax : matplotlib axes, optional
-        Where to draw; by default a new figure.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
     matplotlib.axes.Axes
-        ``ax.figure.savefig(path)`` writes them to a file.
+        The axes; ``ax.figure.savefig(path)`` saves the figure.
 
     Examples
     --------

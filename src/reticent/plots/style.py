@@ -1,7 +1,4 @@
-"""How every figure looks: colours that colour-blind readers tell apart, thin grid, room around the lines.
-
-Matplotlib is imported when a figure is made, not before, so that the library works without it.
-"""
+"""The style of all figures: colours that colour-blind readers can tell apart, a thin grid, and wide margins."""
 
 from __future__ import annotations
 
@@ -12,12 +9,25 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#5
 
 
 def axes(width: float = 7.0, height: float = 4.2) -> Any:
-    """One pair of axes in the house style."""
+    """Make a figure with one pair of axes in the common style.
+
+    Parameters
+    ----------
+    width : float
+        Width in inches.
+    height : float
+        Height in inches.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+    """
     return row(1, width, height)[0]
 
 
 def row(count: int, width: float = 3.4, height: float = 3.2) -> list[Any]:
-    """Several pairs of axes side by side in one figure, each of this size."""
+    """Make a figure with several pairs of axes side by side, each of the given size in inches."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

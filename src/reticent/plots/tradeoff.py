@@ -1,10 +1,10 @@
-"""The trade-off of an attacker who tells two neighbours apart: misses against false alarms.
+"""The trade-off of an attacker who distinguishes two neighbouring inputs: misses against false alarms.
 
-The picture of Dong, Roth and Su, *Gaussian differential privacy*, Section 2: a mechanism keeps its
-promise if no attacker gets below the promised curve; the diagonal is perfect privacy.
+This is the picture of Dong, Roth and Su, *Gaussian differential privacy*, section 2: a mechanism keeps its guarantee
+if no attacker gets below the claimed curve; the diagonal is perfect privacy.
 
-The band is for the whole curve at once, so a measured curve that leaves it anywhere refutes the
-claim; and a curve well above the claim may be a poor attack.
+The band holds for the whole curve at once, so a claim is refuted if the band lies below the claimed curve anywhere. A
+measured curve well above the claim may just mean a weak attack.
 """
 
 from __future__ import annotations
@@ -25,10 +25,24 @@ COARSE = np.concatenate([np.linspace(0.0, 2.0, 21), np.geomspace(2.2, 40.0, 16)]
 def claimed_misses(
     delta: Callable[[float], float], false_alarms: ArrayLike, epsilons: ArrayLike = FINE
 ) -> FloatArray:
-    """The least share of misses that a privacy profile ``delta(epsilon)`` allows.
+    """The smallest share of misses that a privacy profile ``delta(epsilon)`` allows.
 
-    The upper envelope of the lines that each (epsilon, delta(epsilon)) allows (Dong, Roth and Su,
-    Proposition 2.12), over a grid of epsilon; so never above the claimed curve.
+    It is the upper envelope of the lines that each (epsilon, delta(epsilon)) allows (Dong, Roth and Su, Proposition
+    2.12) over a grid of epsilons, and therefore never above the claimed curve.
+
+    Parameters
+    ----------
+    delta : callable
+        The privacy profile, a function of epsilon.
+    false_alarms : array_like
+        Shares of false alarms.
+    epsilons : array_like
+        The grid of epsilons.
+
+    Returns
+    -------
+    array
+        A share of misses for each share of false alarms.
 
     Examples
     --------
@@ -59,23 +73,23 @@ def trade_off(
 
     Parameters
     ----------
-    false_alarms
-        Shares of an attacker's errors of the first kind, one per threshold.
-    misses
-        Of the second kind, at the same thresholds.
-    half_width
-        How far each share may be off.
-    claims
-        For each name, false alarms and the least misses that the claim allows.
+    false_alarms : array_like
+        Shares of an attacker's errors of the first kind, one for each threshold.
+    misses : array_like
+        Shares of errors of the second kind, at the same thresholds.
+    half_width : float
+        Error bound of each share.
+    claims : mapping of str to (array_like, array_like), optional
+        For each name, false alarms and the smallest shares of misses that the claim allows.
     title : str
-        Above the picture.
+        Title of the figure.
     ax : matplotlib axes, optional
-        Where to draw; by default a new figure.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
     matplotlib.axes.Axes
-        ``ax.figure.savefig(path)`` writes them to a file.
+        The axes; ``ax.figure.savefig(path)`` saves the figure.
     """
     ax = axes(5.4, 4.8) if ax is None else ax
     x, y = np.asarray(false_alarms, dtype=float), np.asarray(misses, dtype=float)

@@ -1,7 +1,7 @@
-"""Bytes that each party sent and was sent, round by round.
+"""Bytes sent and received by each party, round by round.
 
-How many bytes travel depends on which columns were chosen, which the guarantee covers; drawing them
-spends nothing more.
+How many bytes are sent depends on which columns were chosen, which the guarantee covers; drawing them spends nothing
+more.
 """
 
 from __future__ import annotations
@@ -18,21 +18,25 @@ from reticent.plots.style import COLOURS, axes
 def bytes_by_party(
     names: Sequence[str], uplink: ArrayLike, downlink: ArrayLike, *, title: str = "", ax: Any = None
 ) -> Any:
-    """Draw the bytes so far against the rounds: uplink in full lines, downlink in dashed ones.
+    """Draw the cumulative bytes against the rounds: uplink as solid lines, downlink as dashed ones.
 
     Parameters
     ----------
-    names
+    names : sequence of str
         The parties.
-    uplink
-        Bytes from the parties, an array of shape (rounds, parties).
-    downlink
-        Bytes to them, of the same shape.
+    uplink : array_like
+        Bytes from the parties, of shape (rounds, parties).
+    downlink : array_like
+        Bytes to the parties, of the same shape.
+    title : str
+        Title of the figure.
+    ax : matplotlib axes, optional
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
     matplotlib.axes.Axes
-        ``ax.figure.savefig(path)`` writes them to a file.
+        The axes; ``ax.figure.savefig(path)`` saves the figure.
     """
     ax = axes() if ax is None else ax
     up, down = (np.cumsum(np.asarray(values, dtype=float), axis=0) for values in (uplink, downlink))

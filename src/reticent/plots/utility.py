@@ -1,7 +1,6 @@
-"""What privacy costs: a score against epsilon, one line a learner, beside what needs no privacy.
+"""The cost of privacy: a score against epsilon, one line for each learner, with references that need no privacy.
 
-Scores are measured on records, so the whole picture is a diagnostic, however private the models in
-it are.
+Scores are measured on records, so the whole picture is a diagnostic, even if the models in it are private.
 """
 
 from __future__ import annotations
@@ -32,25 +31,26 @@ def privacy_utility(
 
     Parameters
     ----------
-    epsilons
-        Budgets, increasing.
-    scores
-        For each name either one score an epsilon, or repeats by epsilons; the line is their median.
-    measure
-        What is on the vertical axis.
-    references
-        Horizontal lines: what is reached without privacy, or by a constant.
-    quantiles
-        Where the bars of the repeats begin and end.
+    epsilons : array_like
+        Privacy budgets, increasing.
+    scores : mapping of str to array_like
+        For each name either one score for each epsilon, or one row of such scores for each repeat; the line is their
+        median.
+    measure : str
+        Label of the vertical axis.
+    references : mapping of str to float, optional
+        Scores drawn as horizontal lines, such as that of a model without privacy, or of a constant.
+    quantiles : (float, float)
+        The quantiles between which the band of the repeats lies.
     title : str
-        Above the picture.
+        Title of the figure.
     ax : matplotlib axes, optional
-        Where to draw; by default a new figure.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
     matplotlib.axes.Axes
-        ``ax.figure.savefig(path)`` writes them to a file.
+        The axes; ``ax.figure.savefig(path)`` saves the figure.
 
     Examples
     --------

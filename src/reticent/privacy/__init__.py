@@ -1,4 +1,4 @@
-"""Budget (what is asked), Guarantee (what is delivered), Ledger (what is spent)."""
+"""Privacy accounting: Budget (what is asked for), Guarantee (what is delivered) and Ledger (what has been spent)."""
 
 from reticent.privacy import calibration, curves, gaussian, prescribed
 from reticent.privacy.budget import Budget

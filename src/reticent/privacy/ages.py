@@ -1,10 +1,9 @@
-"""What a release costs by age: about the outputs from a record's own, the first, to the a-th.
+"""The cost of a release by age: what the outputs up to the a-th reveal about a record, its own output being the first.
 
-A promise for one age says nothing about the next output, and none is needed: with correlated noise
-the same noise makes a promise for every age (docs/algorithms/ages.md), and with a tree a record
-touches few nodes at first and more later. Costs never fall with age, so a promise at one age holds
-at every earlier one. An age that is chosen after looking at outputs has the promise of the largest
-age that could have been chosen.
+With correlated noise, one and the same noise gives a guarantee for every age (docs/algorithms/ages.md); with a tree, a
+record enters few nodes at first and more of them later. Costs never fall with age, so a guarantee at one age holds at
+every earlier age. If an age is chosen after looking at outputs, the guarantee is that of the largest age that could
+have been chosen.
 """
 
 from __future__ import annotations
@@ -20,16 +19,17 @@ from typing import Any
 import numpy as np
 
 from reticent.checks import FloatArray, integer, number
+from reticent.privacy.compose import compose, parallel
 from reticent.privacy.curves import Curve, Gaussian, NoPrivacy, from_dict
 from reticent.privacy.participation import ONE_RECORD, Participation
 
 
 class Ages(ABC):
-    """The cost of one release, by age; immutable data."""
+    """The cost of one release by age; immutable data."""
 
     @abstractmethod
     def at(self, age: int) -> Curve:
-        """What the release costs about the outputs up to this age."""
+        """The cost of all outputs up to this age, as a :class:`~reticent.privacy.Curve`."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -38,12 +38,12 @@ class Ages(ABC):
 
 @dataclass(frozen=True)
 class Stepwise(Ages):
-    """A cost that changes at a few ages and stays the same between them.
+    """A cost that changes at a few ages and is constant between them.
 
     Parameters
     ----------
     steps : sequence of (int, Curve)
-        Ages, the first of them 1, and what the release costs from each of them on.
+        Pairs of an age and the cost from that age on, with increasing ages; the first age must be 1.
 
     Examples
     --------
@@ -59,7 +59,7 @@ class Stepwise(Ages):
         kept = tuple((integer(age, "age", low=1), curve) for age, curve in steps)
         if not kept or kept[0][0] != 1 or any(a[0] >= b[0] for a, b in pairwise(kept)):
             raise ValueError(
-                f"steps must have rising ages that begin with 1, got {[age for age, _ in kept]}"
+                f"the ages of steps must increase and start at 1, got {[age for age, _ in kept]}"
             )
         object.__setattr__(self, "steps", kept)
 
@@ -71,18 +71,66 @@ class Stepwise(Ages):
         return {"steps": [[age, curve.to_dict()] for age, curve in self.steps]}
 
 
+Part = tuple[Curve, int, Ages | None]
+"""One release: what a run of it costs, how many there are, and what all of them cost by age."""
+
+
+@dataclass(frozen=True)
+class OnDisjointRecords(Ages):
+    """Several promises of which each record has one only: at every age the worst of them.
+
+    Parameters
+    ----------
+    promises : tuple of tuple of (Curve, int, Ages or None)
+        The releases of each promise; one without a cost by age counts in full at every age.
+
+    Examples
+    --------
+    >>> from reticent.privacy import Pure
+    >>> late = Stepwise([(1, Pure(0.1)), (100, Pure(0.9))])
+    >>> both = OnDisjointRecords((((Pure(0.5), 1, None),), ((Pure(0.9), 1, late),)))
+    >>> both.at(1).pure, both.at(100).pure
+    (0.5, 0.9)
+    """
+
+    promises: tuple[tuple[Part, ...], ...]
+
+    def at(self, age: int) -> Curve:
+        age = integer(age, "age", low=1)
+        return parallel(
+            *(
+                compose(
+                    (curve, count) if ages is None else (ages.at(age), 1)
+                    for curve, count, ages in promise
+                )
+                for promise in self.promises
+            )
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "promises": [
+                [
+                    [curve.to_dict(), count, None if ages is None else ages.to_dict()]
+                    for curve, count, ages in promise
+                ]
+                for promise in self.promises
+            ]
+        }
+
+
 @dataclass(frozen=True)
 class Decay:
-    """``c_k = limit + sum_j weights_j (1 - gaps_j)^k``: positive numbers that fall with the lag k.
+    """Positive coefficients that decrease with the lag k: ``c_k = limit + sum_j weights_j (1 - gaps_j)^k``.
 
     Parameters
     ----------
     limit : float
-        What is left at large lags.
+        Limit of the coefficients as the lag grows, 0 or more.
     weights : tuple of float
-        Positive.
+        Weights of the geometric terms, each positive.
     gaps : tuple of float
-        In (0, 1), one for each weight.
+        One minus the ratio of each geometric term, in (0, 1); as many as there are weights.
 
     Examples
     --------
@@ -105,13 +153,25 @@ class Decay:
             object.__setattr__(self, name, values)
         if len(self.weights) != len(self.gaps):
             raise ValueError(
-                f"there must be a gap for each weight, got {self.weights} and {self.gaps}"
+                "weights and gaps must have the same length, "
+                f"got weights={self.weights} and gaps={self.gaps}"
             )
 
     def sum(self, lags: float, participation: Participation = ONE_RECORD) -> float:
-        """``c_0 + ... + c_{lags - 1}``; ``lags`` may be infinite.
+        """``c_0 + ... + c_{lags - 1}``.
 
-        With a participation, the same of all its records, each from its own step on.
+        Parameters
+        ----------
+        lags : float
+            Number of coefficients; may be infinite.
+        participation : Participation
+            If a person may have several records, the coefficients of all of them are added, each from its own step
+            on, with the records as early as is allowed.
+
+        Returns
+        -------
+        float
+            The sum.
         """
         if participation.records_within(lags) > 1:
             _, left = participation.starts(lags)
@@ -122,11 +182,21 @@ class Decay:
         return settled if self.limit == 0.0 else lags * self.limit + settled
 
     def sum_of_squares(self, lags: float, participation: Participation = ONE_RECORD) -> float:
-        """``c_0^2 + ... + c_{lags - 1}^2``; ``lags`` may be infinite.
+        """``c_0^2 + ... + c_{lags - 1}^2``.
 
-        With a participation, of the sums of the coefficients of all its records: the largest of any
-        placement that the participation allows, because the coefficients are positive and fall
-        (docs/algorithms/persons.md).
+        Parameters
+        ----------
+        lags : float
+            Number of coefficients; may be infinite.
+        participation : Participation
+            If a person may have several records, the coefficients of all of them are added before they are squared.
+            The result is the largest over all placements that are allowed, because the coefficients are positive and
+            decrease (docs/algorithms/persons.md).
+
+        Returns
+        -------
+        float
+            The sum of squares.
         """
         if participation.records_within(lags) > 1:
             return self._squares_of(lags, participation)
@@ -139,7 +209,7 @@ class Decay:
 
     @property
     def _terms(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Weights and gaps, what is left at large lags as a term that never decays."""
+        """Weights and gaps, with the limit as a term that does not decay (gap 0)."""
         if self.limit == 0.0:
             return self.weights, self.gaps
         return (self.limit, *self.weights), (0.0, *self.gaps)
@@ -172,23 +242,23 @@ def _gap_of(gap: float, power: int) -> float:
 
 @dataclass(frozen=True)
 class Filtered(Ages):
-    """Correlated Gaussian noise: a record moves the k-th innovation after it by ``reach * c_k``.
+    """Correlated Gaussian noise, under which a record moves the k-th innovation after its own by ``reach * c_k``.
 
-    ``mu(a)^2 = sum_{k < a} (reach c_k + slack)^2``, bounded by the closed form below.
+    ``mu(a)^2 = sum_{k < a} (reach c_k + slack)^2``, which :meth:`mu` bounds in closed form.
 
     Parameters
     ----------
     decay : Decay
         The coefficients ``c_k``.
     reach : float
-        How far a record moves a total, in standard deviations of an innovation.
+        Sensitivity of the total, in standard deviations of an innovation.
     slack : float
-        What rounding to the lattice can add to each move, in the same unit.
+        Amount by which rounding to the lattice can enlarge each move, in the same unit.
     last : int or None
-        The length of the stream, where it is known: nothing comes after.
+        Length of the stream, where it is known: there are no outputs after it.
     participation : Participation
-        How many records are protected together, and how far apart they are; one by default. What
-        rounding adds does not grow with their number.
+        How many records are protected together, and how far apart they are; one record by default. The slack does not
+        grow with their number.
 
     Examples
     --------
@@ -212,7 +282,7 @@ class Filtered(Ages):
         object.__setattr__(self, "participation", costly)
 
     def mu(self, age: float) -> float:
-        """The mu of all outputs up to an age, which may be infinite where there is no slack."""
+        """The mu of all outputs up to an age, which may be infinite if ``slack`` is 0 or ``last`` is set."""
         lags = age if self.last is None else min(age, self.last)
         squares, sums = _sums(self.decay, lags, self.participation)
         square = self.reach**2 * squares
@@ -238,14 +308,24 @@ class Filtered(Ages):
 
 @functools.lru_cache(maxsize=4096)
 def _sums(decay: Decay, lags: float, participation: Participation) -> tuple[float, float]:
-    """The sums that a promise needs; a search for the noise asks for them again and again."""
+    """The two sums that :meth:`Filtered.mu` needs; cached, because a search for the noise repeats the same calls."""
     return decay.sum_of_squares(lags, participation), decay.sum(lags, participation)
 
 
 def ages_from_dict(data: Mapping[str, Any]) -> Ages:
-    """What :meth:`Ages.to_dict` wrote."""
+    """The cost by age that :meth:`Ages.to_dict` wrote."""
     if "steps" in data:
         return Stepwise([(age, from_dict(curve)) for age, curve in data["steps"]])
+    if "promises" in data:
+        return OnDisjointRecords(
+            tuple(
+                tuple(
+                    (from_dict(curve), int(count), None if ages is None else ages_from_dict(ages))
+                    for curve, count, ages in promise
+                )
+                for promise in data["promises"]
+            )
+        )
     decay = Decay(data["limit"], tuple(data["weights"]), tuple(data["gaps"]))
     participation = Participation(*data["participation"]) if "participation" in data else ONE_RECORD
     return Filtered(decay, data["reach"], data["slack"], data["last"], participation)
@@ -254,11 +334,11 @@ def ages_from_dict(data: Mapping[str, Any]) -> Ages:
 def geometric(
     gap: FloatArray, log_ratio: FloatArray, terms: float
 ) -> tuple[FloatArray, FloatArray]:
-    """``sum_{m < terms} r^m`` and its slope in the gap, for ``r = 1 - gap = exp(log_ratio)``."""
+    """``sum_{m < terms} r^m`` and its derivative with respect to the gap, for ``r = 1 - gap = exp(log_ratio)``."""
     with np.errstate(divide="ignore", invalid="ignore"):
         if math.isinf(terms):
             return 1 / gap, -1 / gap**2
-        terms = float(terms)  # any whole number, however large
+        terms = float(terms)  # an integer may be too large for NumPy
         total = np.where(gap == 0, terms, -np.expm1(terms * log_ratio) / gap)
         slope = (terms * np.exp((terms - 1) * log_ratio) - total) / gap
         return total, np.where(gap == 0, -terms * (terms - 1) / 2, slope)

@@ -1,8 +1,8 @@
-"""What privacy is asked for: epsilon, delta, who counts as a neighbour, and for how long.
+"""How much privacy is asked for: epsilon, delta, the neighbouring relation, and for how long.
 
-The neighbouring relation is not a detail. Under ``"replace"`` a record may turn into any other one,
-so whatever is clipped to a norm moves by up to twice that norm; use :meth:`Budget.sensitivity` and
-never a factor of one's own.
+The neighbouring relation sets the sensitivity: under ``"replace"`` one record may turn into any other, so a
+contribution that is clipped to a norm moves by up to twice that norm. Use :meth:`Budget.sensitivity` rather than a
+factor of your own.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ Fade = tuple[tuple[int, float], ...]
 T = TypeVar("T")
 _LARGE_DELTA = 0.01
 OLDEST = 2**40
-"""The largest age that promises are computed for, and the longest stream without a horizon."""
+"""Largest age for which guarantees are computed, and longest stream without a horizon."""
 
 
 @dataclass(frozen=True)
 class Scope:
-    """Whom a promise is about and for how long: what must agree before promises may be added.
+    """Whom a guarantee protects and for how long. Guarantees can be added only if their scopes are equal.
 
     Parameters
     ----------
     neighbours : {"zero-out", "replace"}
-        What may become of what is protected.
+        Whether the protected records are blanked or replaced by others.
     window : int or None
-        How many outputs it is protected for; None: for ever, or as ``ages`` say.
+        Number of outputs for which they are protected; None: for ever, or as ``ages`` say.
     ages : tuple of int
-        The ages at which a promise that fades is asked for; empty for one that does not fade.
+        Ages at which a fading guarantee is stated; empty if it does not fade.
     unit : {"record", "person"}
         What is protected: one record, or all records of one person.
     """
@@ -65,23 +65,23 @@ class Scope:
         )
         if self.window is not None and self.ages:
             raise ValueError(
-                f"a promise ends (window={self.window}) or fades (ages {self.ages}), not both: leave "
-                "out the window, and let the last pair of fade be the last age that matters"
+                f"window={self.window} and fade (ages {self.ages}) cannot be combined; "
+                "leave out the window, and let the last pair of fade be the last age that matters"
             )
 
     @property
     def last(self) -> int | None:
-        """The last age at which anything is promised."""
+        """The last age at which anything is guaranteed; None: no limit."""
         return self.ages[-1] if self.ages else self.window
 
     @property
     def since(self) -> str:
-        """The output that ages are counted from."""
+        """The output from which ages are counted, in words."""
         return "the record's own" if self.unit == "record" else "the person's first"
 
     @property
     def within(self) -> bool:
-        """Whether only those records of a person are protected that came within the outputs that are seen."""
+        """Whether the protection covers only those records of a person that came within the outputs that are seen."""
         return self.unit == "person" and self.window is not None
 
     def __str__(self) -> str:
@@ -102,30 +102,30 @@ class Scope:
 
 
 def plain(value: float) -> str:
-    """A small number as people write it: 1e-6, not 1e-06."""
+    """A number as people write it: 1e-6, not 1e-06."""
     return f"{value:g}".replace("e-0", "e-").replace("e+0", "e+")
 
 
 def few(items: Sequence[T]) -> Sequence[T]:
-    """Some of many, for print: the first three and the last."""
+    """At most five items to print: all of them, or the first three and the last."""
     return items if len(items) <= 5 else [*items[:3], items[-1]]
 
 
 def profile_of(fade: Any, epsilon: float, delta: float) -> Fade | None:
-    """A profile as pairs (age, epsilon), from pairs or from (first age, power of growth)."""
+    """The argument ``fade`` as pairs (age, epsilon), given such pairs or (first age, power of growth)."""
     if fade is None:
         return None
     if delta == 0.0:
         raise ValueError(
-            "fade needs delta > 0: no pure running total here has a promise that fades (a record that "
-            "completes a large node of a tree is covered by that node alone); give a delta, or a window"
+            "fade needs delta > 0, got delta = 0: no running total with pure privacy has a guarantee that fades (a "
+            "record that completes a large node of a tree is covered by that node alone); set delta, or use a window"
         )
     items = list(fade) if isinstance(fade, Sequence) and not isinstance(fade, str) else [fade]
     if len(items) == 2 and not any(isinstance(item, Sequence) for item in items):
         return _power_law(items[0], items[1], epsilon, delta)
     if not items or not all(isinstance(item, Sequence) and len(item) == 2 for item in items):
         raise ValueError(
-            "fade must be pairs [(age, epsilon), ...], or (first age, power of growth), "
+            "fade must be a list of pairs [(age, epsilon), ...] or a pair (first age, power of growth), "
             f"got {fade!r}"
         )
     pairs = tuple(
@@ -137,18 +137,19 @@ def profile_of(fade: Any, epsilon: float, delta: float) -> Fade | None:
     )
     if any(b[0] <= a[0] or b[1] < a[1] for a, b in pairwise(pairs)):
         raise ValueError(
-            f"fade must have rising ages and an epsilon that never falls, got {pairs}: what is known "
-            "of a record does not become less"
+            f"the ages of fade must increase and its epsilons must not decrease, got {pairs}: what is known "
+            "about a record never becomes less"
         )
     if pairs[0][1] != epsilon:
         raise ValueError(
-            f"epsilon must be that of the first pair of fade, got epsilon={epsilon:g} and {pairs[0]}"
+            "epsilon must equal the epsilon of the first pair of fade, "
+            f"got epsilon={epsilon:g} and {pairs[0]}"
         )
     return pairs
 
 
 def _power_law(age: Any, power: Any, epsilon: float, delta: float) -> Fade:
-    """mu at most mu_0 (a / a_0)^p at every doubling of the first age, up to the oldest."""
+    """Pairs for which mu is at most mu_0 (a / a_0)^p, one for each doubling of the first age up to the oldest."""
     first = integer(age, "the first age of fade", low=1, high=OLDEST)
     p = number(power, "the power of fade", low=0.0, high=1.0, open_low=True)
     start = gaussian.mu(epsilon, delta)
@@ -162,29 +163,40 @@ def _power_law(age: Any, power: Any, epsilon: float, delta: float) -> Fade:
 
 @dataclass(frozen=True)
 class Budget:
-    """How much privacy a run may spend.
+    """How much privacy a release may spend.
 
     Parameters
     ----------
-    epsilon
-        Finite and above 0. Smaller is more private.
-    delta
-        In [0, 1); 0 asks for pure differential privacy. Well below one over the number of people;
-        above 0.01 a `LooseBudgetWarning` says so.
-    neighbours
-        ``"zero-out"``: one record becomes the null record, which contributes nothing, and the
-        length stays. ``"replace"``: one record becomes any other; about twice as strong.
-    window
-        How many outputs a record is protected for, counted from the one it first enters; ``None``
-        protects it for ever. Every record makes an output, released or not: who releases each
-        hundredth protects a record in a hundredth as many of these.
-    fade
-        A promise that fades with age instead of ending, for endless streams: pairs
-        ``[(age, epsilon), ...]``, at most this epsilon for the outputs up to this age, the first
-        pair with the budget's own epsilon; or ``(age, power)``, the budget's epsilon at this age
-        and a mu that grows like this power of the age afterwards, checked at each doubling up to
-        2^40 outputs. Between two ages the later one's epsilon applies; after the last nothing is
-        asked, and ``Guarantee.by_age`` reports what holds. Needs delta > 0.
+    epsilon : float
+        Privacy parameter epsilon, finite and above 0. Smaller is more private.
+    delta : float
+        Privacy parameter delta, in [0, 1); the default, 0, asks for pure differential privacy. Choose it well below one
+        over the number of people; above 0.01 there is a `LooseBudgetWarning`.
+    neighbours : {"zero-out", "replace"}
+        The neighbouring relation. ``"zero-out"`` (the default): one record becomes the null record, which contributes
+        nothing, and the number of records stays the same. ``"replace"``: one record becomes any other, which needs
+        about twice the noise.
+    window : int, optional
+        Number of outputs for which a record is protected, counted from the first that it enters. By default a record is
+        protected for ever. Every record makes an output, whether it is published or not: if only every hundredth output
+        is published, a record is protected for a hundredth as many published ones.
+    fade : sequence of (int, float) or (int, float), optional
+        For endless streams, a guarantee that fades with age instead of ending. Either pairs ``[(age, epsilon),
+        ...]``: at most this epsilon for the outputs up to this age, where the first pair has the budget's own
+        epsilon. Or ``(age, power)``: the budget's epsilon at this age, and afterwards a mu that grows like this power
+        of the age, checked at each doubling of the age up to 2^40 outputs. Between two ages the epsilon of the later
+        one applies. After the last age nothing is asked for; ``Guarantee.by_age`` reports what holds. Needs delta >
+        0, and no window.
+
+    Raises
+    ------
+    ValueError
+        A parameter is out of range, or ``window`` and ``fade`` are both given.
+
+    See Also
+    --------
+    Guarantee : What a release delivers.
+    Ledger : Several releases against one budget.
 
     Examples
     --------
@@ -228,19 +240,32 @@ class Budget:
 
     @property
     def profile(self) -> tuple[tuple[int, float], ...]:
-        """The ages of ``fade`` with the largest mu of a Gaussian release that each allows."""
+        """The ages of ``fade``, each with the largest mu of a Gaussian release that it allows."""
         return tuple((age, gaussian.mu(epsilon, self.delta)) for age, epsilon in self.fade or ())
 
     def at(self, age: int) -> Budget:
-        """What may be spent on the outputs up to an age of ``fade``, as a budget with a window."""
+        """What may be spent on the outputs up to an age of ``fade``, as a budget with a window.
+
+        Parameters
+        ----------
+        age : int
+            At most the last age of ``fade``.
+
+        Raises
+        ------
+        ValueError
+            The budget asks for nothing at this age.
+        """
         allowed = next((epsilon for a, epsilon in self.fade or () if a >= age), None)
         if allowed is None:
-            raise ValueError(f"the budget asks for nothing at age {age}: {self}")
+            raise ValueError(
+                f"age must be at most the last age of the budget's fade, got {age}; the budget is: {self}"
+            )
         return self.with_(epsilon=allowed, window=age, fade=None)
 
     @property
     def mu(self) -> float:
-        """The largest mu of a Gaussian release that this budget allows."""
+        """The largest mu of a Gaussian release that this budget allows; needs delta > 0."""
         if self.delta == 0.0:
             raise ValueError(
                 "delta must be above 0 for Gaussian noise, got a budget with delta = 0; choose "
@@ -249,12 +274,31 @@ class Budget:
         return gaussian.mu(self.epsilon, self.delta)
 
     def sensitivity(self, norm: float) -> float:
-        """How far one record can move a sum of contributions that are clipped to ``norm``."""
+        """How far one record can move a sum of contributions that are clipped to ``norm``.
+
+        Parameters
+        ----------
+        norm : float
+            Bound on the norm of one contribution.
+
+        Returns
+        -------
+        float
+            ``norm``, or twice that if a record may be replaced.
+        """
         norm = number(norm, "norm", low=0.0)
         return norm if self.neighbours == "zero-out" else 2.0 * norm
 
     def must_be_for_ever(self, what: str, why: str) -> None:
-        """Refuse a window or a promise that fades, where neither has a meaning."""
+        """Raise ValueError if the budget has a window or fades, where neither has a meaning.
+
+        Parameters
+        ----------
+        what : str
+            What needs a budget without them, for the message.
+        why : str
+            The reason, for the message.
+        """
         for name in ("window", "fade"):
             if getattr(self, name) is not None:
                 raise ValueError(
@@ -262,7 +306,13 @@ class Budget:
                 )
 
     def with_(self, **changes: object) -> Budget:
-        """The same budget with some fields changed."""
+        """A copy of the budget with some fields changed.
+
+        Parameters
+        ----------
+        **changes
+            New values by field name.
+        """
         kept = {field.name: getattr(self, field.name) for field in fields(self)}
         unknown = sorted(set(changes) - set(kept))
         if unknown:

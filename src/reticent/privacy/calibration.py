@@ -1,11 +1,10 @@
 """From a budget to the scale of the noise.
 
-Gaussian noise by the exact trade-off (Balle and Wang, *Improving the Gaussian mechanism*,
-Algorithm 1, in closed form for any composition); everything else by a search over the scale, with
-the accounting of :mod:`reticent.privacy.compose`.
+Gaussian noise is calibrated to the exact trade-off (Balle and Wang, *Improving the Gaussian mechanism*, Algorithm 1, in
+closed form for any composition), other noise by a search over the scale with the accounting of
+:mod:`reticent.privacy.compose`.
 
-The sensitivities given here are those *after* the neighbouring relation. Pass
-``budget.sensitivity(norm)``, never the norm itself.
+Sensitivities are those *under the neighbouring relation*: pass ``budget.sensitivity(norm)``, never the norm itself.
 """
 
 from __future__ import annotations
@@ -27,7 +26,19 @@ _ROUND_UP = 1.0 + 2.0**-50
 
 
 def gaussian(budget: Budget, sensitivities: ArrayLike) -> float:
-    """The standard deviation of Gaussian noise for releases with these l2 sensitivities together.
+    """Standard deviation of Gaussian noise for several releases that meet a budget together.
+
+    Parameters
+    ----------
+    budget : Budget
+        What all releases may spend together; its delta must be above 0.
+    sensitivities : array_like of float
+        The l2 sensitivity of each release.
+
+    Returns
+    -------
+    float
+        The standard deviation, rounded up; 0 if nothing can move.
 
     Examples
     --------
@@ -38,7 +49,9 @@ def gaussian(budget: Budget, sensitivities: ArrayLike) -> float:
     """
     values = real_array(sensitivities, "sensitivities")
     if values.size == 0 or not (np.isfinite(values).all() and (values >= 0.0).all()):
-        raise ValueError(f"sensitivities must be finite, 0 or more, got {sensitivities!r}")
+        raise ValueError(
+            f"sensitivities must be one or more finite numbers, each 0 or more; got {sensitivities!r}"
+        )
     largest = float(values.max())
     if largest == 0.0:
         return 0.0
@@ -46,10 +59,24 @@ def gaussian(budget: Budget, sensitivities: ArrayLike) -> float:
 
 
 def gamma(budget: Budget, sensitivity: float, count: int = 1) -> float:
-    """The scale c of noise with density ~ ``exp(-||noise|| / c)``, for count releases.
+    """Scale c of noise whose density is proportional to ``exp(-||noise|| / c)``.
 
-    The norm is the one in which ``sensitivity`` is measured; for the Euclidean norm in d dimensions
-    the radius is Gamma distributed with shape d and scale c.
+    The norm is the one in which ``sensitivity`` is measured. For the Euclidean norm in d dimensions the radius is Gamma
+    distributed with shape d and scale c.
+
+    Parameters
+    ----------
+    budget : Budget
+        What all releases may spend together.
+    sensitivity : float
+        Sensitivity of each release in that norm.
+    count : int
+        Number of releases.
+
+    Returns
+    -------
+    float
+        The scale.
 
     Examples
     --------
@@ -60,7 +87,21 @@ def gamma(budget: Budget, sensitivity: float, count: int = 1) -> float:
 
 
 def laplace(budget: Budget, sensitivity: float, count: int = 1) -> float:
-    """The scale of Laplace noise for count releases of the given l1 sensitivity.
+    """Scale of Laplace noise.
+
+    Parameters
+    ----------
+    budget : Budget
+        What all releases may spend together.
+    sensitivity : float
+        The l1 sensitivity of each release.
+    count : int
+        Number of releases.
+
+    Returns
+    -------
+    float
+        The scale.
 
     Examples
     --------
@@ -71,9 +112,21 @@ def laplace(budget: Budget, sensitivity: float, count: int = 1) -> float:
 
 
 def gumbel(budget: Budget, sensitivity: float, count: int = 1) -> float:
-    """The scale of Gumbel noise on scores for count choices.
+    """Scale of Gumbel noise on scores, which makes the largest noisy score the exponential mechanism's choice.
 
-    ``sensitivity`` is how far any one score may move, up or down.
+    Parameters
+    ----------
+    budget : Budget
+        What all choices may spend together.
+    sensitivity : float
+        How far any one score may move, up or down.
+    count : int
+        Number of choices.
+
+    Returns
+    -------
+    float
+        The scale.
 
     Examples
     --------
@@ -101,18 +154,30 @@ def _by_epsilon(
 def objective_perturbation(
     budget: Budget, norm: float, log_determinant: float, *, persons: bool = False, count: int = 1
 ) -> float:
-    """The standard deviation of the linear term that makes a generalised linear fit private.
+    """Standard deviation of the linear term that makes a generalised linear fit private.
 
     Parameters
     ----------
-    norm
-        Bound on one record's gradient; the neighbouring relation is taken care of here.
-    log_determinant
+    budget : Budget
+        What the fits may spend together; its delta must be above 0.
+    norm : float
+        Bound on the norm of one record's gradient; this function applies the neighbouring relation itself.
+    log_determinant : float
         ``log(1 + curvature / regularisation)``; ``count`` times it must be below epsilon.
-    persons
+    persons : bool
         Whether persons with several records are protected; then both bounds are those of a person.
-    count
-        How many fits with noise of their own, for persons.
+    count : int
+        Number of fits with independent noise, if ``persons`` is true.
+
+    Returns
+    -------
+    float
+        The standard deviation.
+
+    Raises
+    ------
+    ValueError
+        The regularisation is too weak for epsilon, or delta is 0.
 
     Examples
     --------
@@ -124,7 +189,7 @@ def objective_perturbation(
     c = number(log_determinant, "log_determinant", low=0.0)
     if count * c >= budget.epsilon:
         raise ValueError(
-            f"log_determinant must be below epsilon = {budget.epsilon:g}, got {c:g}; "
+            f"count * log_determinant must be below epsilon = {budget.epsilon:g}, got {count * c:g}; "
             "regularise more, or raise epsilon"
         )
     if budget.delta == 0.0:
@@ -156,12 +221,24 @@ def calibrate(
 
     Parameters
     ----------
-    build
-        From a multiplier to the guarantee that it would give; more private as it grows.
-    start
-        A guess, which only saves time.
-    tolerance
-        How close to the smallest, relatively. What is returned always meets the budget.
+    budget : Budget
+        What may be spent.
+    build : callable
+        Maps a multiplier to the guarantee that it would give, which must become more private as the multiplier grows.
+    start : float
+        A first guess, which only saves time.
+    tolerance : float
+        Relative distance to the smallest multiplier. The result always meets the budget.
+
+    Returns
+    -------
+    float
+        The multiplier.
+
+    Raises
+    ------
+    ValueError
+        No multiplier meets the budget.
 
     Examples
     --------
@@ -178,12 +255,12 @@ def calibrate(
         guarantee = build(math.exp(logarithm))
         if (guarantee.neighbours, guarantee.window) != (budget.neighbours, budget.window):
             raise ValueError(
-                f"build must return guarantees for the budget's own promise, neighbours="
+                "build must return guarantees with the budget's neighbours and window, neighbours="
                 f"{budget.neighbours!r} and window={budget.window}; got neighbours="
                 f"{guarantee.neighbours!r} and window={guarantee.window}"
             )
         epsilon = guarantee.epsilon(budget.delta)
-        # Bounded, for the root finder; its sign says whether the budget is met, to the last digit.
+        # Bounded for the root finder; the sign says exactly whether the budget is met.
         size = math.log(min(max(epsilon / budget.epsilon, 1e-9), 1e9))
         return min(size, 0.0) if guarantee.meets(budget) else max(size, 1e-15)
 
@@ -195,15 +272,15 @@ def calibrate(
             if high > math.log(start) + reach:
                 raise ValueError(
                     f"no multiplier up to {math.exp(low):.3g} meets the budget ({budget}); some "
-                    "part does not become private as the noise grows (with delta = 0, Gaussian "
-                    "noise never does)"
+                    "part does not become private as the noise grows; with delta = 0, Gaussian "
+                    "noise never does: use delta > 0 or pure noise"
                 )
     else:
         low -= step
         while excess(low) <= 0.0:
             low, high = low - step, low
             if low < math.log(start) - reach:
-                return math.exp(high)  # even next to no noise is private enough
+                return math.exp(high)  # almost no noise is already private enough
     root = float(brentq(excess, low, high, xtol=0.25 * tolerance, rtol=1e-15, maxiter=200))
     move = 0.25 * tolerance
     while excess(root) > 0.0:

@@ -1,23 +1,21 @@
-"""What several releases cost together: on the same records, or on disjoint ones.
+"""The cost of several releases together, on the same records or on disjoint ones.
 
-Gaussian releases compose exactly (Dong, Roth and Su, Corollary 3.3), and so do pure ones, alone or
-with Gaussian ones (below). Everything else is the least of the bounds that apply: the sum of pure
-epsilons, the sum of Rényi divergences at the best order, the root of the sum of squared mu, and the
-privacy loss distribution where sampling is involved.
+Gaussian releases compose exactly (Dong, Roth and Su, Corollary 3.3), and so do pure ones, alone or together with
+Gaussian ones (below). For everything else the cost is the smallest of the bounds that apply: the sum of pure
+epsilons, the sum of Rényi divergences at the best order, the root of the sum of squared mu and, where sampling is
+involved, the privacy loss distribution.
 
-A pure release is never worse than randomised response (Kairouz, Oh and Viswanath, *The composition
-theorem for differential privacy*, Theorem 3.3), whose privacy loss is ``+epsilon`` or ``-epsilon``;
-worst pairs compose, adaptively too (Zhu, Dong and Wang, *Optimal accounting of differential privacy
-via characteristic function*, Theorem 10). So with ``L`` the sum of those losses and ``H`` the
-Gaussian hockey stick,
+A pure release is never worse than randomised response (Kairouz, Oh and Viswanath, *The composition theorem for
+differential privacy*, Theorem 3.3), whose privacy loss is ``+epsilon`` or ``-epsilon``. Worst pairs compose, adaptively
+too (Zhu, Dong and Wang, *Optimal accounting of differential privacy via characteristic function*, Theorem 10). So with
+``L`` the sum of those losses and ``H`` the Gaussian hockey-stick divergence,
 
     delta(epsilon) = E[ H(epsilon - L; mu) ],     H(e; 0) = max(0, 1 - e^e).
 
 ``H`` is needed at negative arguments too, where it is ``1 - e^e (1 - H(-e))``, not 1.
 
-Each release may depend on the outputs of earlier ones, but
-*how private* each one is must be fixed beforehand. Where that too is chosen on the way, count with
-a :class:`reticent.privacy.Ledger`, whose rule allows it.
+Each release may depend on the outputs of earlier ones, but *how private* each one is must be fixed in advance. Where
+that is chosen along the way too, use a :class:`reticent.privacy.Ledger` with ``adaptive=True``.
 """
 
 from __future__ import annotations
@@ -50,11 +48,25 @@ from reticent.privacy.subsampled import SubsampledGaussian
 
 Parts = tuple[tuple[Curve, int], ...]
 _LITTLE = 0.15
-"""A Gaussian part with less than this share of the whole may be cheaper by addition."""
+"""If the Gaussian part has less than this share of the whole mu, adding epsilons and deltas may give a lower bound."""
 
 
 def compose(curves: Iterable[Curve | tuple[Curve, int]]) -> Curve:
-    """The cost of all of these releases on the same records; ``(curve, count)`` repeats one.
+    """The cost of several releases on the same records.
+
+    Parameters
+    ----------
+    curves : iterable of Curve or (Curve, int)
+        The releases; ``(curve, count)`` stands for ``count`` releases of the same cost.
+
+    Returns
+    -------
+    Curve
+        Their cost together.
+
+    See Also
+    --------
+    parallel : Releases on disjoint records.
 
     Examples
     --------
@@ -75,7 +87,21 @@ def compose(curves: Iterable[Curve | tuple[Curve, int]]) -> Curve:
 
 
 def parallel(*curves: Curve) -> Curve:
-    """The cost of releases of which each record enters one only: that of the worst.
+    """The cost of several releases on disjoint records, where each record enters only one: the largest of their costs.
+
+    Parameters
+    ----------
+    *curves : Curve
+        The releases.
+
+    Returns
+    -------
+    Curve
+        Their cost together.
+
+    See Also
+    --------
+    compose : Releases on the same records.
 
     Examples
     --------
@@ -85,7 +111,7 @@ def parallel(*curves: Curve) -> Curve:
     options: list[Curve] = []
     for curve in curves:
         if not isinstance(curve, Curve):
-            raise TypeError(f"parallel takes curves, got {curve!r}")
+            raise TypeError(f"parallel takes privacy curves such as Gaussian(mu), got {curve!r}")
         options.extend(curve.options if isinstance(curve, Worst) else [curve])
     kept = [
         curve
@@ -102,7 +128,7 @@ def parallel(*curves: Curve) -> Curve:
 
 
 def _dominates(worse: Curve, better: Curve) -> bool:
-    """Whether one curve certainly costs at least as much as the other, in every respect."""
+    """Whether the first curve provably costs at least as much as the second, in every respect."""
     if worse == better or isinstance(worse, NoPrivacy):
         return True
     if type(worse) is not type(better):
@@ -118,14 +144,16 @@ def _pairs(curves: Iterable[Curve | tuple[Curve, int]]) -> Iterable[tuple[Curve,
     for item in curves:
         curve, count = item if isinstance(item, tuple) else (item, 1)
         if not isinstance(curve, Curve):
-            raise TypeError(f"compose takes curves or (curve, count), got {item!r}")
+            raise TypeError(
+                f"compose takes privacy curves such as Gaussian(mu), or pairs (curve, count); got {item!r}"
+            )
         count = integer(count, "count", low=0)
         inner: Parts = curve.parts if isinstance(curve, Composed) else ((curve, 1),)
         yield from ((part, times * count) for part, times in inner if times * count > 0)
 
 
 def _merge(pairs: Iterable[tuple[Curve, int]]) -> Parts:
-    """Equal curves counted together, Gaussian ones as one, and what costs nothing left out."""
+    """Count equal curves together, combine the Gaussian ones into one, and leave out what costs nothing."""
     gaussians: list[tuple[float, int]] = []
     counts: dict[Curve, int] = {}
     for curve, count in pairs:
@@ -140,7 +168,7 @@ def _merge(pairs: Iterable[tuple[Curve, int]]) -> Parts:
 
 
 def _root_of_squares(parts: Iterable[tuple[float, int]]) -> float:
-    """The root of the sum of ``count mu^2``; scaled, for the square of a small mu vanishes."""
+    """The root of the sum of ``count mu^2``, scaled because the square of a small mu underflows."""
     kept = list(parts)
     largest = max((mu for mu, _ in kept), default=0.0)
     if largest == 0.0 or math.isinf(largest):
@@ -149,7 +177,7 @@ def _root_of_squares(parts: Iterable[tuple[float, int]]) -> float:
 
 
 def _added(parts: Iterable[tuple[float | None, int]]) -> float | None:
-    """The sum of numbers that occur so often; None where one of them is not known."""
+    """The sum of ``count * value``, or None if a value is not known."""
     total = 0.0
     for value, count in parts:
         if value is None:
@@ -160,7 +188,13 @@ def _added(parts: Iterable[tuple[float | None, int]]) -> float | None:
 
 @dataclass(frozen=True)
 class Composed(Curve):
-    """Several releases on the same records; made by :func:`compose`."""
+    """Several releases on the same records; made by :func:`compose`.
+
+    Parameters
+    ----------
+    parts : tuple of (Curve, int)
+        The releases and how often each of them occurs.
+    """
 
     parts: Parts
     kind: ClassVar[str] = "composed"
@@ -182,7 +216,7 @@ class Composed(Curve):
 
     @functools.cached_property
     def _exact(self) -> Callable[[float], float] | None:
-        """Logarithm of the exact delta, where only pure and Gaussian releases are involved."""
+        """The logarithm of the exact delta as a function of epsilon if all releases are pure or Gaussian, else None."""
         mu, groups = 0.0, []
         for curve, count in self.parts:
             if curve.pure is not None:
@@ -196,7 +230,7 @@ class Composed(Curve):
 
     @functools.cached_property
     def _is_sampled(self) -> bool:
-        """Whether sampling is involved, and all parts have a privacy loss distribution."""
+        """Whether some release is subsampled, and all of them have a privacy loss distribution."""
         sampled = [isinstance(curve, SubsampledGaussian) for curve, _ in self.parts]
         known = [
             is_sampled or curve.pure is not None or isinstance(curve, Gaussian)
@@ -241,7 +275,7 @@ class Composed(Curve):
 
     @functools.cached_property
     def _is_best_added(self) -> bool:
-        """Whether adding profiles may be the least of the bounds; where not, its cost is spared."""
+        """Whether adding epsilons and deltas may give the lowest bound; if not, the computation is skipped."""
         if self._shifted is not None:
             together = self._shifted[1]
             gaussians = [curve.mu for curve, _ in self.parts if isinstance(curve, Gaussian)]
@@ -252,8 +286,8 @@ class Composed(Curve):
     def _shifted(self) -> tuple[float, float] | None:
         """C and mu with ``delta(epsilon) <= e^C H(epsilon - C; mu)``, for fits whose slope has one sign.
 
-        Such a fit is within ``(e^c A, B)`` for a Gaussian pair A, B at distance s; so, with c = 0, is a
-        Gaussian release; and that is kept by products: docs/algorithms/objective-perturbation.md.
+        Such a fit is within ``(e^c A, B)`` for a Gaussian pair A, B at distance s, and so is a Gaussian release, with
+        c = 0. Products preserve this: docs/algorithms/objective-perturbation.md.
         """
         shift, squares = 0.0, []
         for curve, count in self.parts:
@@ -267,7 +301,7 @@ class Composed(Curve):
         return (shift * (1.0 + 2.0**-48), _root_of_squares(squares)) if shift else None
 
     def _by_addition(self, delta: float) -> float:
-        """Epsilons and deltas added, for parts that are best known by their own profile."""
+        """The sum of epsilons at shares of delta, for parts whose own profile is their best bound."""
         loose = [(c, n) for c, n in self.parts if _is_profile(c)]
         tight = [(c, n) for c, n in self.parts if not _is_profile(c)]
         times = sum(count for _, count in loose)
@@ -289,7 +323,13 @@ class Composed(Curve):
 
 @dataclass(frozen=True)
 class Worst(Curve):
-    """Releases on disjoint records; made by :func:`parallel`."""
+    """Several releases on disjoint records; made by :func:`parallel`.
+
+    Parameters
+    ----------
+    options : tuple of Curve
+        The releases.
+    """
 
     options: tuple[Curve, ...]
     kind: ClassVar[str] = "worst"
@@ -354,7 +394,7 @@ def _root(log_delta: Callable[[float], float], target: float, high: float) -> fl
 
 
 def _inverse(epsilon_of: Callable[[float], float], epsilon: float) -> float:
-    """A delta at which the non-increasing ``epsilon_of`` is at most epsilon, within 1 %."""
+    """A delta at which the non-increasing function ``epsilon_of`` is at most epsilon; at most about 1 % too large."""
     if epsilon_of(0.5) > epsilon:
         return 1.0
     low, high = math.log(1e-300), math.log(0.5)
@@ -368,7 +408,7 @@ def _inverse(epsilon_of: Callable[[float], float], epsilon: float) -> float:
 
 
 _MOST_LOSSES = 200_000
-"""More values of the loss than this are not enumerated."""
+"""Largest number of values of the privacy loss that are enumerated."""
 
 
 @dataclass(frozen=True)
@@ -380,7 +420,7 @@ class _Losses:
 
 
 def _binomial_losses(epsilon: float, count: int) -> _Losses:
-    # Beyond 20 sqrt(count) from the mean lies less than exp(-800), by Hoeffding's inequality.
+    # The probability beyond 20 sqrt(count) from the mean is at most 2 exp(-800), by Hoeffding's inequality.
     mean = count / (1.0 + math.exp(-epsilon))
     reach = 20.0 * math.sqrt(count) + 1.0
     low, high = max(0, math.floor(mean - reach)), min(count, math.ceil(mean + reach))
@@ -389,12 +429,12 @@ def _binomial_losses(epsilon: float, count: int) -> _Losses:
     top = float(gammaln(count + 1.0))
     masses = top - gammaln(truths + 1.0) - gammaln(lies + 1.0)
     masses -= epsilon * lies + count * math.log1p(math.exp(-epsilon))
-    # The rounding of the factorials is paid for, so that the result stays an upper bound.
+    # Allow for the rounding of the factorials, so that the result stays an upper bound.
     return _Losses((truths - lies) * epsilon, masses + 1e-12 + 1e-14 * top)
 
 
 def _pure_losses(groups: tuple[tuple[float, int], ...]) -> _Losses | None:
-    """The loss of ``count`` releases of ``epsilon`` in each group; None if too many values."""
+    """The distribution of the sum of the losses of all groups (epsilon, count); None if it has too many values."""
     values, masses = np.zeros(1), np.zeros(1)
     for epsilon, count in groups:
         if min(count, 40.0 * math.sqrt(count) + 3.0) * values.size > _MOST_LOSSES:
@@ -406,7 +446,7 @@ def _pure_losses(groups: tuple[tuple[float, int], ...]) -> _Losses | None:
 
 
 def _log_delta_of_losses(loss: _Losses, mu: float, epsilon: float) -> float:
-    """Logarithm of the exact delta at ``epsilon`` of these pure releases and a mu-GDP one."""
+    """The logarithm of the exact delta at ``epsilon`` for these pure releases together with a mu-GDP release."""
     e = epsilon - loss.values
     if mu == 0.0:
         kept = e < 0.0

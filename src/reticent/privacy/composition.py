@@ -1,17 +1,15 @@
-"""How the entries of a ledger are counted: by composition, or by a rule that is fully adaptive.
+"""How a ledger counts its entries: by composition, or by a rule that holds under full adaptivity.
 
-Composition lets each release depend on the outputs of earlier ones, provided that *how private*
-each is does not. Where that too is chosen on the way, three rules still hold: pure epsilons may be
-added (Rogers, Roth, Ullman and Vadhan, *Privacy odometers and filters*); squared mu may be added
-(Smith and Thakurta, *Fully adaptive composition for Gaussian differential privacy*); and Rényi
-divergences of one order, fixed beforehand, may be added (Feldman and Zrnic, *Individual privacy
-accounting via a Rényi filter*).
+Composition lets each release depend on the outputs of earlier ones, as long as *how private* each one is does not. If
+that too is chosen along the way, three rules still hold: pure epsilons may be added (Rogers, Roth, Ullman and Vadhan,
+*Privacy odometers and filters*); squared mu may be added (Smith and Thakurta, *Fully adaptive composition for
+Gaussian differential privacy*); and Rényi divergences of one order that was fixed in advance may be added (Feldman
+and Zrnic, *Individual privacy accounting via a Rényi filter*).
 
-Taking at each moment whichever rule looks best is a fourth rule, and a false one, for every rule
-that may end a run needs its own share of delta. So the rule is settled by the first entry that
-needs delta: mu if it is Gaussian, else divergences at the order at which the most copies of it
-would fit. Pure epsilons spent before are taken off the budget first. The pure rule itself stays
-open throughout, for it spends no delta.
+Using at each moment whichever rule looks best is not a valid rule, because every rule that may end a run needs a
+share of delta of its own. So the first entry that needs delta settles the rule: squared mu if the entry is Gaussian,
+else divergences of the order at which the most copies of it would fit. Pure epsilons spent before that are taken off
+the budget first. The rule of pure epsilons stays available throughout, because it spends no delta.
 """
 
 from __future__ import annotations
@@ -34,29 +32,35 @@ def meets(curve: Curve, budget: Budget) -> bool:
         return True
     if budget.delta == 0.0:
         return False
-    # The same question the other way round: where delta is large and epsilon small, the last digit
-    # of delta is worth many of epsilon's.
+    # Ask again in terms of delta: where delta is large and epsilon small, rounding in the last digit of
+    # delta changes many digits of epsilon.
     return curve.delta(budget.epsilon) <= budget.delta * _SLACK
 
 
 class Composition:
-    """Everything together, by composition."""
+    """Count entries by composition, for entries whose privacy is fixed in advance.
+
+    Parameters
+    ----------
+    budget : Budget
+        What all entries may spend together.
+    """
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
         self.total: Curve = Pure(0.0)
 
     def fits(self, curve: Curve) -> bool:
-        """Whether one more release may be made."""
+        """Whether one more release with this cost may be made."""
         return curve.pure == 0.0 or meets(compose([self.total, curve]), self.budget)
 
     def add(self, curve: Curve) -> None:
-        """Count a release that was made."""
+        """Count a release that has been made."""
         self.total = compose([self.total, curve])
 
     @property
     def room(self) -> float:
-        """The largest mu of Gaussian releases that still fit; 0 where none does."""
+        """The largest mu of Gaussian releases that still fit; 0 if none does."""
         if self.budget.delta == 0.0:
             return 0.0
         largest = self.budget.mu
@@ -71,7 +75,7 @@ class Composition:
             return 0.0
         if excess(largest) <= 0.0:
             return largest
-        # Few evaluations, for one may take a second where sampling is involved.
+        # Use few evaluations: one may take a second where sampling is involved.
         step = 1e-5 * largest
         mu = float(brentq(excess, 0.0, largest, xtol=step))
         while mu > 0.0 and not self.fits(Gaussian(mu)):
@@ -80,18 +84,24 @@ class Composition:
 
     @property
     def pure_room(self) -> float:
-        """The largest pure epsilon that still fits by addition alone; 0 where none does."""
+        """The largest pure epsilon that still fits by adding epsilons; 0 if none does."""
         spent = self.total.pure
         return 0.0 if spent is None else max(0.0, self.budget.epsilon - spent)
 
 
 class Filter:
-    """Counting that holds even where the privacy of each entry depends on earlier outputs."""
+    """Count entries by a rule that holds even if the privacy of each entry depends on earlier outputs.
+
+    Parameters
+    ----------
+    budget : Budget
+        What all entries may spend together.
+    """
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
-        self._pure = 0.0  # all entries, infinite once one of them is not pure
-        self._left = budget.epsilon  # what the rule below may spend; falls until it is settled
+        self._pure = 0.0  # sum over all entries; infinite once one of them is not pure
+        self._left = budget.epsilon  # what the rule below may spend; decreases until it is settled
         self._rule: str | None = None
         self._order = 2.0
         self._used = 0.0  # squared mu, or divergence
@@ -101,7 +111,7 @@ class Filter:
         return self._pure + pure <= self.budget.epsilon * _SLACK
 
     def _order_for(self, curve: Curve) -> tuple[float, float]:
-        """The order at which the most copies fit in what is left, and how many."""
+        """The order at which the most copies fit in what is left, and their number."""
         if self.budget.delta == 0.0:
             return 2.0, 0.0
         log_delta = math.log(self.budget.delta)
@@ -114,12 +124,12 @@ class Filter:
         return order, max(0.0, -value)
 
     def _settles(self, curve: Curve) -> bool:
-        """Whether a first entry is better served by a rule that spends delta."""
+        """Whether this first entry is better counted by a rule that spends delta."""
         if not self._by_addition(curve):
             return True
         if not curve.pure:
             return False
-        # Noticeably better: at huge orders divergences count a hair more copies than addition does.
+        # It must be clearly better: at huge orders divergences allow slightly more copies than addition.
         return self._order_for(curve)[1] > 1.1 * self._left / curve.pure
 
     def _allowance(self) -> float:
@@ -131,7 +141,7 @@ class Filter:
         return curve.gdp_bound**2 if self._rule == "mu" else curve.rdp(self._order)
 
     def fits(self, curve: Curve) -> bool:
-        """Whether one more release may be made."""
+        """Whether one more release with this cost may be made."""
         if curve.pure == 0.0 or self._by_addition(curve):
             return True
         if self.budget.delta == 0.0:
@@ -142,7 +152,7 @@ class Filter:
         return self._used + self._price(curve) <= self._allowance() * _SLACK
 
     def add(self, curve: Curve) -> None:
-        """Count a release that was made."""
+        """Count a release that has been made."""
         if curve.pure == 0.0:
             return
         if self._rule is None and self._settles(curve):
@@ -156,7 +166,7 @@ class Filter:
 
     @property
     def room(self) -> float:
-        """The largest mu of Gaussian releases that still fit; 0 where none does."""
+        """The largest mu of Gaussian releases that still fit; 0 if none does."""
         if self.budget.delta == 0.0 or self._left <= 0.0:
             return 0.0
         if self._rule is None:
@@ -166,5 +176,5 @@ class Filter:
 
     @property
     def pure_room(self) -> float:
-        """The largest pure epsilon that still fits by addition alone; 0 where none does."""
+        """The largest pure epsilon that still fits by adding epsilons; 0 if none does."""
         return max(0.0, self.budget.epsilon - self._pure)

@@ -1,21 +1,18 @@
-"""What one release costs, as immutable data: one small class for each kind of noise, or of bound.
+"""The cost of one release as immutable data, with one small class for each kind of noise or bound.
 
-A curve bounds both directions of a pair of neighbours. ``pure``, ``gdp`` and ``zcdp`` are ``None``
-where not defined; ``rdp(alpha)``, ``delta(epsilon)`` and ``epsilon(delta)`` are upper bounds that
-hold, and are exact where exactness is known. ``gdp`` is reported only where the mechanism *is*
-Gaussian, so that printing it never suggests more than it says. That a pure release also satisfies
-some mu-GDP is true and used in composition; it is ``gdp_bound``.
+A curve bounds both directions of a pair of neighbours. ``pure``, ``gdp`` and ``zcdp`` are ``None`` where they are not
+defined. ``rdp(alpha)``, ``delta(epsilon)`` and ``epsilon(delta)`` are valid upper bounds, and exact where the exact
+value is known. ``gdp`` is reported only if the mechanism *is* Gaussian, so that what is printed never suggests more
+than it says; that a pure release also satisfies mu-GDP for some mu is used in composition (``gdp_bound``).
 
-Sources: Dong, Roth and Su, *Gaussian differential privacy*; Kairouz, Oh and Viswanath, *The
-composition theorem for differential privacy*; Mironov, *Rényi differential privacy*, Proposition 6;
-Bun and Steinke, *Concentrated differential privacy*; Cesar and Rogers, *Bounding, concentrating and
-truncating*; Dong, Durfee and Rogers, *Optimal differential privacy composition for exponential
-mechanisms*.
+Sources: Dong, Roth and Su, *Gaussian differential privacy*; Kairouz, Oh and Viswanath, *The composition theorem for
+differential privacy*; Mironov, *Rényi differential privacy*, Proposition 6; Bun and Steinke, *Concentrated
+differential privacy*; Cesar and Rogers, *Bounding, concentrating and truncating*; Dong, Durfee and Rogers, *Optimal
+differential privacy composition for exponential mechanisms*.
 
-Gumbel noise and Laplace noise of one scale are not equally private. A choice by Gumbel noise has
-bounded range, and under composition costs a quarter of what an arbitrary pure release of the same
-epsilon costs. A zCDP bound that came from a Gaussian gives 8 to 11 % away; use :class:`Gaussian`
-where the noise is Gaussian.
+Gumbel and Laplace noise of the same scale are not equally private. A choice by Gumbel noise has bounded range, and
+under composition costs a quarter of what an arbitrary pure release of the same epsilon costs. Converting a Gaussian
+release to zCDP makes its epsilon 8 to 11 % larger; use :class:`Gaussian` where the noise is Gaussian.
 """
 
 from __future__ import annotations
@@ -37,7 +34,14 @@ KINDS: dict[str, type[Curve]] = {}
 
 
 class Curve(ABC):
-    """The cost of one release; see the module's docstring for what each answer means."""
+    """The cost of one release.
+
+    Subclasses implement ``_rdp`` and, where more is known, the other answers.
+
+    See Also
+    --------
+    compose : The cost of several releases.
+    """
 
     kind: ClassVar[str]
 
@@ -47,26 +51,26 @@ class Curve(ABC):
 
     @property
     def pure(self) -> float | None:
-        """Epsilon at delta = 0."""
+        """Epsilon at delta = 0; None if there is none."""
         return None
 
     @property
     def gdp(self) -> float | None:
-        """The mu of a release that is Gaussian."""
+        """The mu of a Gaussian release; None for others."""
         return None
 
     @property
     def zcdp(self) -> float | None:
-        """The rho of zero-concentrated differential privacy: ``rdp(alpha) <= rho alpha``."""
+        """The rho of zero-concentrated differential privacy, ``rdp(alpha) <= rho alpha``; None where not defined."""
         return None
 
     @property
     def gdp_bound(self) -> float:
-        """Some mu for which mu-GDP is proved, whatever the mechanism; may be infinite."""
+        """A mu for which mu-GDP is proved, whatever the mechanism; infinite if there is none."""
         return math.inf
 
     def rdp(self, alpha: float) -> float:
-        """A bound on the Rényi divergence of order alpha > 1; may be infinite."""
+        """An upper bound on the Rényi divergence of order alpha > 1; may be infinite."""
         return self._rdp(number(alpha, "alpha", low=1.0, open_low=True))
 
     def delta(self, epsilon: float) -> float:
@@ -106,16 +110,20 @@ class Curve(ABC):
 def from_dict(data: Mapping[str, Any]) -> Curve:
     """The curve that :meth:`Curve.to_dict` wrote."""
     if not isinstance(data, Mapping) or data.get("kind") not in KINDS:
-        raise ValueError(f"a curve must be one of {', '.join(sorted(KINDS))}; got {data!r}")
+        raise ValueError(
+            f"a curve must be a dict whose kind is one of {', '.join(sorted(KINDS))}; got {data!r}"
+        )
     rest = {name: value for name, value in data.items() if name != "kind"}
     try:
         return KINDS[data["kind"]]._from_dict(rest)
     except TypeError as error:
-        raise ValueError(f"a curve of kind {data['kind']!r} was not understood: {error}") from None
+        raise ValueError(
+            f"the data of a curve of kind {data['kind']!r} are wrong: {error}"
+        ) from None
 
 
 def smallest_epsilon(profile: Callable[[float], float], delta: float) -> float:
-    """The smallest epsilon at which a non-increasing profile is at most delta, rounded up."""
+    """The smallest epsilon at which a non-increasing function ``profile`` is at most delta, rounded up."""
     if profile(0.0) <= delta:
         return 0.0
     low, high = 0.0, 1.0
@@ -135,7 +143,7 @@ def smallest_epsilon(profile: Callable[[float], float], delta: float) -> float:
 
 
 LOWEST, HIGHEST = 1e-6, 1e9
-"""Bounds of ``alpha - 1`` in the search."""
+"""Range of ``alpha - 1`` in the search for the best order."""
 
 _GRID = np.linspace(math.log(LOWEST), math.log(HIGHEST), 116)
 
@@ -143,11 +151,10 @@ Divergence = Callable[[float], float]
 
 
 def best_order(cost: Callable[[float], float]) -> tuple[float, float]:
-    """The order with the least cost, and that cost (infinite where every order is).
+    """The order with the lowest cost, and that cost (infinite if it is infinite at every order).
 
-    Every order gives a valid bound, so a careless minimisation is never unsound, only wasteful. The
-    search covers fifteen decades: the best order is near 1 for little privacy and in the thousands
-    for much of it.
+    Every order gives a valid bound, so an imprecise minimisation is never unsound, only wasteful. The search covers
+    fifteen decades: the best order is near 1 for little privacy and in the thousands for much of it.
     """
 
     def at(logarithm: float) -> float:
@@ -159,7 +166,7 @@ def best_order(cost: Callable[[float], float]) -> tuple[float, float]:
     if not math.isfinite(values[k]):
         return 2.0, values[k]
     bounds = (_GRID[max(k - 1, 0)], _GRID[min(k + 1, len(_GRID) - 1)])
-    # A finite stand-in, because infinity minus infinity would derail the parabola.
+    # Cap infinite values, because infinity minus infinity would break the parabolic steps.
     found = minimize_scalar(
         lambda point: min(at(point), 1e300),
         bounds=bounds,
@@ -177,16 +184,16 @@ def _log_shrink(alpha: float) -> float:
 
 
 def allowance(alpha: float, epsilon: float, log_delta: float) -> float:
-    """The largest Rényi divergence of order alpha that is still (epsilon, delta)-private.
+    """The largest Rényi divergence of order alpha that still implies (epsilon, delta)-differential privacy.
 
-    Canonne, Kamath and Steinke, *The discrete Gaussian for differential privacy*, Proposition 12: a
-    divergence of at most ``R`` gives ``epsilon = R + log(1 - 1/alpha) - (log delta + log alpha) / (alpha - 1)``.
+    Canonne, Kamath and Steinke, *The discrete Gaussian for differential privacy*, Proposition 12: a divergence of at
+    most ``R`` gives ``epsilon = R + log(1 - 1/alpha) - (log delta + log alpha) / (alpha - 1)``.
     """
     return epsilon - _log_shrink(alpha) + (log_delta + math.log(alpha)) / (alpha - 1.0)
 
 
 def epsilon_from(rdp: Divergence, delta: float) -> float:
-    """The smallest epsilon that the divergences ``rdp(alpha)`` prove at this delta, in (0, 1)."""
+    """The smallest epsilon that the divergences ``rdp(alpha)`` prove at this delta in (0, 1)."""
     log_delta = math.log(delta)
     _, value = best_order(lambda alpha: rdp(alpha) - allowance(alpha, 0.0, log_delta))
     return max(0.0, value)
@@ -208,11 +215,21 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 
 @dataclass(frozen=True)
 class Pure(Curve):
-    """Any mechanism that is epsilon-private with delta = 0.
+    """Any mechanism that is epsilon-differentially private with delta = 0.
 
-    It is never worse than randomised response, which tells the truth with probability
-    ``e^epsilon / (1 + e^epsilon)`` (Kairouz, Oh and Viswanath, *The composition theorem for
-    differential privacy*), and everything here is exact for that.
+    It is never worse than randomised response, which tells the truth with probability ``e^epsilon / (1 + e^epsilon)``
+    (Kairouz, Oh and Viswanath, *The composition theorem for differential privacy*), and every answer here is exact
+    for randomised response.
+
+    Parameters
+    ----------
+    epsilon : float
+        The privacy parameter, 0 or more.
+
+    See Also
+    --------
+    Laplace : Better bounds for Laplace noise.
+    BoundedRange : Better bounds for the exponential mechanism.
 
     Examples
     --------
@@ -270,12 +287,16 @@ class Pure(Curve):
 
 @dataclass(frozen=True, repr=False, init=False)
 class Laplace(Pure):
-    """Laplace noise, ``epsilon = sensitivity / scale``, the sensitivity in the l1 norm.
+    """Laplace noise: pure with ``epsilon = sensitivity / scale``, and better than :class:`Pure` wherever delta > 0.
 
-    Pure, and better than :class:`Pure` wherever delta > 0. A vector costs no more than one number
-    that moves by the whole l1 norm: with ``G`` a hockey stick over the common part of the two
-    densities (so that ``G'' >= G``), splitting the move into a + b changes its value by
+    A vector costs no more than one number that moves by the whole l1 norm: with ``G`` a hockey-stick divergence over
+    the common part of the two densities (so that ``G'' >= G``), splitting the move into a + b changes its value by
     ``-1/4`` times the integral of ``G'' - G`` over an a-by-b rectangle.
+
+    Parameters
+    ----------
+    epsilon : float
+        Sensitivity in the l1 norm, divided by the scale of the noise.
     """
 
     kind: ClassVar[str] = "laplace"
@@ -297,13 +318,13 @@ class Laplace(Pure):
 
 
 def _quantile_gap(epsilon: float) -> float:
-    """The mu at which both errors may be 1/(1 + e^epsilon), rounded up; in logarithms, for they underflow."""
+    """The mu at which both errors may be 1/(1 + e^epsilon), rounded up; from logarithms, as errors may underflow."""
     mu = -2.0 * float(ndtri_exp(-np.logaddexp(0.0, epsilon)))
     return mu * (1.0 + 2.0**-40) + 2.0**-50
 
 
 def _beyond_linear(y: float) -> float:
-    """``e^y - 1 - y`` without cancellation."""
+    """``e^y - 1 - y``, without cancellation."""
     if abs(y) > 0.5:
         return math.expm1(y) - y
     term, total = 0.5 * y * y, 0.0
@@ -315,7 +336,12 @@ def _beyond_linear(y: float) -> float:
 
 @dataclass(frozen=True)
 class Gaussian(Curve):
-    """Gaussian noise, ``mu = sensitivity / standard deviation``; exact in every respect.
+    """Gaussian noise; every answer is exact.
+
+    Parameters
+    ----------
+    mu : float
+        Sensitivity in the l2 norm, divided by the standard deviation of the noise.
 
     Examples
     --------
@@ -359,8 +385,13 @@ class Gaussian(Curve):
 class BoundedRange(Pure):
     """A choice by the exponential mechanism, or by adding Gumbel noise to scores.
 
-    The logarithm of the probability of any choice moves within a range of length ``epsilon``:
-    ``2 sensitivity / scale`` if any score may move by ``sensitivity`` either way.
+    Between neighbours, the logarithm of the probability of each choice changes by amounts that lie in an interval of
+    length ``epsilon``.
+
+    Parameters
+    ----------
+    epsilon : float
+        Length of that interval: ``2 sensitivity / scale`` if any score may move by ``sensitivity`` either way.
 
     Examples
     --------
@@ -416,7 +447,7 @@ def _log_sinhc_slope(y: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class NoPrivacy(Curve):
-    """A release without protection."""
+    """A release without protection: epsilon is infinite."""
 
     kind: ClassVar[str] = "none"
 
@@ -432,7 +463,13 @@ class NoPrivacy(Curve):
 
 @dataclass(frozen=True)
 class ZeroConcentrated(Curve):
-    """Any mechanism whose Rényi divergence of every order alpha is at most ``rho alpha``."""
+    """Any mechanism whose Rényi divergence of every order alpha is at most ``rho alpha``.
+
+    Parameters
+    ----------
+    rho : float
+        The privacy parameter, 0 or more.
+    """
 
     rho: float
     kind: ClassVar[str] = "zero-concentrated"
@@ -454,10 +491,17 @@ class ZeroConcentrated(Curve):
 
 @dataclass(frozen=True)
 class Renyi(Curve):
-    """Rényi divergences that were proved at a few orders only.
+    """Rényi divergences that are known at a few orders only.
 
-    Between two orders ``(alpha - 1) rdp(alpha)`` is convex, so the chord is a bound; below the
-    first order the first value is one; above the last nothing is known.
+    Between two orders ``(alpha - 1) rdp(alpha)`` is convex, so its chord is a bound; below the first order the first
+    value is one; above the last order nothing is known.
+
+    Parameters
+    ----------
+    orders : tuple of float
+        Orders above 1, increasing.
+    values : tuple of float
+        A bound on the divergence at each of them.
     """
 
     orders: tuple[float, ...]
@@ -468,7 +512,7 @@ class Renyi(Curve):
         orders, values = real_array(self.orders, "orders"), real_array(self.values, "values")
         if orders.ndim != 1 or orders.shape != values.shape or orders.size == 0:
             raise ValueError(
-                "orders and values must be two lists of one length, at least 1; "
+                "orders and values must be vectors of the same length, at least 1; "
                 f"got shapes {orders.shape} and {values.shape}"
             )
         if not (np.isfinite(orders).all() and orders[0] > 1.0 and (np.diff(orders) > 0).all()):
@@ -500,10 +544,11 @@ class Profile(Curve):
 
     Parameters
     ----------
-    profile
-        ``epsilon -> delta``, non-increasing.
-    divergence
-        ``alpha -> rdp``; without it the release composes only by adding epsilons and deltas.
+    profile : callable
+        Maps epsilon to delta; must not increase.
+    divergence : callable, optional
+        Maps alpha to a bound on the Rényi divergence. Without it the release composes only by adding epsilons and
+        deltas.
     """
 
     profile: Callable[[float], float]
@@ -529,6 +574,6 @@ class Profile(Curve):
 
     def to_dict(self) -> dict[str, Any]:
         raise ValueError(
-            "a Profile holds functions and cannot be written down; "
+            "a Profile holds functions and cannot be stored as data; "
             "use Renyi(orders, values) for a guarantee that must be stored"
         )

@@ -1,35 +1,34 @@
-"""What goes wrong with privacy, each with a name of its own so that it can be caught.
+"""Errors and warnings about privacy, each with its own class so that it can be caught.
 
-``PrivacyLeakWarning`` is not cosmetic. The test suite turns it into an error, and a deployment
-should too.
+The test suite turns ``PrivacyLeakWarning`` into an error, and a deployment should do so too.
 """
 
 from __future__ import annotations
 
 
 class PrivacyLeakWarning(UserWarning):
-    """Something about the data, or a false claim about it, would leave unprotected."""
+    """The result leaks something about the data, or its claimed guarantee is false."""
 
 
 class LooseBudgetWarning(UserWarning):
-    """A budget that protects little was asked for."""
+    """The budget protects very little."""
 
 
 class DefaultBoundWarning(UserWarning):
-    """A bound on features or labels was left at its default, which fits few tables."""
+    """A bound on features or labels was left at its default, which is right for few tables."""
 
 
 class BudgetExceeded(RuntimeError):
-    """A release was refused, before any noise was drawn, because the budget is spent."""
+    """A release was refused, before any noise was drawn, because it does not fit in the budget."""
 
 
 class ForkError(RuntimeError):
-    """A saved state was continued twice: the same noise with two different data reveals both."""
+    """A saved state was continued twice, which would put the same noise on two different data sets."""
 
 
 class LedgerError(RuntimeError):
-    """No ledger can pay from here although one is open: refused, and nothing was released."""
+    """A ledger is open but cannot be charged from here; the work was refused and nothing was released."""
 
 
 class RepeatedFitWarning(UserWarning):
-    """A clone was fitted outside any ledger: nobody adds up what its siblings cost."""
+    """A clone was fitted outside any ledger, so nobody adds up the cost of all clones."""

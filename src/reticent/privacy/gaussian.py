@@ -1,15 +1,14 @@
-"""The exact trade-off of the Gaussian mechanism: epsilon, delta and mu, each from the other two.
+"""The exact trade-off of the Gaussian mechanism: each of epsilon, delta and mu from the other two.
 
-A release with noise of standard deviation ``sigma`` on a value that one record moves by at most
-``sensitivity`` is mu-GDP with ``mu = sensitivity / sigma`` (Dong, Roth and Su, *Gaussian
-differential privacy*, Corollary 2.13; Balle and Wang, *Improving the Gaussian mechanism*,
-Theorem 8):
+A release with noise of standard deviation ``sigma`` on a value that one record moves by at most ``sensitivity`` is
+mu-GDP with ``mu = sensitivity / sigma`` (Dong, Roth and Su, *Gaussian differential privacy*, Corollary 2.13; Balle
+and Wang, *Improving the Gaussian mechanism*, Theorem 8):
 
     delta(epsilon) = Phi(-a) - e^epsilon Phi(-b),   a = epsilon/mu - mu/2,   b = epsilon/mu + mu/2.
 
-The two terms agree to many digits wherever delta is small, so neither ``Phi`` nor its logarithm may
-be subtracted. Since ``b^2 - a^2 = 2 epsilon``, the common factor ``exp(-a^2/2)`` can be taken out
-exactly, and what is left is the integral of a positive function over ``[a, b]``.
+The two terms agree to many digits wherever delta is small, so subtracting them, or their logarithms, would lose all
+accuracy. Since ``b^2 - a^2 = 2 epsilon``, the common factor ``exp(-a^2/2)`` can be taken out exactly, and what is
+left is the integral of a positive function over ``[a, b]``.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from reticent.checks import FloatArray, number
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
 _ASYMPTOTIC = 8.0
-"""From here on the asymptotic series of the integrand is good to the last digit."""
+"""From this argument on the asymptotic series of the integrand is exact to the last digit."""
 _TINY = 5e-324
 
 
@@ -46,13 +45,13 @@ def _slope(u: FloatArray) -> FloatArray:
 
 
 def log_delta_at(a: FloatArray, mu: float) -> FloatArray:
-    """Logarithms of delta at points ``a = epsilon/mu - mu/2``, for one mu above 0, unchecked."""
+    """The logarithms of delta at points ``a = epsilon/mu - mu/2``, for one mu above 0; arguments are not checked."""
     x, h = a / math.sqrt(2.0), mu / math.sqrt(2.0)
     result = np.empty_like(a)
     close = h <= np.maximum(1.0, x)
     if close.any():
         u = x[close, None] + h * (0.5 + 0.5 * _NODES)
-        # h apart, for a product with a tiny h could underflow
+        # h is kept apart, because a product with a tiny h could underflow
         mean = 0.5 * (_slope(u) @ _WEIGHTS)
         result[close] = np.log(mean) + math.log(0.5 * h) - 0.5 * a[close] ** 2
     if not close.all():
@@ -75,12 +74,12 @@ def _log_delta(epsilon: float, mu: float) -> float:
 
 
 def _margin(log_delta: float) -> float:
-    """More than the error of ``_log_delta`` (tested against 80 digits): roots step back by it."""
+    """A bound on the error of ``_log_delta`` (tested against 80 digits), by which roots are moved to the safe side."""
     return 1e-14 + 5e-15 * abs(log_delta)
 
 
 def _safe_root(excess: Callable[[float], float], low: float, high: float, step: float) -> float:
-    """A point next to the root of ``excess`` on the side where it is not positive.
+    """A point next to the root of ``excess``, on the side where it is not positive.
 
     ``step`` is -1 where smaller arguments are safe, +1 where larger ones are.
     """
@@ -93,7 +92,19 @@ def _safe_root(excess: Callable[[float], float], low: float, high: float, step: 
 
 
 def log_delta(epsilon: float, mu: float) -> float:
-    """Logarithm of :func:`delta`, for where delta itself is too small for a float.
+    """The logarithm of :func:`delta`, for values that are too small for a float.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy parameter epsilon, 0 or more.
+    mu : float
+        Sensitivity divided by the standard deviation of the noise.
+
+    Returns
+    -------
+    float
+        The logarithm; minus infinity if mu is 0.
 
     Examples
     --------
@@ -105,9 +116,21 @@ def log_delta(epsilon: float, mu: float) -> float:
 
 
 def delta(epsilon: float, mu: float) -> float:
-    """The smallest delta such that a mu-GDP release is (epsilon, delta)-private.
+    """The smallest delta for which a mu-GDP release is (epsilon, delta)-differentially private.
 
-    Never rounded down to 0: a Gaussian release is private with delta = 0 only if ``mu = 0``.
+    It is never rounded down to 0: a Gaussian release is private with delta = 0 only if ``mu = 0``.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy parameter epsilon, 0 or more.
+    mu : float
+        Sensitivity divided by the standard deviation of the noise.
+
+    Returns
+    -------
+    float
+        Delta.
 
     Examples
     --------
@@ -119,9 +142,19 @@ def delta(epsilon: float, mu: float) -> float:
 
 
 def epsilon(delta: float, mu: float) -> float:
-    """The smallest epsilon >= 0 such that a mu-GDP release is (epsilon, delta)-private.
+    """The smallest epsilon >= 0 for which a mu-GDP release is (epsilon, delta)-differentially private, rounded up.
 
-    Rounded up, never down; infinite for ``delta = 0`` unless ``mu = 0``.
+    Parameters
+    ----------
+    delta : float
+        Privacy parameter delta, in [0, 1].
+    mu : float
+        Sensitivity divided by the standard deviation of the noise.
+
+    Returns
+    -------
+    float
+        Epsilon; infinite for ``delta = 0`` unless ``mu = 0``.
 
     Examples
     --------
@@ -140,15 +173,32 @@ def _epsilon(delta: float, mu: float) -> float:
     target = math.log(delta) - _margin(math.log(delta))
     if _log_delta(0.0, mu) <= target:
         return 0.0
-    # Phi(-a) < exp(-a^2/2), so this epsilon is enough, with room for the margin
+    # this epsilon is large enough, because Phi(-a) < exp(-a^2/2), and leaves room for the margin
     high = 0.5 * mu * mu + mu * math.sqrt(2.0 * (1.0 - target))
     return _safe_root(lambda e: _log_delta(e, mu) - target, 0.0, high, +1.0)
 
 
 def mu(epsilon: float, delta: float) -> float:
-    """The largest mu such that a mu-GDP release is (epsilon, delta)-private.
+    """The largest mu for which a mu-GDP release is (epsilon, delta)-differentially private, rounded down.
 
-    Rounded down, never up: noise of standard deviation ``sensitivity / mu`` is always enough.
+    Noise of standard deviation ``sensitivity / mu`` is therefore always enough.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy parameter epsilon, 0 or more.
+    delta : float
+        Privacy parameter delta, in (0, 1).
+
+    Returns
+    -------
+    float
+        Mu.
+
+    Raises
+    ------
+    ValueError
+        ``delta`` is 0, for which no amount of Gaussian noise is private.
 
     Examples
     --------
@@ -159,7 +209,7 @@ def mu(epsilon: float, delta: float) -> float:
     delta = number(delta, "delta", low=0.0, high=1.0, open_high=True)
     if delta == 0.0:
         raise ValueError(
-            "delta must be above 0 for Gaussian noise, got 0.0: no amount of it is private with "
+            "delta must be above 0 for Gaussian noise, got 0.0: no amount of Gaussian noise is private with "
             "delta = 0; choose delta > 0 (say 1e-6), or pure noise such as gamma or laplace"
         )
     return _mu(epsilon, delta)
@@ -168,7 +218,7 @@ def mu(epsilon: float, delta: float) -> float:
 @functools.lru_cache(maxsize=4096)
 def _mu(epsilon: float, delta: float) -> float:
     target = math.log(delta) - _margin(math.log(delta))
-    # Two values that are certainly private: one makes Phi(-a) < delta, one is exact at epsilon = 0.
+    # Two values of mu that are certainly private: one makes Phi(-a) < delta, one is exact at epsilon = 0.
     z = math.sqrt(2.0 * (1.0 - target))
     low = max(
         2.0 * epsilon / (z + math.sqrt(z * z + 2.0 * epsilon)),

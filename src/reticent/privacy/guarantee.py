@@ -1,7 +1,7 @@
-"""What privacy was delivered: a list of releases, what they cost together, and what to beware of.
+"""The privacy that was delivered: a list of releases, their cost together, and caveats.
 
-A guarantee without its neighbouring relation and window means nothing, so two that differ in either
-refuse to be added, and every sentence printed here says both.
+A guarantee means nothing without its neighbouring relation and window. Guarantees that differ in either cannot be
+added, and everything printed here states both.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ import importlib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 from reticent import html_tables
 from reticent.checks import integer, number
-from reticent.privacy.ages import Ages, ages_from_dict
+from reticent.privacy.ages import Ages, OnDisjointRecords, ages_from_dict
 from reticent.privacy.budget import OLDEST, Budget, Scope, few, plain
 from reticent.privacy.compose import Composed, Worst, compose, parallel
 from reticent.privacy.composition import meets
@@ -32,7 +33,7 @@ _WHO = {
 }
 _THERE = {"record": "a record is", "person": "a person's records are"}
 _REFERENCE = 1e-6
-"""The delta at which a guarantee is printed when nobody asked for one."""
+"""The delta at which a guarantee is printed if its budget names none."""
 
 GDP = (
     "mu-GDP: telling from the outputs whether {} there is as hard as telling a draw of N(0, 1) "
@@ -50,20 +51,20 @@ class Release:
 
     Parameters
     ----------
-    mechanism
+    mechanism : str
         What was released, in a few words.
-    curve
-        What one run of it costs.
-    sensitivity
+    curve : Curve
+        The cost of one run.
+    sensitivity : float or None
         How far one record moves what was released, if that is one number.
-    noise
+    noise : str
         The noise that was added, in a few words.
-    count
-        How many runs.
-    details
+    count : int
+        Number of runs.
+    details : tuple of str
         Further lines for :meth:`Guarantee.explain`.
-    ages
-        What all runs of it together cost by age, on a stream; None where all is released at once.
+    ages : Ages, optional
+        For a stream, the cost of all runs together by age; None if everything is released at once.
     """
 
     mechanism: str
@@ -88,10 +89,10 @@ class Release:
         object.__setattr__(self, "count", integer(self.count, "count", low=0))
         object.__setattr__(self, "details", _lines(self.details, "details"))
         if self.ages is not None and not isinstance(self.ages, Ages):
-            raise TypeError(f"ages must be a cost by age such as Filtered(...), got {self.ages!r}")
+            raise TypeError(f"ages must be an Ages object such as Filtered(...), got {self.ages!r}")
 
     def at(self, age: int) -> tuple[Curve, int]:
-        """What is released up to an age: the cost of one run, and how many."""
+        """The cost of what is released up to an age: the curve of one run, and the number of runs."""
         return (self.curve, self.count) if self.ages is None else (self.ages.at(age), 1)
 
     def to_dict(self) -> dict[str, Any]:
@@ -115,37 +116,40 @@ class Release:
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What is promised to each record, with the reasons.
+    """A differential privacy guarantee: what is guaranteed to each record or person, and which releases it covers.
 
     Parameters
     ----------
-    releases
-        All that was, or will be, computed from the records and released.
-    neighbours
-        Whether one record is blanked (``"zero-out"``) or replaced (``"replace"``).
-    window
-        For how many outputs a record is protected; None for all.
-    seeded
-        Whether the noise came from a given seed, which anyone who knows it can subtract.
-    lattice
-        Whether the noise landed on a lattice; otherwise the last bits of a float may leak.
-    caveats
+    releases : iterable of Release
+        Everything that was, or will be, computed from the records and released.
+    neighbours : {"zero-out", "replace"}
+        Whether one record is blanked (``"zero-out"``) or replaced by any other (``"replace"``).
+    window : int, optional
+        Number of outputs for which a record is protected; None for all.
+    seeded : bool
+        Whether the noise came from a given seed: whoever knows the seed can subtract the noise.
+    lattice : bool
+        Whether the noise lies on a lattice; if not, the last bits of floating-point numbers may leak.
+    caveats : iterable of str
         Sentences that a reader must see.
-    ages
-        The ages at which a promise that fades was asked for; ``epsilon`` without an age is that at
-        the last of them.
-    unit
-        What is protected: one ``"record"``, or all records of one ``"person"``.
-    asked
-        The delta of the budget that this was calibrated to, at which it is printed; None prints it
-        at 1e-6. It says nothing about what is promised.
+    ages : iterable of int
+        Ages at which a fading guarantee was asked for; :meth:`epsilon` without an age answers for the last of them.
+    unit : {"record", "person"}
+        What is protected: one record, or all records of one person.
+    asked : float, optional
+        Delta of the budget that the noise was calibrated to, at which the guarantee is printed; by default it is
+        printed at 1e-6. It has no influence on what is guaranteed.
 
     Notes
     -----
-    "mu-GDP" (Gaussian differential privacy) means that telling from the outputs whether a record is
-    there is as hard as telling a draw of N(0, 1) from one of N(mu, 1). "rho-zCDP" (zero-concentrated
-    differential privacy) bounds every Renyi divergence of order alpha by rho alpha. Both imply an
-    epsilon for every delta.
+    "mu-GDP" (Gaussian differential privacy) means that telling from the outputs whether a record is there is at least
+    as hard as telling a draw of N(0, 1) from one of N(mu, 1). "rho-zCDP" (zero-concentrated differential privacy)
+    bounds every Rényi divergence of order alpha by rho alpha. Both imply an epsilon for every delta.
+
+    See Also
+    --------
+    Budget : What is asked for.
+    Ledger : Several releases against one budget.
 
     Examples
     --------
@@ -197,7 +201,17 @@ class Guarantee:
 
     @classmethod
     def of(cls, budget: Budget, releases: Iterable[Release], **more: Any) -> Guarantee:
-        """Of releases that were calibrated to a budget, in its scope."""
+        """The guarantee of releases that were calibrated to a budget, with the budget's scope.
+
+        Parameters
+        ----------
+        budget : Budget
+            The budget.
+        releases : iterable of Release
+            The releases.
+        **more
+            Further parameters of :class:`Guarantee`.
+        """
         scope = budget.scope
         return cls(
             releases, scope.neighbours, scope.window, ages=scope.ages, asked=budget.delta, **more
@@ -212,13 +226,34 @@ class Guarantee:
     def none(
         cls, reason: str, neighbours: str = "zero-out", window: int | None = None
     ) -> Guarantee:
-        """No privacy at all, and why: epsilon is infinite."""
+        """A guarantee of no privacy at all: epsilon is infinite.
+
+        Parameters
+        ----------
+        reason : str
+            Why nothing is guaranteed; it becomes a caveat.
+        neighbours : {"zero-out", "replace"}
+            The neighbouring relation.
+        window : int, optional
+            The window.
+        """
         release = Release("no privacy", NoPrivacy(), None, "none", details=(reason,))
         return cls([release], neighbours, window, caveats=(f"not private: {reason}",))
 
     @classmethod
     def parallel(cls, *guarantees: Guarantee) -> Guarantee:
-        """Of releases on disjoint records, or persons, where none enters two: the worst of them."""
+        """The guarantee of releases on disjoint records, or disjoint persons: that of the worst of them.
+
+        Parameters
+        ----------
+        *guarantees : Guarantee
+            One for each disjoint part; no record, or person, may enter two of them.
+
+        Raises
+        ------
+        ValueError
+            No guarantee was given, or they differ in neighbours, window, ages or unit.
+        """
         if not guarantees:
             raise ValueError("parallel needs at least one guarantee, got none")
         first = guarantees[0]
@@ -230,68 +265,97 @@ class Guarantee:
         for number_, part in enumerate(guarantees, 1):
             details.append(f"part {number_} of {len(guarantees)}:")
             details.extend("  " + line for line in part._release_lines())
+        ages = None
+        # of a window nothing is known beyond it, unless every part says what it costs there
+        if first.ages or all(part._fades for part in guarantees):
+            ages = OnDisjointRecords(
+                tuple(
+                    tuple((each.curve, each.count, each.ages) for each in part.releases)
+                    for part in guarantees
+                )
+            )
         release = Release(
             f"{len(guarantees)} parts on disjoint {first.unit}s",
             parallel(*(part.curve for part in guarantees)),
             None,
             "as in its parts",
             details=tuple(details),
+            ages=ages,
         )
         return functools.reduce(_with_flags_of, guarantees, replace(first, releases=(release,)))
 
     @functools.cached_property
     def curve(self) -> Curve:
-        """What all releases cost together."""
+        """The cost of all releases together."""
         return compose((release.curve, release.count) for release in self.releases)
 
     def at(self, age: int | None) -> Curve:
-        """What all releases cost together, about the outputs up to an age; None: all that is promised.
+        """The cost of all releases together, for the outputs up to an age.
 
-        What is released once counts in full at every age. Promises of different streams are added
-        at equal age, on one clock of outputs.
+        What is released only once counts in full at every age. Guarantees of different streams are added at equal
+        ages, on one clock of outputs.
+
+        Parameters
+        ----------
+        age : int or None
+            Number of outputs from the record's own, which is the first; None for everything that the guarantee covers.
+
+        Raises
+        ------
+        ValueError
+            ``age`` is beyond the window, and the cost of some release after the window is not known.
         """
         if age is None:
             return self.curve
         age = integer(age, "age", low=1, high=OLDEST)
         if self.window is not None and age > self.window and not self._fades:
             raise ValueError(
-                f"age must be at most {self.window}, the window, got {age}: what a part of this "
-                "costs after it is not known"
+                f"age must be at most {self.window}, the window, got {age}: for one of the releases, "
+                "nothing is known about later outputs"
             )
         return compose(release.at(age) for release in self.releases)
 
     def epsilon(self, delta: float = 0.0, age: int | None = None) -> float:
-        """The smallest epsilon that is proved; infinite where none is.
+        """The smallest epsilon that is proved; infinite if none is.
 
         Parameters
         ----------
         delta : float
-            At this delta.
+            Privacy parameter delta.
         age : int, optional
-            About the outputs from the record's own, the first, to this one; by default about all
-            outputs that the promise covers.
+            Number of outputs that the attacker sees, counted from the record's own, which is the first. By default
+            all outputs that the guarantee covers.
         """
         return self.at(age).epsilon(delta)
 
     def delta(self, epsilon: float, age: int | None = None) -> float:
-        """The smallest delta that is proved at this epsilon; ``age`` as in :meth:`epsilon`."""
+        """The smallest delta that is proved.
+
+        Parameters
+        ----------
+        epsilon : float
+            Privacy parameter epsilon.
+        age : int, optional
+            Number of outputs that the attacker sees, counted from the record's own, which is the first. By default
+            all outputs that the guarantee covers.
+        """
         return self.at(age).delta(epsilon)
 
     def odds(self, people: int = 1000, age: int | None = None) -> Odds:
-        """How often the best attacker is right: a sentence that prints, and a ``plot()``.
+        """How often the best attacker is right, as a sentence to print and with a method ``plot()``.
 
         Parameters
         ----------
         people : int
-            How many people flip a coin for whether they take part.
+            Number of people who flip a coin for whether they take part.
         age : int, optional
-            The attacker sees the outputs from the record's own, the first, to this one; by default all
-            outputs that the promise covers: those of the window, or up to the last age that was asked for.
+            Number of outputs that the attacker sees, counted from the record's own, which is the first. By default
+            all outputs that the guarantee covers: those of the window, or up to the last age that was asked for.
         """
         return odds_of(self, people, age)
 
     def plot(self, **options: Any) -> Any:
-        """Draw the trade-off curve that is promised; see `reticent.plots.promise`.
+        """Draw the trade-off curve that is guaranteed; see `reticent.plots.promise`.
 
         Parameters
         ----------
@@ -301,14 +365,14 @@ class Guarantee:
         return importlib.import_module("reticent.plots.promise").promise(self, **options)
 
     def by_age(self, ages: Iterable[int] | None = None, delta: float | None = None) -> ByAge:
-        """What is promised at several ages: a table that prints, and a ``plot()``.
+        """Epsilon at several ages, as a table to print and with a method ``plot()``.
 
         Parameters
         ----------
         ages : iterable of int, optional
             By default powers of ten, and the ages that were asked for.
         delta : float, optional
-            By default that of the budget, else 1e-6.
+            Privacy parameter delta; by default that of the budget, else 1e-6.
 
         Examples
         --------
@@ -328,21 +392,21 @@ class Guarantee:
 
     @property
     def gdp(self) -> float | None:
-        """The mu of Gaussian differential privacy where all noise is Gaussian, else None."""
+        """The mu of Gaussian differential privacy if all noise is Gaussian, else None."""
         return self.curve.gdp
 
     @property
     def zcdp(self) -> float | None:
-        """The rho of zero-concentrated differential privacy, None where not defined."""
+        """The rho of zero-concentrated differential privacy; None where not defined."""
         return self.curve.zcdp
 
     @property
     def pure(self) -> float | None:
-        """Epsilon at delta = 0, None where there is none."""
+        """Epsilon at delta = 0; None if there is none."""
         return self.curve.pure
 
     def meets(self, budget: Budget) -> bool:
-        """Whether this is at least as private as asked, for the same neighbours and window."""
+        """Whether this is at least as private as a budget asks, for the same neighbours and window."""
         if replace(self.scope, unit="record") != budget.scope:
             return False
         if budget.fade is not None:
@@ -360,7 +424,7 @@ class Guarantee:
             raise TypeError(f"only guarantees can be {verb}, got {other!r}")
         if self.scope != other.scope:
             raise ValueError(
-                f"guarantees with different promises cannot be {verb}: {self.scope}; and "
+                f"guarantees that protect differently cannot be {verb}: {self.scope}; and "
                 f"{other.scope}; build both with the same neighbours, window, ages and unit"
             )
 
@@ -373,7 +437,7 @@ class Guarantee:
         """The numbers alone, without neighbours, window and caveats."""
         if not math.isfinite(self.curve.epsilon(0.5)):
             return "no privacy: epsilon is infinite"
-        here = f"epsilon = {_up(self.epsilon(self._shown))} at delta = {plain(self._shown)}"
+        here = f"epsilon = {_up(self.epsilon(self._shown))} at delta = {_delta(self._shown)}"
         if self.pure is not None:
             better = self.epsilon(self._shown) < 0.995 * self.pure
             return f"pure epsilon = {_up(self.pure)}" + (f" ({here})" if better else "")
@@ -383,7 +447,7 @@ class Guarantee:
 
     @property
     def _shown(self) -> float:
-        """The delta at which this is printed."""
+        """The delta at which the guarantee is printed."""
         return self.asked or _REFERENCE
 
     def __repr__(self) -> str:
@@ -415,7 +479,7 @@ class Guarantee:
         return bool(self.releases) and all(release.ages is not None for release in self.releases)
 
     def explain(self) -> str:
-        """Line by line: what was released, with which noise, and what follows from it."""
+        """Explain the guarantee line by line: what was released, with which noise, and what follows."""
         lines = [f"guarantee: {self.summary}", f"in people: {self.odds()}"]
         lines.append(f"protected: {_WHO[self.unit]}")
         lines.append(f"neighbours: {str(replace(self.scope, window=None, ages=())).split(',')[0]}")
@@ -436,7 +500,7 @@ class Guarantee:
                 )
             )
         if self._fades:
-            lines.append(f"by age: {self.by_age()}, at delta = {plain(self._shown)}")
+            lines.append(f"by age: {self.by_age()}, at delta = {_delta(self._shown)}")
         lines.append("releases:" if self.releases else "releases: none")
         lines.extend("  " + line for line in self._release_lines())
         lines.append(
@@ -465,21 +529,21 @@ class Guarantee:
             releases = [Release.from_dict(release) for release in data["releases"]]
             return cls(**{**data, "releases": releases})
         except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"this does not describe a guarantee ({error!r}): {data!r}") from None
+            raise ValueError(f"data do not describe a guarantee ({error!r}): {data!r}") from None
 
 
 @dataclass(frozen=True)
 class ByAge:
-    """What a guarantee promises at several ages.
+    """Epsilon of a guarantee at several ages.
 
     Parameters
     ----------
     ages : tuple of int
-        Outputs from the record's own, the first.
+        Numbers of outputs, counted from the record's own, which is the first.
     epsilons : tuple of float
-        What is promised about the outputs up to each of them.
+        The epsilon that is guaranteed for the outputs up to each age.
     delta : float
-        The delta at which.
+        The delta at which these hold.
     """
 
     ages: tuple[int, ...]
@@ -499,23 +563,29 @@ class ByAge:
         return "epsilon " + ", ".join(words)
 
     def plot(self, **options: Any) -> Any:
-        """Draw it; see `reticent.plots.by_age`."""
+        """Draw epsilon by age; see `reticent.plots.by_age`.
+
+        Parameters
+        ----------
+        **options
+            Passed on to `reticent.plots.by_age`.
+        """
         return importlib.import_module("reticent.plots").by_age(self, **options)
 
 
 def with_caveats(guarantee: Guarantee, lines: Iterable[str]) -> Guarantee:
-    """The same guarantee with more sentences that a reader must see."""
+    """The guarantee with further sentences that a reader must see."""
     return replace(guarantee, caveats=_merged([guarantee.caveats, lines]))
 
 
 def with_details(guarantee: Guarantee, lines: tuple[str, ...]) -> Guarantee:
-    """The same guarantee with more lines under each of its releases."""
+    """The guarantee with further lines under each of its releases."""
     releases = [replace(release, details=release.details + lines) for release in guarantee.releases]
     return replace(guarantee, releases=tuple(releases))
 
 
 def _with_flags_of(guarantee: Guarantee, other: Guarantee) -> Guarantee:
-    """The guarantee, seeded, off the lattice and with the caveats of the other one too."""
+    """The guarantee, with the other one's caveats too, and seeded or off the lattice if either of them is."""
     return replace(
         guarantee,
         seeded=guarantee.seeded or other.seeded,
@@ -531,6 +601,13 @@ def _up(value: float) -> str:
         return f"{value:g}"
     unit = 10.0 ** (math.floor(math.log10(value)) - 3)
     return f"{math.ceil(value / unit * (1.0 - 1e-7)) * unit:.4g}"
+
+
+def _delta(value: float) -> str:
+    """Six significant digits, rounded up: at a smaller delta epsilon would be larger."""
+    exact = Decimal(repr(value))
+    digits = Decimal((0, (1,), exact.adjusted() - 5))
+    return plain(float(exact.quantize(digits, ROUND_CEILING)))
 
 
 def _cost(curve: Curve) -> str:

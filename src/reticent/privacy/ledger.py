@@ -1,18 +1,17 @@
 """What has been spent against one budget, in memory or in a file that several processes share.
 
-Every sum, learner and solver calls :func:`charge` when it is built, before any noise is drawn, so a
-refusal costs nothing. :mod:`reticent.privacy.composition` says how entries are counted.
+Every sum, learner and solver calls :func:`charge` when it is built, before any noise is drawn, so a refusal costs
+nothing. :mod:`reticent.privacy.composition` says how entries are counted.
 
-A ledger follows the work: threads, clones and worker processes spend from the ledger around them
-(:mod:`reticent.privacy.scope` says how it is found), and where that cannot be they are refused. A file
-that is lost is a budget that can be spent twice: do not delete it, nor restore it from an old copy.
+A ledger follows the work: threads, clones and worker processes are charged to the ledger that is open around them
+(:mod:`reticent.privacy.scope` says how it is found), and are refused where that is not possible. If the file is lost,
+its budget could be spent twice: do not delete it, and do not restore it from an old copy.
 
-The file is SQLite, one transaction per entry, on disk before it is acknowledged. With a rollback
-journal a transaction is committed when the journal is deleted, so the folder must be synced as well as
-the file: after a power cut a journal that is still there would undo an entry that was acknowledged.
-SQLite does that at ``synchronous = EXTRA`` only. An empty or missing table is never taken for a fresh
-ledger: a new file is prepared aside and linked into place whole, so whatever exists and is not a ledger
-is damage, and is refused.
+The file is an SQLite database, with one transaction per entry, which is on disk before it is acknowledged. With a
+rollback journal a transaction is committed when the journal is deleted, so the folder must be synced as well as the
+file: if the journal reappeared after a power cut, it would undo an acknowledged entry. SQLite does that only at
+``synchronous = EXTRA``. An empty or missing table never counts as a fresh ledger: a new file is prepared under
+another name and linked into place complete, so a file that exists and is not a ledger is damaged, and is refused.
 """
 
 from __future__ import annotations
@@ -59,21 +58,23 @@ Row = tuple[int, str, str, str]
 
 
 class LedgerFile:
-    """A ledger's file.
+    """The file of a ledger.
 
     Parameters
     ----------
-    path
-        Created with mode 0600 if it does not exist.
-    terms
-        What the ledger is for; must equal what an existing file says.
+    path : str or path
+        Where the file is; if it does not exist, it is created with mode 0600.
+    terms : dict
+        The budget and options of the ledger, which must equal those in an existing file.
     """
 
     def __init__(self, path: str | os.PathLike[str], terms: dict[str, Any]) -> None:
         self.path = os.path.abspath(os.fspath(path))
         folder = os.path.dirname(self.path)
         if not os.path.isdir(folder):
-            raise FileNotFoundError(f"path must lie in an existing folder; {folder!r} is not one")
+            raise FileNotFoundError(
+                f"path must be in an existing folder, and {folder!r} is not one; create it first"
+            )
         if not os.path.lexists(self.path):
             self._create(folder, terms)
         self._verify(terms)
@@ -90,7 +91,7 @@ class LedgerFile:
                 connection.execute("COMMIT")
             finally:
                 connection.close()
-            # A link fails if another process was first, which is then the one that counts.
+            # If another process was first, the link fails and that process's file is used.
             with contextlib.suppress(FileExistsError):
                 os.link(draft, self.path)
         finally:
@@ -103,13 +104,13 @@ class LedgerFile:
                 os.close(directory)
 
     def _connect(self, path: str) -> sqlite3.Connection:
-        # mode=rw: a file that disappears meanwhile is not made anew.
+        # mode=rw: if the file disappears meanwhile, it must not be created anew.
         address = Path(path).as_uri() + "?mode=rw"
         connection = sqlite3.connect(address, uri=True, timeout=_WAIT, isolation_level=None)
         try:
             (mode,) = connection.execute("PRAGMA journal_mode = DELETE").fetchone()
             if mode != "delete":
-                raise self._damaged(f"its journal is kept as {mode!r} and cannot be changed")
+                raise self._damaged(f"its journal mode is {mode!r} and cannot be changed")
             connection.execute("PRAGMA synchronous = EXTRA")
             connection.execute("PRAGMA fullfsync = ON")  # macOS: past the disk's own cache
         except BaseException:
@@ -139,7 +140,7 @@ class LedgerFile:
 
     @contextmanager
     def transaction(self, write: bool = True) -> Iterator[sqlite3.Connection]:
-        """A connection inside one transaction, which is undone if anything is raised."""
+        """A connection with one transaction open, which is rolled back if anything is raised."""
         if not os.path.exists(self.path):
             raise self._damaged("it has disappeared")
         connection: sqlite3.Connection | None = None
@@ -151,7 +152,7 @@ class LedgerFile:
         except sqlite3.OperationalError as error:
             if "locked" in str(error) or "busy" in str(error):
                 raise TimeoutError(
-                    f"the ledger {self.path!r} was in use by others for {_WAIT:.0f} s; nothing was "
+                    f"the ledger {self.path!r} was locked by other processes for {_WAIT:.0f} s; nothing was "
                     "recorded, try again"
                 ) from error
             raise self._damaged(str(error)) from error
@@ -162,7 +163,7 @@ class LedgerFile:
                 connection.close()  # rolls back what was not committed
 
     def read(self, connection: sqlite3.Connection, after: int) -> list[Row]:
-        """Entries later than a given one, in order and without gaps."""
+        """The entries after the given number, checked to be in order and without gaps."""
         query = "SELECT id, at, what, guarantee FROM entries WHERE id >= ? ORDER BY id"
         rows: list[Row] = list(connection.execute(query, (after,)))
         first = max(after, 1)
@@ -178,7 +179,7 @@ class LedgerFile:
     def _damaged(self, reason: str) -> RuntimeError:
         return RuntimeError(
             f"{self.path!r} cannot be used as a ledger: {reason}. What it recorded stays spent: "
-            "repair it or retire its budget, do not start afresh with an empty file"
+            "repair the file or retire its budget, and do not start again with an empty file"
         )
 
 
@@ -187,12 +188,12 @@ def _words(terms: dict[str, Any]) -> str:
 
 
 PLANNED = (
-    "composed as if how private each entry is had been fixed before the first output was seen "
-    "(Ledger(..., adaptive=True) needs no such promise)"
+    "composed on the assumption that the privacy of each entry was fixed before the first output was seen "
+    "(Ledger(..., adaptive=True) does not need this assumption)"
 )
 ADAPTIVE = (
-    "composed as if how private each entry is had been fixed before the first output was seen; the "
-    "ledger's budget, {}, holds without that promise"
+    "composed on the assumption that the privacy of each entry was fixed before the first output was seen; the "
+    "ledger's budget, {}, holds without this assumption"
 )
 
 _remarks: ContextVar[tuple[str, ...]] = ContextVar("remarks", default=())
@@ -200,9 +201,14 @@ _remarks: ContextVar[tuple[str, ...]] = ContextVar("remarks", default=())
 
 @contextlib.contextmanager
 def remarked(*lines: str) -> Iterator[None]:
-    """Caveats of every promise made inside: what the caller did to the records before.
+    """Add caveats to every guarantee made inside the block, about what the caller did to the records beforehand.
 
-    They must be in the guarantee that a ledger is charged with, not only in what is handed out.
+    They must be part of the guarantee that a ledger is charged with, not only of the one that is handed out.
+
+    Parameters
+    ----------
+    *lines : str
+        The caveats.
     """
     token = _remarks.set((*_remarks.get(), *lines))
     try:
@@ -212,14 +218,30 @@ def remarked(*lines: str) -> Iterator[None]:
 
 
 def with_remarks(guarantee: Guarantee) -> Guarantee:
-    """The guarantee with the caveats of :func:`remarked`."""
+    """The guarantee with the caveats of the surrounding :func:`remarked` blocks.
+
+    Parameters
+    ----------
+    guarantee : Guarantee
+        The guarantee.
+    """
     lines = _remarks.get()
     return with_caveats(guarantee, lines) if lines else guarantee
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One thing that privacy was spent on."""
+    """One entry of a ledger.
+
+    Parameters
+    ----------
+    what : str
+        What was paid for, in words.
+    guarantee : Guarantee
+        What it cost.
+    at : str
+        When, in ISO 8601 format and UTC.
+    """
 
     what: str
     guarantee: Guarantee
@@ -227,27 +249,31 @@ class Entry:
 
 
 class Ledger:
-    """Several fits against one budget; what would exceed it is refused before any noise is drawn.
+    """Several fits against one budget; a fit that would exceed it is refused before any noise is drawn.
 
-    Inside ``with ledger:`` everything that is released pays, also in threads, in clones that
-    scikit-learn fits elsewhere, and in worker processes; these need a path, and are refused without
-    one. A thread or worker that enters a ledger itself pays from that one only. Clones, and threads
-    that were started inside, stay with the ledger when its block has ended.
+    Inside ``with ledger:`` everything that is released is charged to the ledger, also in threads, in clones that
+    scikit-learn fits elsewhere, and in worker processes; worker processes need a ledger with a path, and are refused
+    without one. A thread or worker that enters a ledger itself is charged to that one only. Clones, and threads that
+    were started inside the block, stay with the ledger after the block has ended.
 
     Parameters
     ----------
-    budget
-        For everything together.
-    path
-        A file that outlives the process and may be shared by several; ``None`` keeps the ledger in
-        memory.
-    adaptive
-        Whether *how private* an entry is may be chosen after seeing the outputs of earlier ones
-        ("the model was poor, so I spent more"). The default composes as if it were not; where that
-        matters, :attr:`spent` says so. With ``adaptive=True`` a rule is used that needs no such
-        promise: the same for all-Gaussian runs and for ``delta = 0``, stricter for mixed noise.
+    budget : Budget
+        What everything together may spend.
+    path : str or path, optional
+        A file that outlives the process and may be shared by several. By default the ledger is in memory.
+    adaptive : bool
+        Whether *how private* an entry is may be chosen after seeing the outputs of earlier ones ("the model was poor,
+        so I spent more"). By default entries are composed as if it were not, and :attr:`spent` says so where it
+        matters. With ``adaptive=True`` a rule is used that holds without this assumption: it allows as much for
+        all-Gaussian runs and for ``delta = 0``, and less for mixed noise.
     unit : {"record", "person"}
-        What the budget protects; a ledger pays for promises about that unit only.
+        What the budget protects. The ledger can be charged only for guarantees about that unit.
+
+    See Also
+    --------
+    charge : Spend on the ledgers that are open here.
+    reticent.PrivateSearchCV : Choose parameters under one budget, for far less than the sum of all fits.
 
     Examples
     --------
@@ -275,8 +301,8 @@ class Ledger:
         self.unit = unit
         self._scope = replace(budget.scope, unit=unit)
         count = Filter if self.adaptive else Composition
-        # one for each age at which a promise that fades is asked for; a record has one age, on one
-        # clock of outputs, so entries are added at equal age
+        # One for each age of a fading budget. There is one clock of outputs, on which a record has one age,
+        # so entries are added at equal ages.
         self._tallies: list[tuple[int | None, Composition | Filter]] = (
             [(None, count(budget))]
             if budget.fade is None
@@ -286,22 +312,41 @@ class Ledger:
         self._process = os.getpid()
         self._id = secrets.token_hex(16)
         terms = asdict(budget) | {"adaptive": self.adaptive, "unit": unit}
-        self._terms = json.loads(json.dumps(terms))  # as the file will have them
+        self._terms = json.loads(json.dumps(terms))  # as they will be read from the file
         self._store = None if path is None else LedgerFile(path, self._terms)
         self._refresh()
         scope.register(self._id, self)
 
     def spend(self, guarantee: Guarantee, what: str) -> Entry:
-        """Record a release, or refuse it with :class:`BudgetExceeded` and record nothing."""
+        """Record a release, or refuse it and record nothing.
+
+        Parameters
+        ----------
+        guarantee : Guarantee
+            What the release costs.
+        what : str
+            What is paid for, in words.
+
+        Returns
+        -------
+        Entry
+            The new entry.
+
+        Raises
+        ------
+        BudgetExceeded
+            The release does not fit in what is left of the budget.
+        ValueError
+            The guarantee has other neighbours, window, ages or unit than the budget.
+        """
         self._check_scope(guarantee)
         if self._store is None and self._process != os.getpid():
             raise ForkError(
-                "this ledger is kept in memory and was copied by a process fork: what is spent here "
-                "would never be seen by the process that owns it. Give it a path, which all "
-                "processes share"
+                "this ledger is in memory and was copied by a process fork: the process that owns it would "
+                "never see what is spent here. Give the ledger a path, which all processes share"
             )
         if not isinstance(what, str) or not what.strip():
-            raise ValueError(f"what must say in words what is paid for, got {what!r}")
+            raise ValueError(f"what must be text that says what is paid for, got {what!r}")
         entry = Entry(what, guarantee, datetime.now(UTC).isoformat(timespec="seconds"))
         with scope.lock:
             if self._store is None:
@@ -319,8 +364,17 @@ class Ledger:
     def fits(self, guarantee: Guarantee) -> bool:
         """Whether :meth:`spend` would accept this release now; nothing is recorded.
 
-        An answer, not a reservation: another thread or process may spend in between. A guarantee
-        of another kind (neighbours, window) than the budget's raises as it does there.
+        This is an answer, not a reservation: another thread or process may spend in between.
+
+        Parameters
+        ----------
+        guarantee : Guarantee
+            What the release would cost.
+
+        Raises
+        ------
+        ValueError
+            The guarantee has other neighbours, window, ages or unit than the budget.
 
         Examples
         --------
@@ -346,7 +400,7 @@ class Ledger:
             raise TypeError(f"guarantee must be a Guarantee, got {guarantee!r}")
         if guarantee.scope != self._scope:
             raise ValueError(
-                f"the ledger is for a promise of one kind ({self._scope}) and cannot pay for another "
+                f"the ledger is for guarantees of one kind ({self._scope}) and cannot be charged for another "
                 f"({guarantee.scope}); use a budget with the ledger's neighbours, window, ages and unit"
             )
 
@@ -359,7 +413,7 @@ class Ledger:
             )
 
     def _count(self, entry: Entry) -> None:
-        # In this order: an interrupt between the two has the entry counted twice, never not at all.
+        # In this order, an interrupt between the two can only count the entry twice, never not at all.
         for age, tally in self._tallies:
             tally.add(entry.guarantee.at(age))
         self._entries.append(entry)
@@ -370,8 +424,8 @@ class Ledger:
                 guarantee = Guarantee.from_dict(json.loads(text))
             except ValueError as error:
                 raise RuntimeError(
-                    f"entry {what!r} of the ledger cannot be read ({error}); what it recorded "
-                    "stays spent, so repair the file or retire its budget"
+                    f"entry {what!r} of the ledger cannot be read ({error}). What it recorded "
+                    "stays spent: repair the file or retire its budget"
                 ) from None
             self._count(Entry(what, guarantee, at))
 
@@ -382,13 +436,13 @@ class Ledger:
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """Everything that was spent, in order, by every process."""
+        """Everything that was spent, in order, by all processes."""
         self._refresh()
         return tuple(self._entries)
 
     @property
     def spent(self) -> Guarantee | None:
-        """All entries together, by composition; None if there are none."""
+        """The guarantee of all entries together, by composition; None if there are none."""
         entries = self.entries
         if not entries:
             return None
@@ -448,8 +502,8 @@ class Ledger:
     def __reduce__(self) -> Any:
         if self._store is None:
             raise TypeError(
-                "a ledger kept in memory cannot be copied or sent to another process, which would "
-                "spend from a copy; give it a path, which all processes share"
+                "a ledger in memory cannot be copied or sent to another process, which would "
+                "spend from a copy; give the ledger a path, which all processes share"
             )
         return _at, (self._handle(),)
 
@@ -465,7 +519,7 @@ class Ledger:
         **options
             Passed on to `reticent.plots.spending`: ``title``, ``ax``.
         """
-        # plots are above this package; whoever asks for a picture has them
+        # imported here, because plots is a package above this one
         return importlib.import_module("reticent.plots.spending").spending(self, **options)
 
     def _repr_html_(self) -> str:
@@ -483,11 +537,26 @@ class Ledger:
 
 
 def charge(guarantee: Guarantee, what: str, *, once: bool = False) -> None:
-    """Spend on every ledger that pays here; without one, do nothing.
+    """Spend on every ledger that is open here; without one, do nothing.
 
-    Called by whatever is about to release something, before any noise is drawn. A ledger inside
-    another one charges both. :mod:`reticent.privacy.scope` says which ledgers pay where.
-    With ``once`` a ledger that has an entry of this name already has paid.
+    To be called by whatever is about to release something, before any noise is drawn. If ledgers are nested, all of
+    them are charged. :mod:`reticent.privacy.scope` says which ledgers are charged where.
+
+    Parameters
+    ----------
+    guarantee : Guarantee
+        What the release costs.
+    what : str
+        What is paid for, in words.
+    once : bool
+        Whether a ledger that already has an entry with the same ``what`` is not charged again.
+
+    Raises
+    ------
+    BudgetExceeded
+        The release does not fit in what is left of a budget.
+    LedgerError
+        A ledger is open but cannot be charged from here.
     """
     payers = scope.payers()
     guarantee = with_remarks(guarantee)
@@ -501,8 +570,8 @@ def charge(guarantee: Guarantee, what: str, *, once: bool = False) -> None:
     except Exception as error:
         if payers.found:
             error.add_note(
-                f"Why this ledger was asked to pay: {payers.found}. Work for another one belongs "
-                "inside `with` of that one"
+                f"This ledger was charged because {payers.found}. To charge another ledger, do the work "
+                "inside its own `with` block"
             )
         raise
     if payers.clone and not ledgers:
@@ -513,24 +582,22 @@ _opened_elsewhere: dict[str, Ledger] = {}
 
 
 def _at(handle: scope.Handle) -> Ledger:
-    """The ledger that a handle leads to, in this process."""
+    """The ledger behind a handle, in this process."""
     if handle.live is not None:
         ledger: Ledger = handle.live
         return ledger
     if handle.path is None:
         raise LedgerError(
-            "the ledger that this work is done under is kept in the memory of another process, "
-            "which would never see what is spent here; give the ledger a path, which all processes "
-            "share. Nothing was released"
+            "the ledger around this work is in the memory of another process, which would never see what is "
+            "spent here; give the ledger a path, which all processes share. Nothing was released"
         )
     with scope.lock:
         if handle.id not in _opened_elsewhere:
             if not os.path.exists(handle.path):
                 raise LedgerError(
-                    f"the ledger that this work is done under, {handle.path!r}, is not there. A "
-                    "worker must see the ledger's file under the same path; an estimator that was "
-                    "cloned inside a ledger and is no longer meant to be charged to it is built "
-                    "anew: type(model)(**model.get_params())"
+                    f"the file of the ledger around this work, {handle.path!r}, does not exist. A worker must "
+                    "see the file under the same path. If the estimator was cloned inside a ledger and should "
+                    "no longer be charged to it, build it anew: type(model)(**model.get_params())"
                 )
             terms = dict(handle.terms)
             kind = {name: terms.pop(name) for name in ("adaptive", "unit")}
@@ -546,11 +613,11 @@ def _warn_once(guarantee: Guarantee) -> None:
     if not _warned:
         _warned = True
         warnings.warn(
-            f"a clone was fitted outside any ledger. The guarantee it states ({guarantee.summary}) is that "
-            "of one fit; where clones are fitted on the same records, as cross-validation and grid "
-            "search do, the costs add up. Fit inside `with reticent.Ledger(budget, path=...)`, which "
+            f"a clone was fitted outside any ledger. Its guarantee ({guarantee.summary}) is that "
+            "of one fit; where several clones are fitted to the same records, as in cross-validation and grid "
+            "search, the costs add up. Fit inside `with reticent.Ledger(budget, path=...)`, which "
             "adds them up and refuses what would exceed the budget; to choose parameters, use "
-            "`reticent.PrivateSearchCV`, which costs far less. Said once per process",
+            "`reticent.PrivateSearchCV`, which costs far less. This warning is shown once per process",
             RepeatedFitWarning,
             stacklevel=to_the_user(),
         )

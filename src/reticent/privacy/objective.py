@@ -2,13 +2,13 @@
 
 ``theta = argmin sum loss + (Delta/2) ||theta||^2 + <b, theta>`` with ``b ~ N(0, sigma^2 I)``. With
 ``s = L/sigma`` (``L`` bounds one record's gradient), ``c = log(1 + beta/Delta)`` (``beta`` bounds
-its Hessian) and ``H`` the Gaussian hockey stick, docs/algorithms/objective-perturbation.md proves
+its Hessian) and ``H`` the Gaussian hockey-stick divergence, docs/algorithms/objective-perturbation.md proves
 
     delta(epsilon) <= max{ 2 H(epsilon; s), H(epsilon - c; s) }     for epsilon >= max(c, s^2/2)
     rdp(alpha)     <= c + alpha s^2/2 + log(2 Phi((alpha-1) s)) / (alpha-1)
 
-for a record that is blanked: the first term of the maximum where it is absent from the data that
-were used, the second where it is present. Its idea is that of Kifer, Smith and Thakurta, *Private
+for a record that is blanked: the first term of the maximum if it is absent from the data that
+were used, the second if it is present. The idea is that of Kifer, Smith and Thakurta, *Private
 convex empirical risk minimization*, Theorem 2, and of Redberg, Koskela and Wang, *Improving the
 privacy and practicality of objective perturbation*. For losses whose slope has one sign for each
 record (every margin loss) the same page proves more,
@@ -16,14 +16,14 @@ record (every margin loss) the same page proves more,
     delta(epsilon) <= H(epsilon - c; s)                                blanked
     delta(epsilon) <= H(epsilon - c; 2 s) + 2 H(epsilon - c; s)        replaced
 
-and that ``count`` such fits with one sign together cost
-``e^C H(epsilon - C; sqrt(count) s)`` with ``C = count c`` (2 s in place of s where replaced).
+and that ``count`` such fits together cost ``e^C H(epsilon - C; sqrt(count) s)`` with
+``C = count c`` (2 s in place of s if a record may be replaced).
 
-A person with several records acts along several directions, and there the bound by Renyi divergences
-alone remains, with ``c = r log(1 + beta/(r Delta))`` for r directions (docs/algorithms/persons.md).
+A person with several records acts along several directions. There only the bound by Rényi divergences
+remains, with ``c = r log(1 + beta/(r Delta))`` for r directions (docs/algorithms/persons.md).
 
-All of this needs the *exact* minimiser and a loss of the form ``f(<x, theta>)``. A solver's
-tolerance is a leak of its own, and other losses are not covered.
+All of this needs the *exact* minimiser and a loss of the form ``f(<x, theta>)``. The tolerance of a solver
+is a leak of its own, and other losses are not covered.
 """
 
 from __future__ import annotations
@@ -47,21 +47,21 @@ class ObjectivePerturbation(Curve):
 
     Parameters
     ----------
-    mu
-        The bound on one record's gradient divided by the standard deviation of the noise, under
-        either relation.
-    log_determinant
+    mu : float
+        Bound on one record's gradient, divided by the standard deviation of the noise; the same under either
+        neighbouring relation.
+    log_determinant : float
         ``log(1 + curvature / regularisation)`` of one record.
-    neighbours
-        ``"zero-out"`` or ``"replace"``; must be that of the guarantee it enters.
-    one_sided
-        Whether the slope of the loss has the same sign everywhere, for every record.
-    count
-        How many fits with noise of their own this stands for; more than one for one-sided losses, or
-        for persons, only.
-    persons
-        Whether what is protected is a person, whose records act along several directions; then the
-        gradient and the curvature are those of all the person's records together.
+    neighbours : {"zero-out", "replace"}
+        The neighbouring relation, which must be that of the guarantee that the curve enters.
+    one_sided : bool
+        Whether, for every record, the slope of the loss has the same sign everywhere.
+    count : int
+        Number of fits with independent noise that this stands for; may exceed 1 only for one-sided losses and for
+        persons.
+    persons : bool
+        Whether what is protected is a person, whose records act along several directions. Then the gradient and the
+        curvature are those of all the person's records together.
 
     Examples
     --------
@@ -89,26 +89,26 @@ class ObjectivePerturbation(Curve):
         object.__setattr__(self, "persons", bool(self.persons))
         if self.persons and self.one_sided:
             raise ValueError(
-                "one_sided must be False for persons, got True: nothing more is proved for such losses "
-                "where several records act together"
+                "one_sided must be False for persons, got True: where several records act together, "
+                "no better bound is proved for one-sided losses"
             )
         if self.count > 1 and not (self.one_sided or self.persons):
             raise ValueError(
-                f"count must be 1 for a loss whose slope changes its sign, got {self.count}; "
+                f"count must be 1 for a loss whose slope changes sign, got {self.count}; "
                 "compose that many curves instead"
             )
 
     @property
     def width(self) -> float:
-        """mu, or twice that where a record is replaced: how far one record moves the linear term."""
+        """How far one record moves the linear term, in standard deviations: mu, or twice that if it may be replaced."""
         # Two records move at once under replacement; by Cauchy's inequality the moments are
         # largest where their gradients point the same way, which doubles s.
         return self.mu if self.neighbours == "zero-out" else 2.0 * self.mu
 
     @property
     def zcdp(self) -> float:
-        # Every summand of the divergence, divided by alpha, is largest as alpha -> 1: log(2 Phi) is
-        # concave and 0 at 0, so its quotient by the argument falls from sqrt(2/pi).
+        # Each summand of the divergence, divided by alpha, is largest as alpha -> 1: log(2 Phi) is
+        # concave and 0 at 0, so its quotient by the argument decreases from sqrt(2/pi).
         s = self.width
         return self.count * (self.log_determinant + 0.5 * s * s + math.sqrt(2.0 / math.pi) * s)
 
@@ -124,13 +124,13 @@ class ObjectivePerturbation(Curve):
         return math.exp(gaussian.log_delta(epsilon, mu)) if epsilon >= 0.0 else 1.0
 
     def _present(self, epsilon: FloatArray) -> FloatArray:
-        """Logarithms of delta where the record is in the data that were used."""
+        """The logarithms of delta if the record is in the data that were used."""
         e = epsilon - self.log_determinant
         sticks = gaussian.log_delta_at(np.maximum(e, 0.0) / self.mu - 0.5 * self.mu, self.mu)
         return np.where(e < 0.0, 0.0, sticks)
 
     def _absent(self, epsilon: FloatArray) -> FloatArray:
-        """Logarithms of delta where it is not."""
+        """The logarithms of delta if it is not."""
         e = np.maximum(epsilon, 0.5 * self.mu**2)
         sticks = math.log(2.0) + gaussian.log_delta_at(e / self.mu - 0.5 * self.mu, self.mu)
         return np.where(epsilon < e, 0.0, np.minimum(sticks, 0.0))
@@ -141,8 +141,8 @@ class ObjectivePerturbation(Curve):
         if self.neighbours == "zero-out":
             point = np.array([epsilon])
             return math.exp(max(self._present(point)[0], self._absent(point)[0]))
-        # By way of the data without either record: the first leaves at cost e, the second enters
-        # at cost epsilon - e. Any e is valid.
+        # In two steps, through the data without either record: the first record leaves at cost e, the
+        # second enters at cost epsilon - e. Any e is valid.
         low, high = self.log_determinant, epsilon - 0.5 * self.mu**2
         if low >= high:
             return 1.0
@@ -181,7 +181,7 @@ class ObjectivePerturbation(Curve):
             if self.count > 1:
                 together = math.sqrt(self.count) * self.width
                 return shift + gaussian.epsilon(delta * math.exp(-shift) * (1 - 2.0**-50), together)
-            # Nearly always the second term of the bound is next to nothing, and this is enough.
+            # The second term of the bound is nearly always negligible, and then this is enough.
             quick = shift + gaussian.epsilon(delta * (1.0 - 2.0**-20), self.width)
             if self._one_sided(quick) <= delta:
                 return quick

@@ -1,9 +1,9 @@
-"""What a guarantee means to people who do not know what epsilon is: how often the best attacker is right.
+"""What a guarantee means to people who do not know epsilon: how often the best attacker is right.
 
-The attacker sees every output and knows every record but one. Of people who flip a coin for whether their record
-takes part, the best attacker is right about ``(1 + delta(0)) / 2``, where ``delta(0)`` is the total variation
-distance that the guarantee allows; no test does better (Neyman and Pearson). Numbers are rounded up, so that "at
-most" stays true.
+The attacker sees every output and knows every record but one. If each person flips a coin for whether their record
+takes part, the best attacker is right about a share of at most ``(1 + delta(0)) / 2`` of them, where ``delta(0)`` is
+the total variation distance that the guarantee allows; no test does better (Neyman and Pearson). Numbers are rounded
+up, so that "at most" stays true.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from reticent.privacy.budget import Scope
 if TYPE_CHECKING:
     from reticent.privacy.guarantee import Guarantee
 
-_SLACK = 1e-9  # of a person: what rounding in floating point may add
+_SLACK = 1e-9  # of a person, for rounding errors
 
 
 @dataclass(frozen=True)
@@ -29,19 +29,19 @@ class Odds:
     Parameters
     ----------
     people : int
-        How many flip a coin for whether their record, or all of their records, take part.
+        Number of people who flip a coin for whether their record, or all of their records, take part.
     right : int
-        About so many of them, at most, the best attacker is right.
+        Number of people about whom the best attacker is right, at most.
     blind : int
-        About so many is whoever only guesses.
+        The same number for somebody who only guesses.
     unit : {"record", "person"}
-        What takes part or does not: one record, or all of a person's.
+        What takes part or does not: one record, or all of a person's records.
     age : int, optional
-        The attacker sees so many outputs from the record's own, or from the person's first; None: every output, for
-        ever.
+        Number of outputs that the attacker sees, counted from the record's own or from the person's first; None: all
+        outputs, for ever.
     within : bool
-        Whether what takes part is only those records of a person that come within the outputs which the attacker
-        sees: persons under a window.
+        Whether only those records of a person take part that come within the outputs which the attacker sees; true for
+        persons under a window.
 
     Examples
     --------
@@ -79,15 +79,21 @@ class Odds:
         )
 
     def plot(self, **options: Any) -> Any:
-        """A dot for every person; see `reticent.plots.odds`."""
-        # plots are above this package; whoever asks for a picture has them
+        """Draw a dot for each person; see `reticent.plots.odds`.
+
+        Parameters
+        ----------
+        **options
+            Passed on to `reticent.plots.odds`.
+        """
+        # imported here, because plots is a package above this one
         return importlib.import_module("reticent.plots.odds").odds(self, **options)
 
 
 def odds_of(guarantee: Guarantee, people: int = 1000, age: int | None = None) -> Odds:
-    """What `Guarantee.odds` returns."""
+    """Compute what `Guarantee.odds` returns."""
     people = integer(people, "people", low=2)
-    if age is None:  # the attacker sees what the promise covers, and no more
+    if age is None:  # the attacker sees what the guarantee covers, and no more
         age = guarantee.scope.last
     distance = min(1.0, guarantee.delta(0.0, age))
     right = math.ceil(people * (0.5 + 0.5 * distance) - _SLACK)

@@ -1,8 +1,8 @@
 """How often one person may take part, and what all of a person's records cost together.
 
-Neighbours differ in all records of one person. Where a person has at most k of them, any two at least
-b steps apart, k records cost less than k times one (docs/algorithms/persons.md). The bounds hold
-because they are enforced, by :class:`reticent.state.Persons`, never because they were promised.
+Neighbours differ in all records of one person. If a person has at most k records, any two of them at least b steps
+apart, these cost less than k times one record (docs/algorithms/persons.md). The limits hold because
+:class:`reticent.state.Persons` enforces them; nothing relies on the data to respect them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from reticent.checks import FloatArray, integer, real_array
 
 MOST_RECORDS = 2**20
-"""The costs of more records of one person than this are not computed."""
+"""Largest number of records of one person for which costs are computed."""
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,13 @@ class Participation:
     Parameters
     ----------
     max_records : int or None
-        Records of one person that count: on the whole stream, or within a window where the promise
-        has one. None: as many as ``min_gap`` allows, for promises that end or fade.
+        Number of records of one person that count, on the whole stream or, if the guarantee has a window, within the
+        window. None: as many as ``min_gap`` allows, for guarantees that end or fade.
     min_gap : int
-        Steps from one of them to the next, at least; 1 allows neighbouring steps.
+        Smallest number of steps from one of them to the next; 1 allows consecutive steps.
     max_persons : int, optional
-        Persons that may be known at a time; more are refused, with an error. By default memory is the
-        limit. It changes no promise.
+        Number of persons that may be known at a time; further persons are refused with an error. By default only
+        memory limits it. It does not affect the guarantee.
 
     Examples
     --------
@@ -57,24 +57,34 @@ class Participation:
             object.__setattr__(self, "max_persons", limit)
         if self.max_records is None and self.min_gap == 1:
             raise ValueError(
-                "max_records=None with min_gap=1 bounds nothing: a person could fill the stream; "
+                "max_records=None with min_gap=1 bounds nothing: one person could fill the stream; "
                 "give max_records, or a larger min_gap with a window or fade"
             )
 
     @classmethod
     def of(cls, max_records: Any, min_gap: Any, max_persons: Any = None) -> Participation | None:
-        """Of what a user gave; None where nothing was, and single records are protected."""
+        """The participation for a user's arguments; None if they limit nothing and single records are protected.
+
+        Parameters
+        ----------
+        max_records : int or None
+            See :class:`Participation`.
+        min_gap : int or None
+            See :class:`Participation`.
+        max_persons : int or None
+            See :class:`Participation`.
+        """
         if max_records is None and min_gap is None:
             if max_persons is not None:
                 raise ValueError(
-                    f"max_persons={max_persons!r} needs max_records or min_gap: without them records "
-                    "are protected, and nobody is told apart"
+                    f"max_persons={max_persons!r} needs max_records or min_gap: without them single records "
+                    "are protected, and persons are not distinguished"
                 )
             return None
         return cls(max_records, 1 if min_gap is None else min_gap, max_persons)
 
     def records_within(self, steps: float) -> int:
-        """The most records of a person among so many consecutive steps."""
+        """The largest number of records of one person among ``steps`` consecutive steps."""
         if self.max_records == 1:
             return 1
         room = math.inf if math.isinf(steps) else max(1, -(-int(steps) // self.min_gap))
@@ -82,12 +92,12 @@ class Participation:
         if most > MOST_RECORDS:
             raise ValueError(
                 f"a person could have {most:,} records within {steps:,} steps, more than "
-                f"{MOST_RECORDS:,}; give max_records, or a larger min_gap"
+                f"the {MOST_RECORDS:,} that are supported; give max_records, or a larger min_gap"
             )
         return int(most)
 
     def starts(self, steps: float) -> tuple[FloatArray, FloatArray]:
-        """The numbers of the records, packed as early as possible, and the steps left from each on."""
+        """The index of each record, packed as early as possible, and the number of steps left from each of them on."""
         number = np.arange(self.records_within(steps), dtype=np.float64)
         return number, steps - self.min_gap * number
 
@@ -103,15 +113,20 @@ ONE_RECORD = Participation()
 
 
 def squared_cost(coefficients: FloatArray, participation: Participation) -> float:
-    """The largest ``||sum_i v_i shift(c, t_i)||^2`` for unit vectors at steps that are allowed.
+    """The largest ``||sum_i v_i shift(c, t_i)||^2`` over unit vectors ``v_i`` and steps ``t_i`` that are allowed.
 
     Parameters
     ----------
     coefficients : array
-        ``c_0, c_1, ...``: how far a record moves each innovation from its own on, up to the last one
-        that counts. They must be at least 0 and never rise, else the worst placement is unknown.
+        ``c_0, c_1, ...``: how far a record moves each innovation from its own on, up to the last one that counts.
+        They must be at least 0 and must not increase; otherwise the worst placement is unknown.
     participation : Participation
-        Which steps a person may have records at.
+        The steps at which a person may have records.
+
+    Returns
+    -------
+    float
+        The squared norm.
 
     Examples
     --------
@@ -130,8 +145,8 @@ def squared_cost(coefficients: FloatArray, participation: Participation) -> floa
         or (np.diff(c) > 0).any()
     ):
         raise ValueError(
-            "coefficients must be finite, at least 0 and never rise: for others the worst steps of a "
-            "person's records are not the earliest ones, and nothing is proved"
+            "coefficients must be finite, at least 0 and must not increase: otherwise the earliest steps "
+            "may not be the worst ones for a person's records, and nothing is proved"
         )
     total = np.zeros(len(c))
     for k in range(participation.records_within(len(c))):
@@ -141,11 +156,24 @@ def squared_cost(coefficients: FloatArray, participation: Participation) -> floa
 
 
 def tree_squares(levels: int, participation: Participation, steps: float) -> int:
-    """A bound on ``sum_N m_N^2`` over the nodes of a tree, m_N a person's records in node N.
+    """An upper bound on ``sum_N m_N^2`` over the nodes N of a tree, where m_N is the number of a person's records in N.
 
-    A node of size 2^j holds at most ``q = (2^j - 1) // min_gap + 1`` records of a person, and each
-    record is in one node of a level at most; squares are largest where nodes are filled one after the
-    other.
+    A node of size 2^j contains at most ``q = (2^j - 1) // min_gap + 1`` records of a person, and each record is in at
+    most one node of each level. The sum of squares is largest if nodes are filled one after the other.
+
+    Parameters
+    ----------
+    levels : int
+        Number of levels of the tree.
+    participation : Participation
+        The steps at which a person may have records.
+    steps : float
+        Number of steps within which they come.
+
+    Returns
+    -------
+    int
+        The bound.
 
     Examples
     --------
@@ -162,7 +190,21 @@ def tree_squares(levels: int, participation: Participation, steps: float) -> int
 
 
 def tree_count(levels: int, participation: Participation, steps: float) -> int:
-    """``sum_N m_N`` for pure privacy: each record is in one node of each level, at most.
+    """An upper bound on ``sum_N m_N``, for pure privacy: each record is in at most one node of each level.
+
+    Parameters
+    ----------
+    levels : int
+        Number of levels of the tree.
+    participation : Participation
+        The steps at which a person may have records.
+    steps : float
+        Number of steps within which they come.
+
+    Returns
+    -------
+    int
+        The bound.
 
     Examples
     --------

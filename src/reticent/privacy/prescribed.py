@@ -1,13 +1,12 @@
-"""Noise prescribed by somebody else's formula, what is claimed for it, and what it really gives.
+"""Noise prescribed by a published formula: what is claimed for it, and what it really gives.
 
-``calibration="exact"``, the default everywhere, uses nothing of this. Any other calibration is a named
-collection of formulas, one for each mechanism, that is registered here; who runs a mechanism looks its
-formula up by name and never imports the collection.
+``calibration="exact"``, the default everywhere, uses nothing in this module. Any other calibration is a named
+collection of formulas, one for each mechanism, registered here; a mechanism looks its formula up by name and never
+imports the collection.
 
-The truth of a prescription is computed from the exact sensitivities derived on the pages under
-docs/algorithms/, never from the formula's own claim. A claim holds for a neighbouring relation: the same
-noise has one true epsilon under ``"zero-out"`` and a larger one, more than twice it for Gaussian noise,
-under ``"replace"``.
+The true cost of a prescription is computed from the exact sensitivities derived on the pages under docs/algorithms/,
+never from the formula's own claim. A claim holds for a neighbouring relation: the same noise has one true epsilon
+under ``"zero-out"`` and a larger one, more than twice as large for Gaussian noise, under ``"replace"``.
 """
 
 from __future__ import annotations
@@ -28,40 +27,40 @@ from reticent.privacy.curves import Curve, Gaussian, NoPrivacy
 EXACT = "exact"
 
 _MODULES = {"published": "reticent.papers"}
-"""The module that registers the formulas of a calibration, imported when one is first looked up."""
+"""The module that registers a calibration's formulas, imported when one of them is first looked up."""
 _FORMULAS: dict[tuple[str, str], Callable[..., Any]] = {}
 
 
 @dataclass(frozen=True, eq=False)
 class Prescription:
-    """A prescribed amount of noise, evaluated for one setting.
+    """A prescribed amount of noise, evaluated in one setting.
 
     Parameters
     ----------
-    scale
-        The noise exactly as prescribed: a standard deviation (``"gaussian"``), the scale of the
-        radius (``"gamma"``) or of each coordinate (``"laplace"``), or what the loss is divided by
-        (``"exponential"``). An array where the noise changes with time or has several parts.
-    noise
+    scale : float or array
+        The noise exactly as prescribed: a standard deviation (``"gaussian"``), the scale of the radius (``"gamma"``)
+        or of each coordinate (``"laplace"``), or what the loss is divided by (``"exponential"``). An array if the
+        noise changes with time or has several parts.
+    noise : str
         Which of these it is.
-    formula
-        The formula in words, with its source's letters.
-    where
+    formula : str
+        The formula, in the source's letters.
+    where : str
         The source, and the place in it.
-    claimed
+    claimed : (float, float)
         The (epsilon, delta) that the source states for this noise.
-    relation
-        The neighbouring relation of the source's statement.
-    zero_out
+    relation : str
+        The neighbouring relation of that statement.
+    zero_out : Curve
         What the noise really costs under the relation ``"zero-out"``.
-    replace
+    replace : Curve
         What the noise really costs under the relation ``"replace"``.
-    bounds
-        The relations for which that is a proved upper bound, not known to be attained.
-    regulariser
-        The ridge that must go with the noise, where the mechanism needs one.
-    calibration
-        The name of the collection that it was looked up in.
+    bounds : tuple of str
+        The relations for which that cost is a proved upper bound, not known to be attained.
+    regulariser : float, optional
+        The ridge that must go with the noise, if the mechanism needs one.
+    calibration : str
+        Name of the collection in which it was looked up.
 
     Examples
     --------
@@ -89,7 +88,7 @@ class Prescription:
 
     @property
     def amount(self) -> float:
-        """The noise as one number: the first where it has several parts; refused where there is none."""
+        """The noise as one number, the first if it has several parts; ValueError if the formula adds no noise."""
         first = float(np.ravel(self.scale)[0])
         if not first > 0.0:
             raise ValueError(
@@ -109,11 +108,22 @@ class Prescription:
         return self.zero_out if word == "zero-out" else self.replace
 
     def true_epsilon(self, delta: float | None = None, neighbours: str = "zero-out") -> float:
-        """The epsilon that the printed noise really gives, at the claimed delta where omitted.
+        """The epsilon that the prescribed noise really gives.
 
-        Exact unless ``neighbours`` is in ``bounds``; then the least upper bound proved here.
-        Infinite where there is no noise, or where delta = 0 cannot be had. A claimed delta of 1 or
-        more is a vacuous claim, and gives 0.
+        It is exact unless ``neighbours`` is in ``bounds``; then it is the smallest upper bound that is proved here.
+
+        Parameters
+        ----------
+        delta : float, optional
+            Privacy parameter delta; by default the claimed one.
+        neighbours : {"zero-out", "replace"}
+            The neighbouring relation.
+
+        Returns
+        -------
+        float
+            Epsilon. Infinite if there is no noise, or if delta = 0 is impossible. A claimed delta of 1 or more makes
+            the claim vacuous, and gives 0.
         """
         curve = self.curve(neighbours)
         if delta is None:
@@ -121,24 +131,30 @@ class Prescription:
         return curve.epsilon(number(delta, "delta", low=0.0, high=1.0, open_high=True))
 
     def claim_is_proved(self, neighbours: str | None = None) -> bool:
-        """Whether the paper's claim follows from the truth; by default for its own relation."""
+        """Whether the source's claim follows from the true cost.
+
+        Parameters
+        ----------
+        neighbours : {"zero-out", "replace"}, optional
+            The neighbouring relation; by default that of the claim.
+        """
         true = self.true_epsilon(neighbours=self.relation if neighbours is None else neighbours)
         return true <= self.claimed[0] * (1.0 + 1e-9)
 
     def doubts(
         self, neighbours: str, truth: float | None = None, setting: str | None = None
     ) -> tuple[str, ...]:
-        """A sentence for the caveats of a guarantee, if the claim does not hold.
+        """A caveat for a guarantee if the claim does not hold, in a tuple that is empty if it does.
 
         Parameters
         ----------
-        neighbours
+        neighbours : {"zero-out", "replace"}
             The neighbouring relation of the guarantee.
-        truth
-            The epsilon that the noise gives at the claimed delta, where the mechanism knows it better than
-            the prescription does.
-        setting
-            What the truth depends on besides the relation, in a few words.
+        truth : float, optional
+            The epsilon that the noise gives at the claimed delta, if the mechanism knows a better value than the
+            prescription.
+        setting : str, optional
+            What the true epsilon depends on besides the relation, in a few words.
         """
         claimed, delta = self.claimed
         if truth is None:
@@ -154,18 +170,18 @@ class Prescription:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Which formula scales the noise of a mechanism: exactly, or one that is looked up.
+    """Which formula scales the noise of a mechanism: the exact calibration, or one that is looked up.
 
-    A description: it is hashable, prints as what it is, and plain data describe it in a saved state.
+    It is hashable, and can be written to and read from a saved state as plain data.
 
     Parameters
     ----------
-    name
+    name : str
         ``"exact"``, or the name of a registered collection of formulas.
-    mechanism
+    mechanism : str
         Which formula of the collection.
-    facts
-        Further numbers that the formula needs, by name.
+    facts : tuple of (str, Any)
+        Further arguments of the formula, by name.
 
     Examples
     --------
@@ -189,7 +205,7 @@ class Calibration:
         return self.name == EXACT
 
     def prescribe(self, budget: Budget, **facts: Any) -> Prescription:
-        """The prescribed noise for a budget and what the mechanism knows about itself."""
+        """The prescribed noise for a budget, given what the mechanism knows about itself."""
         return prescribe(self.name, self.mechanism, budget, **facts | dict(self.facts))
 
     def to_dict(self) -> dict[str, Any]:
@@ -198,7 +214,15 @@ class Calibration:
 
     @classmethod
     def read(cls, value: Any, mechanism: str) -> Calibration:
-        """What a user or a saved state said: a name, plain data, or a calibration."""
+        """The calibration that a user or a saved state named.
+
+        Parameters
+        ----------
+        value : str, mapping or Calibration
+            A name, the data of :meth:`to_dict`, or a calibration.
+        mechanism : str
+            The mechanism, if ``value`` is a name.
+        """
         if isinstance(value, Mapping):
             known = tuple(dict(value.get("facts", {})).items())
             value = cls(value.get("name", ""), str(value.get("mechanism", mechanism)), known)
@@ -209,26 +233,26 @@ class Calibration:
 
 
 def names() -> tuple[str, ...]:
-    """All calibrations by name, ``"exact"`` first."""
+    """The names of all calibrations, ``"exact"`` first."""
     return (EXACT, *dict.fromkeys([*_MODULES, *(name for name, _ in _FORMULAS)]))
 
 
 def check(calibration: Any) -> str:
-    """The calibration's name, refused if there is none of that name."""
+    """Check that there is a calibration of this name, and return the name."""
     return choice(calibration, "calibration", names())
 
 
 def register(
     calibration: str, mechanism: str
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register the decorated function as a collection's formula for a mechanism.
+    """Decorator that registers a function as a collection's formula for a mechanism.
 
     Parameters
     ----------
-    calibration
-        Name of the collection; a new name makes a new one.
-    mechanism
-        What its mechanism is called, such as ``"tree"``.
+    calibration : str
+        Name of the collection; a new name creates one.
+    mechanism : str
+        Name of the mechanism, such as ``"tree"``.
     """
 
     def enter(formula: Callable[..., Any]) -> Callable[..., Any]:
@@ -239,7 +263,7 @@ def register(
 
 
 def find(calibration: str, mechanism: str) -> Callable[..., Any]:
-    """A collection's formula for a mechanism."""
+    """The formula of a collection for a mechanism; ValueError if there is none."""
     if check(calibration) in _MODULES:
         importlib.import_module(_MODULES[calibration])
     if (calibration, mechanism) not in _FORMULAS:
@@ -256,11 +280,11 @@ def prescribe(calibration: str, mechanism: str, budget: Budget, **facts: Any) ->
 
     Parameters
     ----------
-    calibration
+    calibration : str
         Name of the collection.
-    mechanism
-        Which formula of it.
-    budget
+    mechanism : str
+        Which formula of the collection.
+    budget : Budget
         What may be spent.
     **facts
         What the formula needs to know about the mechanism.
@@ -275,12 +299,12 @@ def prescribe(calibration: str, mechanism: str, budget: Budget, **facts: Any) ->
 
 
 def gaussian_curve(mu: float) -> Curve:
-    """All releases together as one Gaussian mechanism; an infinite ratio is no noise at all."""
+    """The cost of all releases together as one Gaussian mechanism; an infinite mu means no noise at all."""
     return NoPrivacy() if math.isinf(mu) else Gaussian(mu)
 
 
 def ratio(sensitivity: float, scale: float) -> float:
-    """Sensitivity in units of the noise; infinite where there is no noise."""
+    """The sensitivity divided by the scale of the noise; infinite if there is no noise."""
     if sensitivity == 0.0:
         return 0.0
     return math.inf if scale == 0.0 else sensitivity / scale

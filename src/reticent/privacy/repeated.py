@@ -1,11 +1,11 @@
-"""The best of a random number of runs: what it costs to fit several models and show only the best.
+"""The best of a random number of runs: the cost of fitting several models and releasing only the best.
 
 Papernot and Steinke, *Hyperparameter tuning with Rényi differential privacy*, Theorem 2, for divergences; Koskela,
-Redberg and Wang, *Privacy profiles for private selection*, for profiles, which are much tighter. Proofs:
+Redberg and Wang, *Privacy profiles for private selection*, for profiles, which give much tighter bounds. Proofs:
 docs/algorithms/private-search.md.
 
-The number of runs, the losers and the running time must stay secret, and the number must not be cut off: a promise
-made for a random number does not hold for a fixed one.
+The number of runs, the losing runs and the running time must stay secret, and the number must not be truncated: a
+guarantee for a random number of runs does not hold for a fixed number.
 """
 
 from __future__ import annotations
@@ -27,18 +27,19 @@ _HALVINGS = 12
 
 @dataclass(frozen=True)
 class BestOf(Curve):
-    """The best, by a score that is part of the output, of K independent runs of one mechanism.
+    """The best of K independent runs of one mechanism, by a score that is part of each run's output.
 
-    K has a truncated negative binomial law: ``shape=1`` is the geometric one, ``shape=0`` the logarithmic one.
+    K is random with a truncated negative binomial distribution: the geometric one for ``shape=1``, the logarithmic
+    one for ``shape=0``.
 
     Parameters
     ----------
     base : Curve
-        What one run costs, its score included.
+        The cost of one run, its score included.
     mean : float
         The expected number of runs, above 1.
     shape : float
-        Above -1.
+        The parameter eta of the distribution, above -1.
 
     Examples
     --------
@@ -61,7 +62,7 @@ class BestOf(Curve):
 
     @functools.cached_property
     def stopping(self) -> float:
-        """The parameter gamma of the law of K; for the geometric law, the probability to stop after a run."""
+        """The parameter gamma of K's distribution; if it is geometric, the probability of stopping after a run."""
         if self.shape == 1.0:
             return 1.0 / self.mean
 
@@ -76,17 +77,18 @@ class BestOf(Curve):
 
     @functools.cached_property
     def _shift(self) -> float:
-        """What choosing adds to epsilon: ``(1 + shape) log R``, R the least over the base's profile.
+        """What choosing adds to epsilon: ``(1 + shape) log R``, with R the smallest value over the base's profile.
 
-        With u the probability of an output better than y on one side, it is at most ``e^e u + d(e)`` on the
-        other, so the densities' weights differ by at most ``max(1 + (1-g) d/g, g + (1-g)(e^e + d))`` to the
-        power of 1 + shape, whatever e.
+        If u is the probability of an output better than y on one side, it is at most ``e^e u + d(e)`` on the other,
+        so the weights of the densities differ by a factor of at most ``max(1 + (1-g) d/g, g + (1-g)(e^e + d))`` to
+        the power of 1 + shape, for every e.
         """
         g = self.stopping
 
         def parts(e: float) -> tuple[float, float]:
             d = self.base.delta(e)
-            return 1.0 + (1.0 - g) * d / g, g + (1.0 - g) * (math.exp(e) + d)
+            odds = math.exp(e) if e < 700.0 else math.inf
+            return 1.0 + (1.0 - g) * d / g, g + (1.0 - g) * (odds + d)
 
         low, high = 0.0, 1.0 if self.base.pure is None else self.base.pure
         while parts(high)[0] > parts(high)[1]:
@@ -94,7 +96,7 @@ class BestOf(Curve):
             if high > 600.0:
                 return math.inf
         least = max(parts(high))
-        # the first falls and the second rises, so the least of their larger one is where they meet; any e is valid
+        # the first decreases and the second increases, so their maximum is smallest where they meet; any e is valid
         for _ in range(_HALVINGS):
             middle = 0.5 * (low + high)
             first, second = parts(middle)
@@ -107,7 +109,7 @@ class BestOf(Curve):
         if self.base.pure is None:
             return None
         g = self.stopping
-        extra = math.log(g + (1.0 - g) * math.exp(min(self.base.pure, 600.0)))
+        extra = float(np.logaddexp(math.log(g), math.log1p(-g) + self.base.pure))
         return self.base.pure + (1.0 + self.shape) * extra * _ROUND_UP
 
     @functools.cached_property

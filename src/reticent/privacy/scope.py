@@ -1,21 +1,22 @@
-"""Which ledgers pay for what is done here: in this context, in this thread, in this process.
+"""Which ledgers are charged for what is done here: in this context, this thread and this process.
 
-A context variable does not travel to a thread, and nothing travels to a worker process that was
-started earlier. So three things are asked, and the first that knows of a ledger decides:
+A context variable is not inherited by a thread, and nothing reaches a worker process that was started earlier. So
+there are three rules, and the first one that finds a ledger decides:
 
-1. which ledgers this context has entered;
-2. which ledgers the estimator that is being fitted remembers, because it was cloned inside them
-   (an estimator keeps them when it is pickled, so they reach other machines as well);
-3. which ledgers are open around this thread or process: entered by another thread of this process,
-   or, for a thread that was started inside a ledger and outlived it, that one; else those that the
-   nearest ancestor process has open.
+1. the ledgers that this context has entered; 2. the ledgers that the estimator being fitted remembers because it was
+cloned inside them (an estimator keeps them when it is
+   pickled, so this works on other machines too);
+3. the ledgers that are open around this thread or process: those entered by another thread of this process or, for a
+thread that
+   was started inside a ledger and outlived its block, that ledger; otherwise those that the nearest ancestor process
+   has open.
 
-Rule 3 needs one answer. If two threads have entered different ledgers, a third that entered neither
-is refused, for either guess would let the other ledger's work go free.
+Rule 3 needs a unique answer. If two threads have entered different ledgers, a third thread that entered neither is
+refused, because with either choice the other ledger might miss a charge.
 
-A process says which ledgers it has open in a small file named after it (:func:`_announce`), which
-its descendants look for when they are about to release something. :mod:`reticent.privacy.ledger` opens
-what is found here and charges it.
+A process lists its open ledgers in a small file named after its process number (:func:`_announce`), which its
+descendants look for when they are about to release something. :mod:`reticent.privacy.ledger` opens the ledgers that
+are found here and charges them.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Handle:
-    """A ledger, by what another thread or process needs to find it again."""
+    """What another thread or process needs to find a ledger."""
 
     id: str
     path: str | None
@@ -55,7 +56,7 @@ class Handle:
 Stack = tuple[Handle, ...]
 
 lock = threading.RLock()
-"""Held while a ledger is read or written, and by a fork: a child never starts half-way through."""
+"""Held while a ledger is read or written, and during a fork, so that a child never starts in the middle of that."""
 
 _entered: ContextVar[Stack] = ContextVar("ledgers_entered", default=())
 _remembered: ContextVar[Stack | None] = ContextVar("ledgers_remembered", default=None)
@@ -70,25 +71,25 @@ _forked = False
 
 @dataclass(eq=False)
 class _Open:
-    """One ``with`` block that has not ended: its ledgers, outermost first, and who was there before."""
+    """A ``with`` block that has not ended: its ledgers, outermost first, and the threads that existed before it."""
 
     stack: Stack
     threads: WeakSet[threading.Thread]
 
 
 def register(identity: str, ledger: Any) -> None:
-    """Make a ledger of this process known, so that its handle leads back to it."""
+    """Register a ledger of this process, so that its handle leads back to it."""
     _made_here.add(identity)
     _ledgers[identity] = ledger
 
 
 def revive(identity: str, path: str | None, terms: dict[str, Any]) -> Handle:
-    """A handle from its parts, as they are pickled."""
+    """A handle from its pickled parts."""
     return Handle(identity, path, terms, _ledgers.get(identity))
 
 
 def enter(handle: Handle) -> None:
-    """Have a ledger pay for what this context does from now on."""
+    """Charge a ledger for what this context does from now on."""
     stack = (*_entered.get(), handle)
     with lock:
         _open.append(_Open(stack, WeakSet(threading.enumerate())))
@@ -101,7 +102,7 @@ def enter(handle: Handle) -> None:
 
 
 def leave(handle: Handle) -> None:
-    """End the innermost block of a ledger; its threads that live on stay with it."""
+    """End the innermost block of a ledger; threads that it started and that outlive it stay with the ledger."""
     # Not by a token: one ledger may be entered in several threads, each with its own context.
     stack = _entered.get()
     inner = max((k for k, item in enumerate(stack) if item == handle), default=None)
@@ -119,7 +120,18 @@ def leave(handle: Handle) -> None:
 
 
 def uncharged(make: Callable[[], T]) -> T:
-    """Run what is paid for already, such as a restored learner or a part of one, free of charge."""
+    """Call a function without charging any ledger, for what has been paid for already, such as a restored learner.
+
+    Parameters
+    ----------
+    make : callable
+        The function, without arguments.
+
+    Returns
+    -------
+    Any
+        What the function returns.
+    """
     context = Context()
     context.run(_paid.set, True)
     return context.run(make)
@@ -127,7 +139,7 @@ def uncharged(make: Callable[[], T]) -> T:
 
 @contextlib.contextmanager
 def fitting(handles: Stack | None) -> Iterator[None]:
-    """A fit by an estimator that remembers these ledgers; None if it is no clone."""
+    """Mark a fit by an estimator that remembers these ledgers; None if it is not a clone."""
     token = _remembered.set(handles)
     try:
         yield
@@ -136,17 +148,17 @@ def fitting(handles: Stack | None) -> Iterator[None]:
 
 
 def to_remember(before: Stack) -> Stack:
-    """What a clone made here remembers; `before` is what its original does."""
+    """The ledgers that a clone made here remembers; `before` are those that its original remembers."""
     if _entered.get() or before:
         return _entered.get() or before
     with lock:
         around = [item.stack for item in _open]
-    # If it is not clear which, nothing: the fit itself will find the same and be refused.
+    # If they are ambiguous, remember none: the fit itself will find the same ledgers and be refused.
     return _longest(around) or ()
 
 
 def to_deploy(handles: Stack) -> Stack:
-    """What of it a fitted clone takes along in a pickle: not the closed ledgers of this process."""
+    """The ledgers that a fitted clone keeps when it is pickled: all but those of this process that are closed."""
     with lock:
         open_now = {handle.id for item in _open for handle in item.stack}
     return tuple(h for h in handles if h.id in open_now or h.id not in _made_here)
@@ -154,38 +166,38 @@ def to_deploy(handles: Stack) -> Stack:
 
 @dataclass(frozen=True)
 class Payers:
-    """The ledgers that pay, and where they were found if this context did not enter them."""
+    """The ledgers to charge, and how they were found if this context did not enter them."""
 
     handles: Stack
     found: str = ""
-    clone: bool = False  # whether an estimator is being fitted that was cloned
+    clone: bool = False  # whether the estimator being fitted is a clone
 
 
 def payers() -> Payers:
-    """Who pays for a release that is about to be made here."""
+    """The ledgers to charge for a release that is about to be made here."""
     if _paid.get():
         return Payers(())
     entered, remembered = _entered.get(), _remembered.get()
     if entered and not _forked:
         return Payers(entered)
     if entered:
-        # A forked worker was born with these; since then its parent may have entered others.
+        # A forked worker inherited these; its parent may have entered others since then.
         stacks = _around_this_process()
         if _longest(stacks) is None and any(entered[: len(s)] == s for s in stacks):
             return Payers(entered)
         return Payers(tuple(dict.fromkeys((*entered, *_only(stacks)))))
     if remembered:
-        return Payers(remembered, "the estimator is a clone that was made inside this ledger")
+        return Payers(remembered, "the estimator was cloned inside its `with` block")
     clone = remembered is not None
     with lock:
         stacks = [item.stack for item in _open]
         outlived = _outlived.get(threading.current_thread(), ())
     if stacks:
-        found = "this thread entered no ledger, and this one is open in another thread"
+        found = "this thread entered no ledger, and another thread has this one open"
         return Payers(_only(stacks), found, clone)
     if outlived:
-        return Payers(outlived, "this thread was started inside this ledger", clone)
-    found = "this ledger is open in a process that this one descends from"
+        return Payers(outlived, "this thread was started inside its `with` block", clone)
+    found = "an ancestor of this process has it open"
     return Payers(_only(_around_this_process()), found, clone)
 
 
@@ -201,7 +213,7 @@ def _only(stacks: list[Stack]) -> Stack:
     if stack is None:
         raise LedgerError(
             "several ledgers are open in other threads of this process, or in the process that "
-            "started it, and it is not clear which of them pays here. Enter the one that is meant, "
+            "started it, and it is not clear which of them to charge. Enter the right one, "
             "`with ledger:`, around the work itself. Nothing was released"
         )
     return stack
@@ -211,10 +223,10 @@ def _only(stacks: list[Stack]) -> Stack:
 
 
 def _folder() -> Path:
-    """Where the processes of this user say which ledgers they have open.
+    """The folder in which the processes of this user list their open ledgers.
 
-    One for each namespace of process numbers: containers that share a folder for temporary files
-    may use the same numbers.
+    There is one for each namespace of process numbers, because containers that share a folder for temporary files may
+    use the same numbers.
     """
     return Path(tempfile.gettempdir(), f"reticent-ledgers-{_owner()}")
 
@@ -229,7 +241,7 @@ def _owner() -> str:
 
 
 def _announce() -> None:
-    """Say in a file which ledgers this process has open; no file if it has none."""
+    """List this process's open ledgers in a file; remove the file if there are none."""
     try:
         folder = _folder()
         mine = folder / str(os.getpid())
@@ -249,13 +261,13 @@ def _announce() -> None:
         os.replace(draft, mine)
     except OSError as error:
         raise LedgerError(
-            f"worker processes could not be told which ledger is open ({error}), and what they do "
-            "would go free; set TMPDIR to a folder that can be written to"
+            f"the open ledger could not be announced to worker processes ({error}), which would then not be "
+            "charged; set TMPDIR to a folder that you can write to"
         ) from error
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what processes left that were killed."""
+    """Remove the files of processes that were killed."""
     for path in folder.iterdir():
         if path.name.isdigit() and os.name == "posix":
             try:
@@ -267,7 +279,7 @@ def _sweep(folder: Path) -> None:
 
 
 def _process(pid: int) -> list[str]:
-    """The fields of /proc/PID/stat after the name; none where there is no such file."""
+    """The fields of /proc/PID/stat after the name; an empty list if there is no such file."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (OSError, UnicodeDecodeError):
@@ -275,14 +287,14 @@ def _process(pid: int) -> list[str]:
 
 
 def _born(pid: int) -> str | None:
-    """When a process was started, which tells it from a later one of the same number."""
+    """The time at which a process was started, which distinguishes it from a later one with the same number."""
     fields = _process(pid)
     return fields[19] if len(fields) > 19 else None
 
 
 @functools.lru_cache(maxsize=1)
 def _line(pid: int) -> tuple[int, ...]:
-    """A process, its parent, grandparent and so on; the process only where there is no /proc."""
+    """A process, its parent, grandparent and so on; only the process itself if there is no /proc."""
     line = []
     while pid > 0:
         line.append(pid)
@@ -292,7 +304,7 @@ def _line(pid: int) -> tuple[int, ...]:
 
 
 def _around_this_process() -> list[Stack]:
-    """What the nearest ancestor that has ledgers open has open."""
+    """The ledgers of the nearest ancestor process that has any open."""
     folder = _folder()
     try:
         announced = set(os.listdir(folder))
@@ -307,8 +319,8 @@ def _around_this_process() -> list[Stack]:
             continue
         except (OSError, ValueError) as error:
             raise LedgerError(
-                f"{folder / str(pid)} says which ledgers process {pid}, which this one descends "
-                f"from, has open, and cannot be read ({error}); remove it if that process has none"
+                f"the file {folder / str(pid)}, which lists the open ledgers of the ancestor process {pid}, "
+                f"cannot be read ({error}); remove it if that process has no ledger open"
             ) from error
         if said["started"] == _born(pid):
             return [tuple(revive(*parts) for parts in stack) for stack in said["stacks"]]

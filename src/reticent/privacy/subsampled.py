@@ -1,18 +1,17 @@
-"""Gaussian noise on a random sample of the records: each step's sample is drawn anew.
+"""Gaussian noise on a random sample of the records, drawn anew in each step.
 
-Poisson sampling, every record kept with probability ``q`` independently, as in DP-SGD. The privacy
-loss distribution is dp-accounting's. The distributions behind it, in units of the clip norm:
+This is Poisson sampling, where every record is kept with probability ``q`` independently, as in DP-SGD. The privacy
+loss distribution is dp-accounting's. The distributions behind it, in units of the clip norm, are
 
     zero-out:  (1-q) N(0, z^2) + q N(1, z^2)   against   N(0, z^2), and the reverse
     replace:   (1-q) N(0, z^2) + q N(1, z^2)   against   (1-q) N(0, z^2) + q N(-1, z^2)
 
-Under zero-out the blanked record is still sampled and adds nothing, so this is dp-accounting's
-``ADD_OR_REMOVE_ONE``; the other is its ``REPLACE_ONE``. The second pair is the worst because, for a
-set of outputs that has probability ``Phi(t)`` under the common part, a record of norm 1 can raise
-its probability to ``Phi(t + 1/z)`` at most and lower it to ``Phi(t - 1/z)`` at least, and a
-half-line attains both at once.
+Under zero-out the blanked record is still sampled and adds nothing, so this is dp-accounting's ``ADD_OR_REMOVE_ONE``;
+the other is its ``REPLACE_ONE``. The second pair is the worst because, for a set of outputs that has probability
+``Phi(t)`` under the common part, a record of norm 1 can raise its probability to at most ``Phi(t + 1/z)`` and lower
+it to at least ``Phi(t - 1/z)``, and a half-line attains both at once.
 
-"pick a batch of fixed size" and "shuffle, then cut" are not Poisson sampling, and this curve does
+Drawing a batch of fixed size, and shuffling and then cutting into batches, are not Poisson sampling; this curve does
 not cover them.
 """
 
@@ -31,28 +30,28 @@ from reticent.privacy.budget import NEIGHBOURS
 from reticent.privacy.curves import Curve, Renyi
 
 FLOOR = 1e-11
-"""Below this delta the rounding of Fourier transforms would rule, and Rényi divergences serve."""
+"""Below this delta the rounding errors of Fourier transforms would dominate, and Rényi divergences are used instead."""
 _ROUNDING = 2e-16
-"""What each step of a composition may take off delta there. Against the exact trade-off of as many
-steps that see all records it was a quarter of this at most, up to mu = 40 and a million steps."""
+"""Allowance per composed step for the error of delta there. Compared with the exact trade-off of the same number of
+steps without sampling, the error was at most a quarter of this, up to mu = 40 and a million steps."""
 
 _ORDERS = tuple(range(2, 65)) + (72, 80, 96, 112, 128, 160, 192, 256, 384, 512, 768, 1024)
 
 
 @dataclass(frozen=True)
 class SubsampledGaussian(Curve):
-    """``steps`` Gaussian releases, each of a sum over a fresh Poisson sample of the records.
+    """A number of Gaussian releases, each of a sum over a fresh Poisson sample of the records.
 
     Parameters
     ----------
-    sampling_probability
-        With which each record enters a step, independently of all else.
-    noise_multiplier
-        Standard deviation of the noise divided by the clip norm, under either relation.
-    steps
-        How many.
-    neighbours
-        ``"zero-out"`` or ``"replace"``; must be that of the guarantee it enters.
+    sampling_probability : float
+        Probability with which each record enters a step, independently of everything else; in (0, 1].
+    noise_multiplier : float
+        Standard deviation of the noise divided by the clip norm; the same under either neighbouring relation.
+    steps : int
+        Number of releases.
+    neighbours : {"zero-out", "replace"}
+        The neighbouring relation, which must be that of the guarantee that the curve enters.
     """
 
     sampling_probability: float
@@ -73,7 +72,7 @@ class SubsampledGaussian(Curve):
 
     @property
     def gdp_bound(self) -> float:
-        # Sampling only hides: without it each step is Gaussian.
+        # Sampling never makes a step less private, and without it each step is Gaussian.
         one = (1.0 if self.neighbours == "zero-out" else 2.0) / self.noise_multiplier
         return math.sqrt(self.steps) * one
 
@@ -92,7 +91,10 @@ class SubsampledGaussian(Curve):
 
 @functools.lru_cache(maxsize=256)
 def _step(curve: SubsampledGaussian) -> Renyi:
-    """Divergences of one step at whole orders: Mironov, Talwar and Zhang, section 3.3."""
+    """Divergences of one step at integer orders.
+
+    Mironov, Talwar and Zhang, *Rényi differential privacy of the sampled Gaussian mechanism*, section 3.3.
+    """
     q, z = curve.sampling_probability, curve.noise_multiplier
     values = []
     for order in _ORDERS:
@@ -103,7 +105,7 @@ def _step(curve: SubsampledGaussian) -> Renyi:
             terms += (order - k) * math.log1p(-q)
         else:
             terms = terms[-1:]
-        # The sum is 1 and something tiny; what rounding could have taken away is given back.
+        # The sum is barely above 1; add back what rounding may have lost.
         total = float(logsumexp(terms)) + 1e-14 * (1.0 + float(gammaln(order + 1.0)))
         values.append(max(0.0, total) / (order - 1.0))
     return Renyi(_ORDERS, tuple(values))
@@ -111,9 +113,9 @@ def _step(curve: SubsampledGaussian) -> Renyi:
 
 @functools.lru_cache(maxsize=16)
 def distribution(parts: tuple[tuple[Curve, int], ...]) -> Any:
-    """dp-accounting's privacy loss distribution of a composition.
+    """The privacy loss distribution (dp-accounting's) of a composition.
 
-    Of subsampled and Gaussian curves and of anything pure, which is taken as randomised response.
+    The parts may be subsampled or Gaussian curves, or pure ones, which are treated as randomised response.
     """
     return functools.reduce(
         lambda one, other: one.compose(other), (_part(curve, count) for curve, count in parts)
@@ -121,19 +123,19 @@ def distribution(parts: tuple[tuple[Curve, int], ...]) -> Any:
 
 
 def _rounding(parts: tuple[tuple[Curve, int], ...]) -> float:
-    """How much too small the distribution's delta can be."""
+    """A bound on how much too small the distribution's delta can be."""
     steps = sum(count * getattr(curve, "steps", 1) for curve, count in parts)
     return 0.1 * FLOOR + _ROUNDING * steps
 
 
 def delta_of(parts: tuple[tuple[Curve, int], ...], epsilon: float) -> float:
-    """The delta of a composition by its privacy loss distribution, never below ``FLOOR``."""
+    """The delta of a composition from its privacy loss distribution; never below ``FLOOR``."""
     found = float(distribution(parts).get_delta_for_epsilon(epsilon))
     return max(found + _rounding(parts), FLOOR)
 
 
 def epsilon_of(parts: tuple[tuple[Curve, int], ...], delta: float) -> float:
-    """The epsilon of a composition by its privacy loss distribution; infinite below ``FLOOR``."""
+    """The epsilon of a composition from its privacy loss distribution; infinite for a delta below ``FLOOR``."""
     rest = delta - _rounding(parts)
     if delta < FLOOR or rest <= 0.0:
         return math.inf
@@ -147,7 +149,7 @@ def _part(curve: Curve, count: int) -> Any:
         from dp_accounting.pld import common, privacy_loss_distribution
     except ImportError as error:
         raise ImportError(
-            "privacy loss distributions of subsampled releases need dp-accounting: "
+            "accounting for subsampled releases needs the package dp-accounting: "
             "pip install dp-accounting"
         ) from error
     if isinstance(curve, SubsampledGaussian):

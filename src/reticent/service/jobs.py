@@ -41,6 +41,8 @@ KINDS = {
     "lasso": "PrivateLasso",
 }
 _ENDED = ("done", "failed", "cancelled")
+OF_RECORDS = "of the records: "
+"""How the detail of a failure begins that may depend on single records, and is for data holders alone."""
 INTERRUPTED = (
     "the service ended before the fit did; what was charged stays charged: send a new request"
 )
@@ -59,7 +61,8 @@ class AddTable:
         """Refused if the name is taken."""
         if any(row.name == self.name for row in turn.rows.tables()):
             raise Problem(409, "name-taken", f"there is a table {self.name!r}; choose another name")
-        add_ledger(turn, self.name, self.budget, "record")
+        person = Schema.from_dict(self.schema).person
+        add_ledger(turn, self.name, self.budget, "record" if person is None else "person")
         turn.rows.add_table(TableRow(self.name, self.path, self.schema, turn.now))
         turn.act({"act": "add table", "table": self.name})
         return {"name": self.name}
@@ -119,8 +122,8 @@ class _Charge:
 class _Payer(Ledger):
     """A ledger whose entries are made durable in the store before the library goes on."""
 
-    def __init__(self, engine: Engine, name: str, budget: Budget) -> None:
-        super().__init__(budget)
+    def __init__(self, engine: Engine, name: str, budget: Budget, unit: str) -> None:
+        super().__init__(budget, unit=unit)
         self._engine, self._name = engine, name
         self.paid: list[Guarantee] = []
 
@@ -256,9 +259,11 @@ class Jobs:
             engine.call(
                 SetJob(replace(row, status="cancelled", detail="cancelled; nothing was stored"))
             )
-        except (Problem, ValueError, TypeError, BudgetExceeded, OSError) as error:
+        except (Problem, BudgetExceeded) as error:
             words = error.detail if isinstance(error, Problem) else str(error)
             engine.call(SetJob(replace(row, status="failed", detail=words)))
+        except (ValueError, TypeError, OSError) as error:
+            engine.call(SetJob(replace(row, status="failed", detail=OF_RECORDS + str(error))))
         except Exception as error:
             log.error("a fit failed: %s", type(error).__name__, exc_info=error)
             words = "this is a fault of the service; see its log"
@@ -301,6 +306,10 @@ class Jobs:
         taken = {"epsilon", "delta", "neighbours", "classes", "label_bounds"}
         if not isinstance(options, dict) or taken & set(options):
             raise ValueError("options must be an object of further arguments of the estimator")
+        if "random_state" in options:
+            raise ValueError(
+                "options take no random_state: whoever knows the seed can take the noise off"
+            )
         Budget(given["epsilon"], given["delta"], given["neighbours"])
         return getattr(estimators, KINDS[kind])(**given | options), encoder
 
@@ -310,12 +319,17 @@ class Jobs:
             ledger = next(one for one in rows.ledgers() if one.name == row.table)
         estimator, encoder = self._estimator(table, row.request)
         X, y, persons = self._read(row.id, self._allowed(table.path), encoder)
-        self._progress[row.id] = {"phase": "fitting", "records": len(X)}
-        payer = _Payer(self.engine, table.name, Budget(**ledger.budget))
+        self._go_on(row.id, "fitting", encoder, len(X))
+        payer = _Payer(self.engine, table.name, Budget(**ledger.budget), ledger.unit)
         with payer:
             estimator.fit(X, y, **({} if persons is None else {"groups": persons}))
         model = Model.from_estimator(estimator, encoder, records=len(X))
         return json.dumps(model.to_dict(), allow_nan=False).encode()
+
+    def _go_on(self, identity: str, phase: str, encoder: Encoder, records: int) -> None:
+        """Say how far a job is; where persons are protected, the number of their records is not public."""
+        said = {} if encoder.person else {"records": records}
+        self._progress[identity] = {"phase": phase, **said}
 
     def _read(self, identity: str, path: Path, encoder: Encoder) -> tuple[Any, Any, Any]:
         source, _ = open_records(str(path), encoder, "parquet")
@@ -330,7 +344,7 @@ class Jobs:
                 )
             parts.append(found)
             done += len(found.X)
-            self._progress[identity] = {"phase": "reading", "records": done}
+            self._go_on(identity, "reading", encoder, done)
         if not done:
             raise TableError("the table holds no records")
         whole = join(parts)

@@ -280,16 +280,19 @@ async def start_fit(service: Service, request: Request) -> Response:
     found: JobRow = await service.do(jobs.AddJob(row), caller)
     if found is row:
         service.jobs.start(row)
-    return answer(_job(service, found), 202)
+    return answer(_job(service, found, caller), 202)
 
 
-def _job(service: Service, row: JobRow) -> dict[str, Any]:
+def _job(service: Service, row: JobRow, caller: tokens.Caller) -> dict[str, Any]:
+    detail = row.detail
+    if detail.startswith(jobs.OF_RECORDS) and not caller.may("inspect", row.table):
+        detail = "the fit failed, for what may depend on single records: a data holder can read why"
     out: dict[str, Any] = {
         "id": row.id,
         "table": row.table,
         "request": row.request,
         "status": row.status,
-        "detail": row.detail,
+        "detail": detail,
         "created": row.created,
         "progress": service.jobs.progress(row.id),
     }
@@ -302,26 +305,26 @@ async def list_jobs(service: Service, request: Request) -> Response:
     caller = service.caller(request, "fit")
     with service.engine.store.read() as rows:
         found = [row for row in rows.jobs() if caller.may("fit", row.table)]
-    return answer({"jobs": [_job(service, row) for row in found]})
+    return answer({"jobs": [_job(service, row, caller) for row in found]})
 
 
-def _find(service: Service, request: Request) -> JobRow:
+def _find(service: Service, request: Request) -> tuple[JobRow, tokens.Caller]:
     caller = service.caller(request, "fit")
     with service.engine.store.read() as rows:
         row = rows.job(str(request.path_params["id"]))
     if row is None or not caller.may("fit", row.table):
         raise Problem(404, "unknown-job", "there is no job with this id; GET /v1/jobs lists them")
-    return row
+    return row, caller
 
 
 async def read_job(service: Service, request: Request) -> Response:
-    return answer(_job(service, _find(service, request)))
+    return answer(_job(service, *_find(service, request)))
 
 
 async def cancel_job(service: Service, request: Request) -> Response:
-    row = _find(service, request)
+    row, caller = _find(service, request)
     if (away := await service.lead(request, JOBS)) is not None:
         return away
     if row.status in ("waiting", "running"):
         service.jobs.cancel(row.id)
-    return answer(_job(service, row), 202)
+    return answer(_job(service, row, caller), 202)

@@ -341,8 +341,10 @@ def event_stream(lines: AsyncIterator[bytes]) -> StreamingResponse:
 
 async def estimate(service: Service, request: Request) -> Response:
     """What a stream would cost, and whether its ledger could pay."""
-    service.caller(request, "plan")
+    caller = service.caller(request, "plan")
     specification = Specification.from_dict(await service.json(request))
+    if specification.ledger is not None:
+        caller.check("ledgers", specification.ledger)
     runner = await run_in_threadpool(runners.start, specification)
     guarantee = runner.guarantee
     fits, left = True, str(specification.budget)

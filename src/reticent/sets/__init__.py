@@ -1,7 +1,7 @@
-"""Where decisions live: project, minimise a linear function, minimise it locally.
+"""Feasible sets: project onto them, minimise a linear function over them, or minimise it near a point.
 
-A set object holds no data and no state, so one object may serve many learners; names are loaded
-when first used, so that importing the package stays quick.
+A set object has no data and no state, so one object may serve many learners. Names are loaded when they are first
+used, which keeps the import of the package fast.
 """
 
 from __future__ import annotations

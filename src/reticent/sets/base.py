@@ -1,15 +1,13 @@
-"""What every decision set offers, and what a set that only knows its linear minimiser gets for
-free.
+"""The interface of a feasible set, and the defaults for a set that defines only its linear minimiser.
 
-The contract follows the conditional-gradient view of Jaggi (2013): a set is its linear minimiser.
-The local linear minimiser and its constant ``rho`` are those of Garber and Hazan (2013) and of
-Assumption 1 of Lou and Cheung, "Projection-free Online Empirical Risk Minimization with
-Privacy-preserving and Privacy Expiration"; see docs/algorithms/local-linear-oracle.md for every
-oracle and its proof.
+The interface follows the conditional-gradient view of Jaggi (2013), in which a set is given by its linear minimiser.
+The local linear minimiser and its constant ``rho`` are those of Garber and Hazan (2013) and of Assumption 1 of Lou
+and Cheung, "Projection-free Online Empirical Risk Minimization with Privacy-preserving and Privacy Expiration";
+docs/algorithms/local-linear-oracle.md has every oracle with its proof.
 
-Public methods check and reshape, then call the method of the same name with an underscore, which
-sees flat finite float64 vectors only. Library sets define the latter; a user's own set may simply
-override the public one.
+Public methods check and reshape their arguments and call the method of the same name with an underscore, which sees
+only flat, finite float64 vectors. Sets of the library define the latter; a user's own set may simply override the
+public method.
 """
 
 from __future__ import annotations
@@ -39,31 +37,29 @@ class LocalLinearMinimizerUnavailable(NotImplementedError):
 
 
 class VerticesUnavailable(NotImplementedError):
-    """The set has no vertices that can be listed, or far too many."""
+    """The set has no vertices, or too many to list."""
 
 
 class ConvexSet:
     """A bounded, closed, convex set of decisions.
 
-    A set of your own needs ``dim``, ``diameter`` and ``linear_minimizer``; everything else has a
-    default that is built from these. Override what you can do better, then run
-    `reticent.sets.check` on it.
+    A set of your own needs ``dim``, ``diameter`` and ``linear_minimizer``; everything else has a default that is
+    built from these. Override what you can do better, then run `reticent.sets.check` on it.
 
-    Matrix sets have a ``shape`` of length two. Every method that takes points accepts an array of
-    ``shape`` or a flat vector of length ``dim`` and returns the same form as it was given; points
-    that come from nowhere (``center``, ``sample``, ``vertices``, ``inner_ball``) have ``shape``;
-    ``affine_hull`` is flat.
+    Sets of matrices have a ``shape`` of length two. Every method that takes points accepts an array of ``shape`` or a
+    flat vector of length ``dim``, and returns points in the same form; methods that take no point (``center``,
+    ``sample``, ``vertices``, ``inner_ball``) return points of ``shape``; ``affine_hull`` is flat.
 
     Attributes
     ----------
     dim : int
         Number of coordinates of a point.
     diameter : float
-        An upper bound on the largest l2 distance between two points, tight where that is known.
+        An upper bound on the largest l2 distance between two points, tight if that is known.
     mass_per_radius : float or None
-        For polytopes whose linear minimiser returns vertices: a number k such that a point y within
-        distance r of x is reached from any decomposition of x into vertices by moving at most k r
-        of the weight onto one point of the set. With it the local linear minimiser is free.
+        For polytopes whose linear minimiser returns vertices: a number k such that any point y within distance r of x
+        can be obtained from any decomposition of x into vertices by moving at most k r of the weight to a single
+        point of the set. If it is set, the local linear minimiser needs no further code.
 
     Examples
     --------
@@ -94,7 +90,7 @@ class ConvexSet:
         return (self.dim,)
 
     def _shaped(self, value: Any, name: str) -> tuple[FloatArray, tuple[int, ...]]:
-        """A flat float64 view and the form to give back; finiteness is not looked at."""
+        """A flat float64 view, and the form in which to return points; does not check for finite values."""
         array = real_array(value, name)
         if array.shape != (self.dim,) and array.shape != self.shape:
             allowed = f"({self.dim},)"
@@ -105,7 +101,7 @@ class ConvexSet:
 
     def _enter(self, value: Any, name: str) -> tuple[FloatArray, tuple[int, ...]]:
         flat, form = self._shaped(value, name)
-        # A finite sum proves every entry finite; only a sum that is not needs the slower look.
+        # A finite sum proves that every entry is finite; only otherwise are the entries inspected.
         with np.errstate(over="ignore", invalid="ignore"):
             total = flat.sum()
         if not math.isfinite(total):
@@ -115,18 +111,45 @@ class ConvexSet:
     # ---------------------------------------------------------------- the oracles
 
     def linear_minimizer(self, g: Any) -> FloatArray:
-        """A point v of the set that minimises ``<g, v>``; a vertex where the set has vertices."""
+        """A point v of the set that minimises ``<g, v>``; a vertex if the set has vertices.
+
+        Parameters
+        ----------
+        g : array
+            The direction.
+
+        Returns
+        -------
+        array
+            The point, in the form of ``g``.
+        """
         direction, form = self._enter(g, "g")
         return self._linear_minimizer(direction).reshape(form)
 
     def _linear_minimizer(self, g: FloatArray) -> FloatArray:
         raise NotImplementedError(
-            f"{type(self).__name__} must define linear_minimizer(g): the point of the set that "
+            f"{type(self).__name__} must define linear_minimizer(g), which returns a point of the set that "
             "minimises <g, point>"
         )
 
     def project(self, x: Any) -> FloatArray:
-        """The point of the set that is nearest to x in the l2 norm."""
+        """The point of the set that is nearest to x in the l2 norm.
+
+        Parameters
+        ----------
+        x : array
+            Any point of the space.
+
+        Returns
+        -------
+        array
+            The nearest point, in the form of ``x``.
+
+        Raises
+        ------
+        ProjectionUnavailable
+            The set has no cheap projection.
+        """
         if not self.can_project:
             raise ProjectionUnavailable(self._no_projection())
         point, form = self._enter(x, "x")
@@ -143,15 +166,34 @@ class ConvexSet:
 
     @property
     def can_project(self) -> bool:
-        """Whether ``project`` is offered."""
+        """Whether the set has a projection."""
         own = type(self)
         return own.project is not ConvexSet.project or own._project is not ConvexSet._project
 
     def local_linear_minimizer(self, x: Any, radius: float, g: Any) -> FloatArray:
-        """A point p of the set, near x and at least as good as every point within ``radius`` of x.
+        """A point p of the set that is near x and at least as good as every point within ``radius`` of x.
 
-        For x in the set: ``<g, p> <= <g, y>`` for every y of the set with ``||y - x|| <= radius``,
-        and ``||p - x|| <= rho * radius``.
+        For x in the set: ``<g, p> <= <g, y>`` for every y of the set with ``||y - x|| <= radius``, and ``||p - x|| <=
+        rho * radius``.
+
+        Parameters
+        ----------
+        x : array
+            A point of the set.
+        radius : float
+            Radius of the ball around x, 0 or more.
+        g : array
+            The direction.
+
+        Returns
+        -------
+        array
+            The point p, in the form of ``x``.
+
+        Raises
+        ------
+        LocalLinearMinimizerUnavailable
+            The set has no local linear minimiser.
         """
         if self.rho is None:
             raise LocalLinearMinimizerUnavailable(self._no_local_minimizer())
@@ -171,14 +213,14 @@ class ConvexSet:
 
     def _no_local_minimizer(self) -> str:
         return (
-            f"{type(self).__name__} has no local linear minimiser: give it a projection, or, if it "
-            "is a polytope, the constant mass_per_radius; otherwise bandit.ProjectionFreeBandit "
-            "or erm.frank_wolfe, which need its linear minimiser only"
+            f"{type(self).__name__} has no local linear minimiser: define a projection or, if it "
+            "is a polytope, the constant mass_per_radius; or use bandit.ProjectionFreeBandit "
+            "or erm.frank_wolfe, which need only its linear minimiser"
         )
 
     @property
     def rho(self) -> float | None:
-        """The local linear minimiser stays within ``rho * radius``; None where there is none."""
+        """Ratio such that the local linear minimiser stays within ``rho * radius`` of x; None if there is none."""
         if self.can_project:
             from reticent.sets.local_search import RHO
 
@@ -190,7 +232,20 @@ class ConvexSet:
     # ---------------------------------------------------------------- membership and points
 
     def contains(self, x: Any, tol: float = 1e-9) -> bool:
-        """Whether x lies in the set, up to ``tol`` times the size of the set (at least 1)."""
+        """Whether x lies in the set.
+
+        Parameters
+        ----------
+        x : array
+            Any point of the space.
+        tol : float
+            Tolerance, multiplied by the size of the set (at least 1).
+
+        Returns
+        -------
+        bool
+            False also for points that are not finite.
+        """
         point, _ = self._shaped(x, "x")
         if not np.isfinite(point).all():
             return False
@@ -206,7 +261,17 @@ class ConvexSet:
     def sample(self, rng: np.random.Generator) -> FloatArray:
         """A random point of the set, for tests and starting points; it reads no data.
 
-        The default mixes a few random extreme points, so that faces and inside are both seen.
+        By default it is a mixture of a few random extreme points, so that both faces and the interior occur.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        array
+            The point, of the set's ``shape``.
         """
         count = int(rng.integers(1, min(self.dim, 7) + 2))
         weights = rng.dirichlet(np.ones(count))
@@ -216,17 +281,44 @@ class ConvexSet:
         return point.reshape(self.shape)
 
     def decompose(self, x: Any) -> tuple[FloatArray, FloatArray]:
-        """Weights and extreme points (flat, one per row) whose mixture is x, a point of the set."""
+        """Write a point of the set as a mixture of extreme points.
+
+        Parameters
+        ----------
+        x : array
+            A point of the set.
+
+        Returns
+        -------
+        (array, array)
+            Weights that sum to one, and extreme points, flat and one per row, with ``weights @ points`` equal to x.
+        """
         from reticent.sets.decomposition import decompose
 
         point, _ = self._enter(x, "x")
         return decompose(self, point)
 
     def vertices(self, limit: int = VERTEX_LIMIT) -> FloatArray:
-        """All vertices, an array of shape ``(count, *shape)``, where there are few."""
+        """All vertices, if there are not too many.
+
+        Parameters
+        ----------
+        limit : int
+            Largest number of vertices to list.
+
+        Returns
+        -------
+        array
+            The vertices, of shape ``(count, *shape)``.
+
+        Raises
+        ------
+        VerticesUnavailable
+            The set has no vertices, or more than ``limit``.
+        """
         raise VerticesUnavailable(
-            f"{type(self).__name__} does not list its vertices; linear_minimizer(g) finds the one "
-            "that matters for a direction g"
+            f"{type(self).__name__} cannot list its vertices; linear_minimizer(g) finds the best one "
+            "for a direction g"
         )
 
     # ---------------------------------------------------------------- geometry
@@ -239,21 +331,21 @@ class ConvexSet:
 
     @property
     def affine_hull(self) -> tuple[FloatArray, FloatArray | None]:
-        """A flat point of the hull and an orthonormal basis (dim x k) of its directions.
+        """A flat point of the affine hull, and an orthonormal basis (dim x k) of its directions.
 
-        The basis is None where the set is not flat: then the hull is the whole space.
+        The basis is None if the set is not flat, so that the hull is the whole space.
         """
         point, basis, _, _ = self._frame
         return point, (basis if basis.shape[1] < self.dim else None)
 
     @property
     def is_flat(self) -> bool:
-        """Whether the set lies in a hyperplane, so that noise and probes must stay in its hull."""
+        """Whether the set lies in a hyperplane, so that noise and probes must stay in its affine hull."""
         return self.affine_hull[1] is not None
 
     @property
     def inner_ball(self) -> tuple[FloatArray, float]:
-        """A ball ``(center, radius)`` in the set, within the affine hull where it is flat.
+        """A ball ``(center, radius)`` in the set; if the set is flat, a ball of its affine hull.
 
         The radius is positive unless the set is a single point.
         """
@@ -262,14 +354,14 @@ class ConvexSet:
 
     @property
     def center(self) -> FloatArray:
-        """A point well inside the set that depends on no data: where learners start."""
+        """A point well inside the set that depends on no data, at which learners start."""
         if type(self).inner_ball is not ConvexSet.inner_ball:
             return self.inner_ball[0]
         return self._mean_of_extremes.copy()
 
     @cached_property
     def _mean_of_extremes(self) -> FloatArray:
-        """Cheap at any dimension, unlike a ball that is found by the linear minimiser alone."""
+        """The mean of some extreme points: cheap in any dimension, unlike a ball found by linear minimisation."""
         rng = np.random.default_rng(0)
         directions = rng.standard_normal((min(self.dim, 32), self.dim))
         extremes = [self.linear_minimizer(g) for u in directions for g in (u, -u)]
@@ -277,7 +369,7 @@ class ConvexSet:
 
     @property
     def norm_bound(self) -> float:
-        """An upper bound on ``||x||_2`` over the set, tight where that is known."""
+        """An upper bound on ``||x||_2`` over the set, tight if that is known."""
         return self._extreme_norm + self.diameter
 
     @cached_property
@@ -286,7 +378,7 @@ class ConvexSet:
 
     @property
     def kernel(self) -> tuple[int, FloatArray] | None:
-        """The kind and the parameters that `reticent.sets.kernels` knows this set by, or None."""
+        """The kind and parameters of this set in `reticent.sets.kernels`, or None."""
         return None
 
     def __repr__(self) -> str:
@@ -300,7 +392,7 @@ def refuse_nonfinite(flat: FloatArray, name: str) -> None:
 
 
 def frozen(array: Any) -> FloatArray:
-    """A private read-only copy, so that a set never changes after it was checked."""
+    """A private, read-only copy, so that a set cannot change after it was checked."""
     copy = np.array(array, dtype=np.float64)
     copy.flags.writeable = False
     return copy
@@ -309,6 +401,6 @@ def frozen(array: Any) -> FloatArray:
 def within_limit(count: float, limit: int, name: str) -> None:
     if count > limit:
         raise VerticesUnavailable(
-            f"{name} has {count:g} vertices, more than limit={limit}; linear_minimizer(g) finds "
-            "the one that matters for a direction g, or raise limit"
+            f"{name} has {count:g} vertices, more than limit={limit}; use linear_minimizer(g), which finds "
+            "the best one for a direction g, or raise limit"
         )

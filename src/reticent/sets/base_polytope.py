@@ -1,12 +1,14 @@
-"""The base polytope of any submodular function, given as a Python function: greedy is its oracle.
+"""The base polytope of any submodular function, given as a Python function.
 
-``B(f) = {x : x(S) <= f(S) for every S, x(everything) = f(everything)}``; Edmonds' greedy algorithm
-minimises a linear function over it with ``dim`` calls of f. This is the decision set of the
-projection-free bandit paper (Ene, Nguyen and Vladu). The local oracle moves weight between greedy
-vertices; docs/algorithms/local-linear-oracle.md.
+The greedy algorithm is its linear minimiser.
 
-A function that is not submodular gives greedy answers that are not in any polytope, silently; so f
-is tested on all sets where there are few, else on random ones.
+``B(f) = {x : x(S) <= f(S) for every S, x(everything) = f(everything)}``. Edmonds' greedy algorithm minimises a linear
+function over it with ``dim`` calls of f. This is the decision set of the projection-free bandit paper (Ene, Nguyen
+and Vladu). The local linear minimiser moves weight between greedy vertices; see
+docs/algorithms/local-linear-oracle.md.
+
+For a function that is not submodular, the greedy algorithm would silently return points outside any polytope. So f is
+tested on all sets if there are few, else on random ones.
 """
 
 from __future__ import annotations
@@ -27,23 +29,28 @@ EXACT_DIM = 10
 
 
 class NotSubmodular(ValueError):
-    """Two sets were found on which the function has increasing returns."""
+    """The function is not submodular: two sets were found on which it has increasing returns."""
 
 
 class BasePolytope(ConvexSet):
-    """Bases of a submodular function.
+    """The convex hull of the bases of a submodular function.
 
     Parameters
     ----------
-    function
-        Takes a boolean mask of length ``dim`` and returns a number; the empty set must give 0.
-    dim
+    function : callable
+        Takes a boolean mask of length ``dim`` and returns a number, which must be 0 for the empty set.
+    dim : int
         Number of elements of the ground set.
-    granularity
-        A number of which every value of the function is a multiple: 1 for integer values (ranks,
-        cuts, coverage counts). The local linear minimiser needs it: its constant depends on it.
-    samples
-        How many random triples to test for submodularity; with ``dim <= 10`` all are tested.
+    granularity : float, optional
+        A number of which every value of the function is a multiple: 1 for integer values (ranks, cuts, coverage
+        counts). The local linear minimiser needs it, because its constant depends on it.
+    samples : int
+        Number of random triples on which to test submodularity; with ``dim <= 10`` all are tested.
+
+    Raises
+    ------
+    NotSubmodular
+        The test found increasing returns.
 
     Examples
     --------
@@ -95,7 +102,7 @@ class BasePolytope(ConvexSet):
         return value
 
     def _refuse_increasing_returns(self, samples: int) -> None:
-        """f(S + i) + f(S + j) >= f(S + i + j) + f(S) for all S, i, j is submodularity."""
+        """Check submodularity: f(S + i) + f(S + j) >= f(S + i + j) + f(S) for all S, i and j."""
         if self.dim <= EXACT_DIM:
             values = self._all_values
             for mask in range(2**self.dim):
@@ -133,7 +140,7 @@ class BasePolytope(ConvexSet):
 
     @cached_property
     def _all_values(self) -> FloatArray:
-        """f on every set; bit i of the index says whether element i is in it."""
+        """f on every set; bit i of the index says whether element i is in the set."""
         masks = np.arange(2**self.dim)[:, None] >> np.arange(self.dim) & 1
         return np.array([self._value(mask.astype(bool)) for mask in masks])
 
@@ -145,12 +152,12 @@ class BasePolytope(ConvexSet):
         if np.abs(steps - np.round(steps)).max() > 1e-9 * max(1.0, np.abs(steps).max()):
             bad = values[np.abs(steps - np.round(steps)).argmax()]
             raise ValueError(
-                f"granularity is {unit:g}, but the function takes the value {bad:g}, which is no "
-                "multiple of it; give a common divisor of all values, or None"
+                f"granularity is {unit:g}, but the function takes the value {bad:g}, which is not a "
+                "multiple of it; use a common divisor of all values, or None"
             )
 
     def _diameter_bound(self) -> float:
-        """Coordinates lie between the last and the first marginal gain, and sums agree."""
+        """A bound from the range of each coordinate (last to first marginal gain) and from the fixed sum."""
         width = self._highest - self._lowest
         shift = min(self._highest.sum() - self._total, self._total - self._lowest.sum())
         by_shift = 2.0 * max(shift, 0.0) * width.max()
@@ -174,7 +181,7 @@ class BasePolytope(ConvexSet):
 
     def _no_local_minimizer(self) -> str:
         return (
-            "BasePolytope has a local linear minimiser only if granularity is given: the number of "
+            "BasePolytope has a local linear minimiser only if granularity is set: the number of "
             "which every value of the function is a multiple (1 for integer values)"
         )
 

@@ -1,11 +1,10 @@
 """The Birkhoff polytope: doubly stochastic matrices, the mixtures of permutations.
 
-The linear minimiser is the assignment problem (``scipy.optimize.linear_sum_assignment``, the
-fastest public call). The local oracle moves weight between permutations (Birkhoff's
-decomposition); any point within r of x needs at most ``n / 2 * r`` of it, so ``rho = n / 2 *
-sqrt(2 n)``: docs/algorithms/local-linear-oracle.md.
+The linear minimiser is the assignment problem (``scipy.optimize.linear_sum_assignment``, the fastest public
+function). The local linear minimiser moves weight between permutations (Birkhoff's decomposition); any point within r
+of x needs at most ``n / 2 * r`` of it, so ``rho = n / 2 * sqrt(2 n)``: docs/algorithms/local-linear-oracle.md.
 
-Points are n x n matrices; a flat vector of length n^2 is welcome everywhere and comes back flat.
+Points are n x n matrices; flat vectors of length n^2 are accepted everywhere and returned flat.
 """
 
 from __future__ import annotations
@@ -23,6 +22,11 @@ from reticent.sets.hull import zero_sum_basis
 
 class Birkhoff(ConvexSet):
     """``{x of shape (n, n) : x >= 0, every row and column sums to one}``.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows and columns.
 
     Examples
     --------
@@ -49,7 +53,10 @@ class Birkhoff(ConvexSet):
         return vertex.reshape(-1)
 
     def decompose(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Birkhoff's peeling: each permutation takes its smallest entry down to zero."""
+        """Write a point as a mixture of permutations, by Birkhoff's algorithm.
+
+        Each permutation reduces its smallest entry to zero.
+        """
         flat, _ = self._enter(x, "x")
         if not self.contains(flat, 1e-7):
             raise ValueError("x must be doubly stochastic to be a mixture of permutations")
@@ -58,7 +65,7 @@ class Birkhoff(ConvexSet):
         weights, permutations_used = [], []
         left = 1.0
         while left > 1e-12:
-            # A forbidden entry costs more than all allowed ones can gain.
+            # A forbidden entry costs more than all allowed ones together can gain.
             cost = np.where(rest > 1e-14, -rest, 2.0 * self.n)
             columns = linear_sum_assignment(cost)[1]
             amount = float(rest[rows, columns].min())

@@ -1,10 +1,9 @@
-"""Boxes: every coordinate between its own bounds; `LinfBall` is the cube around the origin.
+"""Boxes, in which every coordinate has its own bounds; `LinfBall` is the cube around the origin.
 
-The local oracle walks along -g, letting each coordinate stop at its wall, until it has gone
-``radius``: the exact local minimiser, so ``rho = 1``; see docs/algorithms/local-linear-oracle.md.
+The local linear minimiser moves along -g, stopping each coordinate at its bound, until it has moved by ``radius``.
+This is the exact local minimiser, so ``rho = 1``; see docs/algorithms/local-linear-oracle.md.
 
-A coordinate whose bounds coincide makes the box flat, and the inner ball then lives in the other
-coordinates.
+A coordinate whose bounds coincide makes the box flat; the inner ball is then in the other coordinates.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ class Box(ConvexSet):
 
     Parameters
     ----------
-    lower
-        The vector of lower bounds, or a number that holds for every coordinate.
-    upper
-        The same for upper bounds.
-    dim
-        Needed where both bounds are numbers.
+    lower : array_like
+        Vector of lower bounds, or a number that holds for every coordinate.
+    upper : array_like
+        Vector of upper bounds, or a number that holds for every coordinate.
+    dim : int, optional
+        Number of coordinates, which is needed if both bounds are numbers.
 
     Examples
     --------
@@ -53,13 +52,15 @@ class Box(ConvexSet):
             given = ", ".join(map(str, sorted(lengths))) or "none"
             raise ValueError(
                 "lower, upper and dim must agree on one number of coordinates, "
-                f"got {given}; give dim= where both bounds are numbers"
+                f"got {given}; set dim= if both bounds are numbers"
             )
         self.dim = integer(lengths.pop(), "dim", low=1)
         self.lower = frozen(np.broadcast_to(low, self.dim))
         self.upper = frozen(np.broadcast_to(high, self.dim))
         if not (np.isfinite(self.lower).all() and np.isfinite(self.upper).all()):
-            raise ValueError("lower and upper must be finite; a set of decisions is bounded")
+            raise ValueError(
+                "lower and upper must be finite, because a set of decisions is bounded"
+            )
         if (self.lower > self.upper).any():
             i = int(np.argmax(self.lower > self.upper))
             raise ValueError(
@@ -118,6 +119,13 @@ class Box(ConvexSet):
 
 class LinfBall(Box):
     """``{x : ||x||_inf <= radius}``.
+
+    Parameters
+    ----------
+    dim : int
+        Number of coordinates.
+    radius : float
+        Half the width of the cube.
 
     Examples
     --------

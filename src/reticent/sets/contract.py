@@ -1,12 +1,11 @@
-"""The contract of a decision set, as a test that anyone can run on a set of their own.
+"""The contract of a feasible set, as a test that anyone can run on a set of their own.
 
-Everything the set offers is tried on random inputs and compared with what it claims: its
-projection against the variational inequality, its linear minimiser against vertices, samples and
-its own answers to other directions, its local linear minimiser against both inequalities of a
-local linear oracle (Assumption 1 of Lou and Cheung; docs/algorithms/local-linear-oracle.md), its
-geometry against all of these.
+Everything the set offers is tried on random inputs and compared with its claims: the projection with the variational
+inequality; the linear minimiser with vertices, samples and its own answers for other directions; the local linear
+minimiser with both inequalities of a local linear oracle (Assumption 1 of Lou and Cheung;
+docs/algorithms/local-linear-oracle.md); and the geometry with all of these.
 
-A pass is evidence, not proof; a failure is a proof, and names the input that shows it.
+A pass is evidence, not a proof. A failure is a proof, and names the input that shows it.
 """
 
 from __future__ import annotations
@@ -25,12 +24,22 @@ MOST_VERTICES = 2000
 
 
 class ContractError(AssertionError):
-    """A set broke its contract; the message lists what, where and by how much."""
+    """A set violates its contract; the message lists what, where and by how much."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One part of the contract: its name, whether it held, and the worst case if it did not."""
+    """One part of the contract: its name, whether it held, and the worst case if it did not.
+
+    Parameters
+    ----------
+    name : str
+        Name of the part.
+    passed : bool
+        Whether it held.
+    detail : str
+        The worst case, if it did not.
+    """
 
     name: str
     passed: bool
@@ -39,13 +48,22 @@ class Finding:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """What `check` found; print it."""
+    """What `check` found, as a report to print.
+
+    Parameters
+    ----------
+    subject : str
+        The set.
+    findings : tuple of Finding
+        The result of each part of the contract.
+    """
 
     subject: str
     findings: tuple[Finding, ...]
 
     @property
     def passed(self) -> bool:
+        """Whether every part of the contract held."""
         return all(finding.passed for finding in self.findings)
 
     def __str__(self) -> str:
@@ -70,16 +88,27 @@ def check(
 
     Parameters
     ----------
-    convex
+    convex : ConvexSet
         The set.
-    trials
-        Random inputs per part of the contract.
-    tol
-        Errors up to ``tol`` times the size of the set (and of the direction) are taken as rounding.
-    seed
-        Of the random inputs.
-    raise_on_failure
-        Raise `ContractError` with the full report, or return the report whatever it says.
+    trials : int
+        Number of random inputs for each part of the contract.
+    tol : float
+        Errors up to ``tol`` times the size of the set (and of the direction) are attributed to rounding.
+    seed : int
+        Seed of the random inputs.
+    raise_on_failure : bool
+        Whether to raise `ContractError` with the full report if a part fails; otherwise the report is returned in any
+        case.
+
+    Returns
+    -------
+    CheckReport
+        What was found.
+
+    Raises
+    ------
+    ContractError
+        A part of the contract failed, and ``raise_on_failure`` is true.
 
     Examples
     --------
@@ -100,7 +129,7 @@ def check(
             problem = f"raised {type(error).__name__}: {error}"
         findings.append(Finding(name, not problem, problem))
         if problem and name == "attributes":
-            break  # nothing else can be asked of it
+            break  # the other parts need valid attributes
     report = CheckReport(repr(convex), tuple(findings))
     if raise_on_failure and not report.passed:
         raise ContractError(str(report))
@@ -108,7 +137,10 @@ def check(
 
 
 class _Trial:
-    """The inputs and the parts; a part returns a sentence about its worst failure, or nothing."""
+    """The random inputs and the parts of the contract.
+
+    A part returns a sentence about its worst failure, or nothing.
+    """
 
     def __init__(self, convex: ConvexSet, trials: int, tol: float, seed: int) -> None:
         self.set = convex
@@ -222,7 +254,7 @@ class _Trial:
         points = np.array(self.points)
         for point in points[:200]:
             far = points[np.linalg.norm(points - point, axis=1).argmax()]
-            # The set itself is asked for points further out in this direction.
+            # Ask the set itself for points further out in this direction.
             further = self.set.linear_minimizer(point - far), self.set.linear_minimizer(far - point)
             for a, b in ((point, far), further):
                 distance = float(np.linalg.norm(a - b))
@@ -258,7 +290,7 @@ class _Trial:
             rivals = np.array(self.points)
             if self.bounded:
                 rivals = np.vstack([rivals, self.set.linear_minimizer(away)])
-            # p is nearest exactly if no point of the set lies on x's side of p.
+            # p is the nearest point if and only if no point of the set is on x's side of p.
             ahead = (rivals - p) @ away
             if (
                 ahead.min() < -slack * max(float(np.linalg.norm(away)), 1.0)
@@ -298,11 +330,11 @@ class _Trial:
         return ""
 
     def nearby(self, x: FloatArray, radius: float, g: FloatArray) -> Iterator[FloatArray]:
-        """Good points of the set within the radius: samples, projections, conditional steps."""
+        """Good points of the set within the radius: samples, projections and conditional-gradient steps."""
         rivals = list(self.points[:50])
         if self.bounded:
             rivals.append(self.set.linear_minimizer(g))
-            # Conditional gradient steps on <g, y> + weight ||y - x||^2 / 2, pulled in at the end.
+            # Conditional-gradient steps on <g, y> + weight ||y - x||^2 / 2, moved into the ball at the end.
             y = x
             weight = float(np.linalg.norm(g)) / radius
             for step in range(30):

@@ -1,15 +1,12 @@
-"""A point as a mixture of vertices, found with the linear minimiser alone, and the local oracle on
-it.
+"""Write a point as a mixture of vertices with the linear minimiser alone, and the local linear minimiser based on that.
 
-The mixture comes from Wolfe's algorithm (1976) for the point of a polytope nearest to x: it ends
-after finitely many calls, with few vertices, and with distance zero if x is inside. The local
-oracle of Garber and Hazan (2013) moves ``mass_per_radius * radius`` of the weight from the worst
-vertices of the mixture to the best vertex; ``rho = mass_per_radius * diameter``. See
-docs/algorithms/local-linear-oracle.md for the lemma behind it. Considered: a linear program for
-the mixture, which needs all vertices at once.
+The mixture comes from Wolfe's algorithm (1976) for the point of a polytope nearest to x: it ends after finitely many
+calls, with few vertices, and with distance zero if x is inside. The local linear minimiser of Garber and Hazan (2013)
+moves ``mass_per_radius * radius`` of the weight from the worst vertices of the mixture to the best vertex; ``rho =
+mass_per_radius * diameter``. docs/algorithms/local-linear-oracle.md has the lemma behind it. Considered: a linear
+program for the mixture, which needs all vertices at once.
 
-The weight that has to be moved is bounded for *any* mixture that gives x, so the mixture need not be
-remembered from step to step.
+The weight that must be moved is bounded for *any* mixture that gives x, so no mixture is remembered from step to step.
 """
 
 from __future__ import annotations
@@ -32,10 +29,10 @@ PRECISION = 1e-12
 def nearest_mixture(
     convex: ConvexSet, x: FloatArray, slack: float, most_rounds: int | None = None
 ) -> tuple[FloatArray, FloatArray, bool]:
-    """Weights and vertices (rows) of a mixture near x, and whether x was proved outside.
+    """Weights and vertices (rows) of a mixture near x, and whether x was proved to be outside.
 
-    Stops as soon as the mixture is within ``slack`` of x, or a direction separates x from the set by
-    more than ``slack``, or the mixture is the nearest point.
+    It stops as soon as the mixture is within ``slack`` of x, or a direction separates x from the set by more than
+    ``slack``, or the mixture is the nearest point.
     """
     vertices = np.array([convex.linear_minimizer(-x)])
     weights = np.ones(1)
@@ -65,22 +62,22 @@ def nearest_mixture(
 def minor_cycle(
     weights: FloatArray, keep: NDArray[np.bool_], affine: Callable[[NDArray[np.intp]], FloatArray]
 ) -> tuple[NDArray[np.bool_], FloatArray]:
-    """Wolfe's minor cycle: go to the least point of a hull, dropping the vertices that it does not need.
+    """Wolfe's minor cycle: move to the minimum over a convex hull, dropping the vertices that it does not need.
 
     Parameters
     ----------
     weights : array
-        Of the vertices, at the point to start from.
+        Weights of the vertices at the starting point.
     keep : array of bool
-        Which vertices are in play; those that turn negative are dropped from it.
+        Which vertices are used; those whose weight becomes zero are removed from it.
     affine : callable
-        The weights, negative ones too, of the least point of the affine hull of some vertices, which
-        are given by their indices.
+        Given the indices of some vertices, returns the weights (possibly negative) of the minimum over their affine
+        hull.
 
     Returns
     -------
-    keep, weights
-        The vertices that are left, and the weights of all.
+    (array of bool, array)
+        Which vertices are left, and the weights of all.
     """
     while True:
         active = np.flatnonzero(keep)
@@ -103,7 +100,7 @@ def minor_cycle(
 
 
 def _nearest_of(vertices: FloatArray, x: FloatArray, active: NDArray[np.intp]) -> FloatArray:
-    """Weights of the point of the active vertices' affine hull that is nearest to x."""
+    """Weights of the point nearest to x in the affine hull of the active vertices."""
     vertices = vertices[active]
     others = (vertices[1:] - vertices[0]).T
     share = np.linalg.lstsq(others, x - vertices[0], rcond=1e-14)[0]
@@ -111,13 +108,13 @@ def _nearest_of(vertices: FloatArray, x: FloatArray, active: NDArray[np.intp]) -
 
 
 def decompose(convex: ConvexSet, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Positive weights that sum to one and vertices (rows) with ``weights @ vertices == x``."""
+    """Positive weights that sum to one and vertices (rows) with ``weights @ vertices == x``, up to rounding."""
     scale = max(convex.diameter, float(np.abs(x).max(initial=0.0)), 1e-300)
     weights, vertices, outside = nearest_mixture(convex, x, PRECISION * scale)
     if outside or np.linalg.norm(weights @ vertices - x) > 1e-7 * scale:
         raise ValueError(
-            f"x must lie in the set to be written as a mixture of its vertices; {convex!r} does "
-            "not contain it"
+            f"x must be in the set to be written as a mixture of its vertices, but {convex!r} does "
+            "not contain it; project it first"
         )
     return weights, vertices
 
@@ -128,7 +125,7 @@ def is_inside(convex: ConvexSet, x: FloatArray, slack: float) -> bool:
 
 
 def move_weight(convex: ConvexSet, x: FloatArray, radius: float, g: FloatArray) -> FloatArray:
-    """The local linear minimiser of a polytope that knows its ``mass_per_radius``."""
+    """The local linear minimiser of a polytope with a known ``mass_per_radius``."""
     if convex.mass_per_radius is None or convex.rho is None:
         raise NotImplementedError("mass_per_radius must be set")
     best = convex.linear_minimizer(g)
@@ -143,7 +140,7 @@ def move_weight(convex: ConvexSet, x: FloatArray, radius: float, g: FloatArray) 
 
 
 def heaviest_first(weights: FloatArray, costs: FloatArray, amount: float) -> FloatArray:
-    """How much of each weight goes when ``amount`` in all is taken from the costliest first."""
+    """How much to remove from each weight so that ``amount`` in all is taken from the costliest first."""
     order = np.argsort(-costs, kind="stable")
     before = np.concatenate([[0.0], np.cumsum(weights[order])[:-1]])
     removed = np.empty_like(weights)

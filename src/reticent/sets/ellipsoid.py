@@ -1,10 +1,10 @@
-"""Ellipsoids: a quadratic form at most one, around any centre.
+"""Ellipsoids around any centre.
 
-The linear minimiser is in closed form; the projection is one scalar equation in the eigenbasis,
-solved by Newton's method from the side where it cannot overshoot (More and Sorensen 1983).
+The linear minimiser has a closed form. The projection solves one scalar equation in the eigenbasis by Newton's
+method, from the side on which it cannot overshoot (Moré and Sorensen 1983).
 
-``matrix`` is the form, not the covariance: the semi-axes are ``1 / sqrt(eigenvalue)``, so a large
-eigenvalue is a narrow direction.
+``matrix`` is the quadratic form, not a covariance: the semi-axes are ``1 / sqrt(eigenvalue)``, so a large eigenvalue
+is a narrow direction.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class Ellipsoid(ConvexSet):
 
     Parameters
     ----------
-    matrix
+    matrix : array_like
         Symmetric and positive definite; a vector stands for a diagonal matrix.
-    center
-        The origin if not given.
+    center : array_like, optional
+        The centre; by default the origin.
 
     Examples
     --------
@@ -75,8 +75,8 @@ class Ellipsoid(ConvexSet):
     def _multiplier(self, z: FloatArray) -> float:
         """The nu > 0 with ``sum a_i z_i^2 / (1 + nu a_i)^2 = 1``.
 
-        One over the root of the left side is concave and increasing in nu, close to a line:
-        Newton's steps on it climb to the root from the left and never pass it.
+        The reciprocal root of the left side is concave, increasing in nu and nearly linear, so Newton's steps on it
+        approach the root from the left and never pass it.
         """
         a = self._values
         nu = 0.0

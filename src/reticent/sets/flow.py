@@ -1,13 +1,13 @@
 """Unit flows from a source to a target on a directed acyclic graph: the mixtures of its paths.
 
-The linear minimiser is a shortest path with weights of any sign: one sweep over the edges in
-topological order, compiled. Considered: rustworkx's Bellman-Ford, the fastest public call, which
-this sweep beats by more than ten times; csgraph reads a weight of zero as a missing edge. The
-local oracle moves weight between paths of a decomposition of x; any point within r of x needs at
-most ``sqrt(k) r`` of it, k the dimension of the flows: docs/algorithms/local-linear-oracle.md.
+The linear minimiser is a shortest path with weights of any sign: one compiled sweep over the edges in topological
+order. Considered: rustworkx's Bellman-Ford, the fastest public function, which takes more than ten times as long;
+csgraph, which reads a weight of zero as a missing edge. The local linear minimiser moves weight between paths of a
+decomposition of x; any point within r of x needs at most ``sqrt(k) r`` of it, where k is the dimension of the flows:
+docs/algorithms/local-linear-oracle.md.
 
-A point has one entry per edge, in the order the edges were given; edges on no path from source to
-target are allowed and carry nothing.
+A point has one entry per edge, in the order in which the edges were given. Edges on no path from source to target are
+allowed and carry no flow.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class FlowPolytope(ConvexSet):
 
     Parameters
     ----------
-    edges
-        Pairs ``(tail, head)`` of node names; parallel edges are welcome, cycles are not.
-    source
-        The node where paths begin.
-    target
-        The node where they end.
+    edges : sequence of (hashable, hashable)
+        Pairs ``(tail, head)`` of node names; parallel edges are allowed, cycles are not.
+    source : hashable
+        The node at which paths begin.
+    target : hashable
+        The node at which they end.
 
     Examples
     --------
@@ -83,7 +83,7 @@ class FlowPolytope(ConvexSet):
         return path
 
     def _paths(self, x: FloatArray) -> tuple[FloatArray, np.ndarray, np.ndarray]:
-        """Weights, path starts and edges of paths whose mixture is x."""
+        """Weights of paths whose mixture is x, the positions at which the paths start, and their edges."""
         if not self.contains(x, 1e-7):
             raise ValueError("x must be a unit flow to be a mixture of paths")
         starts, outgoing = self._outgoing
@@ -93,7 +93,7 @@ class FlowPolytope(ConvexSet):
 
     @cached_property
     def _outgoing(self) -> tuple[np.ndarray, np.ndarray]:
-        """Live edges grouped by tail, as in a compressed sparse row matrix."""
+        """Edges on some path, grouped by tail as in a compressed sparse row matrix."""
         live = np.flatnonzero(self._live)
         by_tail = live[np.argsort(self._tails[live], kind="stable")]
         counts = np.bincount(self._tails[live], minlength=self._nodes)
@@ -154,14 +154,14 @@ class FlowPolytope(ConvexSet):
 
     @cached_property
     def diameter(self) -> float:  # type: ignore[override]
-        """Exact: two units of flow that share as little as possible, by two longest paths."""
+        """The exact diameter, from two units of flow that share as little as possible, found by two longest paths."""
         return math.sqrt(self._largest_difference())
 
     def _largest_difference(self) -> int:
-        """The most edges on which two paths can differ.
+        """The largest number of edges on which two paths can differ.
 
-        A pair of paths is a flow of two units; an edge gains 1 for its first unit and loses it for
-        the second. Gains fall, so two successive longest paths in the residual graph are optimal.
+        A pair of paths is a flow of two units, where an edge gains 1 for its first unit and loses it for the second.
+        Gains decrease, so two successive longest paths in the residual graph are optimal.
         """
         live = np.flatnonzero(self._live)
         tails, heads = self._tails[live], self._heads[live]
@@ -198,7 +198,7 @@ class FlowPolytope(ConvexSet):
 
     @cached_property
     def _hull(self) -> tuple[FloatArray, FloatArray]:
-        """Circulations on the live edges: the null space of the incidence matrix."""
+        """Circulations on the edges that are on some path: the null space of the incidence matrix."""
         live = np.flatnonzero(self._live)
         incidence = np.zeros((self._nodes, live.size))
         incidence[self._tails[live], np.arange(live.size)] += 1.0
@@ -222,7 +222,7 @@ class FlowPolytope(ConvexSet):
         return self._most_even_flow()
 
     def _most_even_flow(self) -> tuple[FloatArray, float]:
-        """The flow with the largest smallest entry: that entry is a radius that is safe."""
+        """The flow whose smallest entry is largest; that entry is a valid radius."""
         from scipy.optimize import linprog
         from scipy.sparse import csr_array, hstack
 
@@ -249,7 +249,7 @@ class FlowPolytope(ConvexSet):
 def number_nodes(
     edges: Sequence[tuple[Hashable, Hashable]],
 ) -> tuple[np.ndarray, np.ndarray, dict[Hashable, int]]:
-    """Tails and heads as integers, and the number of each name in order of appearance."""
+    """Tails and heads as integers, and the number of each node name in order of appearance."""
     names: dict[Hashable, int] = {}
     pairs = np.empty((len(edges), 2), dtype=np.int64)
     for i, edge in enumerate(edges.tolist() if isinstance(edges, np.ndarray) else edges):
@@ -258,7 +258,7 @@ def number_nodes(
         for j in (0, 1):
             pairs[i, j] = names.setdefault(edge[j], len(names))
     if not len(edges):
-        raise ValueError("edges must hold at least one pair; without edges the set is empty")
+        raise ValueError("edges must contain at least one pair; without edges the set is empty")
     return pairs[:, 0].copy(), pairs[:, 1].copy(), names
 
 
@@ -291,7 +291,7 @@ def _topological_places(
 def _cycle(
     tails: np.ndarray, heads: np.ndarray, place: np.ndarray, names: list[Hashable]
 ) -> list[Hashable]:
-    """A cycle among the nodes without a place: each has a predecessor without one."""
+    """A cycle among the nodes without a place, each of which has a predecessor without one."""
     into = {
         int(head): int(tail) for tail, head in zip(tails, heads, strict=True) if place[tail] < 0
     }
@@ -357,7 +357,7 @@ def _peel_paths(
     target: int,
     x: FloatArray,
 ) -> tuple[FloatArray, np.ndarray, np.ndarray]:
-    """Follow the widest edges from source to target, take the narrowest width off, repeat."""
+    """Follow the widest edges from source to target, subtract the smallest width, and repeat."""
     rest = np.maximum(x, 0.0)
     edges = np.empty(max(64, x.size), np.int64)
     weights = np.empty(outgoing.size + 1)

@@ -1,14 +1,11 @@
-"""Affine hulls and inner balls, from constraints where they are known, else from the linear
-minimiser.
+"""Affine hulls and inner balls, from constraints if they are known, else from the linear minimiser.
 
-A set with nothing but a linear minimiser still gives its hull: minimise and maximise a random
-direction that is orthogonal to what was found; if the width is zero, every remaining direction is
-a normal of the set (with probability one), else a new affinely independent point was found. The
-points found span a simplex, whose inscribed ball is a ball in the set. Flaxman-style probing (the
-bandit learner) needs it.
+The hull of a set that has only a linear minimiser is found by minimising and maximising a random direction that is
+orthogonal to what was found so far. If the width is zero, every remaining direction is a normal of the set (with
+probability one); otherwise a new affinely independent point was found. The points span a simplex, whose inscribed
+ball is a ball in the set. The bandit learner needs it for its probes (Flaxman et al.).
 
-The ball from the simplex is valid but small; sets that know their constraints use `chebyshev_ball`,
-the largest one.
+The ball from the simplex is valid but small; sets that know their constraints use `chebyshev_ball`, the largest one.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ FLAT = 1e-9
 
 
 def zero_sum_basis(dim: int) -> FloatArray:
-    """An orthonormal basis (Helmert's) of the vectors that sum to zero: dim x (dim - 1)."""
+    """An orthonormal basis (Helmert's) of the vectors that sum to zero, of shape (dim, dim - 1)."""
     count = np.arange(1, dim, dtype=np.float64)
     basis = np.triu(np.ones((dim, dim - 1)))
     basis[np.arange(1, dim), np.arange(dim - 1)] = -count
@@ -34,7 +31,7 @@ def zero_sum_basis(dim: int) -> FloatArray:
 
 
 def frame_of(convex: ConvexSet) -> tuple[FloatArray, FloatArray, FloatArray, float]:
-    """A point of the hull, an orthonormal basis of it, and centre and radius of a ball inside."""
+    """A point of the affine hull, an orthonormal basis of its directions, and centre and radius of an inner ball."""
     dim = convex.dim
     rng = np.random.default_rng(0)
     first = np.array(convex.linear_minimizer(rng.standard_normal(dim)), dtype=np.float64)
@@ -78,7 +75,7 @@ def _inscribed(points: FloatArray, basis: FloatArray) -> tuple[FloatArray, float
 def chebyshev_ball(
     rows: FloatArray, bounds: FloatArray, point: FloatArray, basis: FloatArray | None
 ) -> tuple[FloatArray, float]:
-    """The largest ball within ``{x : rows x <= bounds}`` and within the hull (point, basis)."""
+    """The largest ball within ``{x : rows x <= bounds}`` and within the affine hull (point, basis)."""
     from scipy.optimize import linprog
 
     directions = np.eye(point.size) if basis is None else basis

@@ -1,10 +1,9 @@
-"""The hypersimplex: k of n things, fractionally. The base polytope of the uniform matroid.
+"""The hypersimplex: fractional choices of k of n items, the base polytope of the uniform matroid.
 
-The linear minimiser picks the k smallest entries (``numpy.argpartition``, the fastest public
-call); the projection clips at one threshold, found exactly on its piecewise linear function.
+The linear minimiser selects the k smallest entries (``numpy.argpartition``, the fastest public function). The
+projection clips at a threshold that is found exactly on a piecewise linear function.
 
-The sum is exactly k, not at most k, so the set is flat; for "at most k" with signs see
-`KSparseBall`.
+The sum is exactly k, not at most k, so the set is flat; `KSparseBall` is the signed set with "at most k".
 """
 
 from __future__ import annotations
@@ -22,6 +21,13 @@ from reticent.sets.thresholds import capped_threshold
 
 class HyperSimplex(ConvexSet):
     """``{x : 0 <= x <= 1, sum(x) = k}``.
+
+    Parameters
+    ----------
+    dim : int
+        Number of coordinates.
+    k : int
+        The sum of the coordinates, from 1 to ``dim``.
 
     Examples
     --------

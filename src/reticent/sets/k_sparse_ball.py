@@ -1,11 +1,11 @@
-"""The k-sparse ball: the convex hull of vectors with k entries of size at most tau, the rest zero.
+"""The k-sparse ball: the convex hull of vectors with at most k nonzero entries, each of size at most tau.
 
-It is the intersection of the l1 ball of radius k tau and the cube of half-width tau (as in
-FrankWolfe.jl's KSparseLMO). The linear minimiser takes the k largest |g_i|
-(``numpy.argpartition``); the projection clips |x| - t between 0 and tau at one threshold t.
+It is the intersection of the l1 ball of radius k tau and the cube of half-width tau (as in FrankWolfe.jl's
+KSparseLMO). The linear minimiser selects the k largest |g_i| (``numpy.argpartition``); the projection clips |x| - t
+between 0 and tau at a threshold t.
 
-For k = 1 it is the l1 ball and for k = dim the cube; it is not the ball of the k-support norm,
-whose entries share an l2 bound.
+For k = 1 it is the l1 ball and for k = dim the cube. It is not the ball of the k-support norm, whose entries share an
+l2 bound.
 """
 
 from __future__ import annotations
@@ -22,6 +22,15 @@ from reticent.sets.thresholds import capped_threshold
 
 class KSparseBall(ConvexSet):
     """``{x : ||x||_1 <= k * tau, ||x||_inf <= tau}``.
+
+    Parameters
+    ----------
+    dim : int
+        Number of coordinates.
+    k : int
+        Number of nonzero coordinates of a vertex, from 1 to ``dim``.
+    tau : float
+        Size of these coordinates.
 
     Examples
     --------

@@ -1,13 +1,12 @@
-"""Compiled projections and oracles of the simple sets, for the learners' loops.
+"""Compiled projections and linear minimisers of the simple sets, for the learners' loops.
 
-A set names itself by ``set.kernel == (kind, params)``. The kind chooses a kernel while a learner's
-own loop is compiled (see `reticent.compiling.specialised`); the params are passed to it. The local
-oracles are those of docs/algorithms/local-linear-oracle.md. Considered: passing kernels as
-arguments, which Numba cannot cache across processes.
+A set is identified by ``set.kernel == (kind, params)``. The kind selects a kernel when a learner's own loop is
+compiled (see `reticent.compiling.specialised`), and the params are passed to it. The local linear minimisers are
+those of docs/algorithms/local-linear-oracle.md. Considered: passing kernels as arguments, which Numba cannot cache
+across processes.
 
-``params`` of a box are all lower bounds, then all upper bounds; those of a product are ``[blocks,
-(kind, dim, number of params, params...)...]``, and a product has no compiled local oracle (see
-`LOCAL_KINDS`).
+The ``params`` of a box are all lower bounds, then all upper bounds. Those of a product are ``[blocks, (kind, dim,
+number of params, params...)...]``; a product has no compiled local linear minimiser (see `LOCAL_KINDS`).
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ def project_l1_ball(radius: float, x: FloatArray, work: FloatArray) -> None:
 
 @specialised
 def project_inplace(kind):
-    """``(params, x, work)``: replace x by its projection; ``work`` has at least ``2 * dim`` places."""
+    """A kernel ``(params, x, work)`` that replaces x by its projection; ``work`` has at least ``2 * dim`` places."""
 
     @compiled
     def project(params: FloatArray, x: FloatArray, work: FloatArray) -> None:
@@ -121,7 +120,7 @@ def project_inplace(kind):
 
 @specialised
 def _project_block(last):
-    """Project onto a set of a kind up to ``last`` that is known only when it is read."""
+    """A kernel that projects onto a set whose kind, at most ``last``, is known only at run time."""
     before = last - 1
 
     @compiled
@@ -139,7 +138,7 @@ def _project_block(last):
 
 @specialised
 def linear_minimizer_inplace(kind):
-    """``(params, g, out)``: write into ``out`` a point of the set that minimises ``<g, point>``."""
+    """A kernel ``(params, g, out)`` that writes into ``out`` a point of the set that minimises ``<g, point>``."""
 
     @compiled
     def minimize(params: FloatArray, g: FloatArray, out: FloatArray) -> None:
@@ -188,7 +187,7 @@ def linear_minimizer_inplace(kind):
 
 @specialised
 def _minimize_block(last):
-    """Minimise over a set of a kind up to ``last`` that is known only when it is read."""
+    """A kernel that minimises over a set whose kind, at most ``last``, is known only at run time."""
     before = last - 1
 
     @compiled
@@ -215,7 +214,7 @@ def local_whole_space(x: FloatArray, radius: float, g: FloatArray, out: FloatArr
 def local_l2_ball(
     bound: float, x: FloatArray, radius: float, g: FloatArray, out: FloatArray
 ) -> None:
-    """The exact minimiser over the intersection of two balls, ``||p|| <= bound`` and around x."""
+    """The exact minimiser over the intersection of ``||p|| <= bound`` and the ball around x."""
     norm = _norm(g)
     local_whole_space(x, radius, g, out)
     if norm == 0.0 or _norm(out) <= bound:
@@ -229,8 +228,8 @@ def local_l2_ball(
         for i in range(x.size):
             out[i] = -bound * (g[i] / norm)
         return
-    # Both spheres are met. Written as a step from x, so that a tiny radius loses no digits: its
-    # part along x follows from the two radii, the rest points against g across x.
+    # The minimiser is on both spheres. It is written as a step from x, so that a tiny radius loses no digits: the
+    # part of the step along x follows from the two radii, and the rest points against g, orthogonally to x.
     along = ((bound - size) * (bound + size) - radius * radius) / (2.0 * size)
     along = min(max(along, -radius), radius)
     inner = 0.0
@@ -249,9 +248,9 @@ def local_l2_ball(
 def local_box(
     params: FloatArray, x: FloatArray, radius: float, g: FloatArray, out: FloatArray
 ) -> None:
-    """The exact minimiser: move along -g, let each coordinate stop at its wall, until ``radius``.
+    """The exact minimiser: move along -g, stopping each coordinate at its bound, until the step has length ``radius``.
 
-    Coordinates that hit the wall at a step too small hit it at the right one too, so the step only
+    Coordinates that reach their bound with a step that is too small also do so with the right one, so the step only
     grows from round to round; each round but the last settles at least one coordinate.
     """
     dim = x.size
@@ -367,7 +366,7 @@ def local_simplex(
 
 @specialised
 def local_linear_minimizer_inplace(kind):
-    """``(params, x, radius, g, out)``: write the local linear minimiser at x into ``out``.
+    """A kernel ``(params, x, radius, g, out)`` that writes the local linear minimiser at x into ``out``.
 
     The kind must be one of `LOCAL_KINDS`.
     """

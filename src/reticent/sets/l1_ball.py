@@ -1,11 +1,10 @@
-"""The l1 ball around the origin: sparse decisions, the set of the LASSO.
+"""The l1 ball around the origin, whose vertices are sparse: the feasible set of the LASSO.
 
-Its local oracle solves the problem exactly with the l2 ball around x replaced by the l1 ball of
-``sqrt(dim)`` times its radius, so ``rho = sqrt(dim)``; see docs/algorithms/local-linear-oracle.md.
-The projection discards coordinates instead of sorting them (Michelot 1986).
+Its local linear minimiser is the exact solution of the problem in which the l2 ball around x is replaced by the l1
+ball of ``sqrt(dim)`` times its radius, so ``rho = sqrt(dim)``; see docs/algorithms/local-linear-oracle.md. The
+projection discards coordinates instead of sorting them (Michelot 1986).
 
-Its l2 diameter is twice the radius whatever the dimension, and the l2 ball inside it has radius
-``radius / sqrt(dim)``.
+Its l2 diameter is twice the radius in any dimension, and the l2 ball inside it has radius ``radius / sqrt(dim)``.
 """
 
 from __future__ import annotations
@@ -23,6 +22,13 @@ from reticent.sets.base import VERTEX_LIMIT, ConvexSet, refuse_nonfinite, within
 
 class L1Ball(ConvexSet):
     """``{x : ||x||_1 <= radius}``.
+
+    Parameters
+    ----------
+    dim : int
+        Number of coordinates.
+    radius : float
+        Radius in the l1 norm.
 
     Examples
     --------
@@ -42,7 +48,7 @@ class L1Ball(ConvexSet):
     def linear_minimizer(self, g: Any) -> FloatArray:
         direction, _ = self._shaped(g, "g")
         best, total = largest_entry(direction)
-        # A finite sum of sizes proves every entry finite; if it overflows, look at each of them.
+        # A finite sum of sizes proves that every entry is finite; otherwise inspect each of them.
         if not math.isfinite(total):
             refuse_nonfinite(direction, "g")
         vertex = np.zeros(self.dim)
@@ -100,9 +106,8 @@ class L1Ball(ConvexSet):
 def largest_entry(g: FloatArray) -> tuple[int, float]:
     """The first index of the largest ``|g_i|``, and ``sum |g_i|``, in one pass.
 
-    Eight independent lanes are what the compiler needs to use vector instructions on comparisons
-    and sums that may not be reordered: about two thirds of the time of ``argmax(abs(g))`` at a
-    million entries, and no copy.
+    Eight independent lanes let the compiler use vector instructions for comparisons and for sums that must not be
+    reordered: this takes about two thirds of the time of ``argmax(abs(g))`` at a million entries, and makes no copy.
     """
     block = 1024
     best = 0

@@ -1,9 +1,9 @@
-"""The Euclidean ball around the origin, with its exact local oracle.
+"""The Euclidean ball around the origin, with an exact local linear minimiser.
 
-The local problem is the intersection of two balls and has a closed form, so ``rho = 1``; see
+The local problem is over the intersection of two balls and has a closed form, so ``rho = 1``; see
 docs/algorithms/local-linear-oracle.md.
 
-It has no vertices, so vertex-based private Frank-Wolfe does not apply to it.
+The ball has no vertices, so vertex-based private Frank-Wolfe cannot use it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,13 @@ from reticent.sets.base import ConvexSet
 
 class L2Ball(ConvexSet):
     """``{x : ||x||_2 <= radius}``.
+
+    Parameters
+    ----------
+    dim : int
+        Number of coordinates.
+    radius : float
+        Radius in the l2 norm.
 
     Examples
     --------

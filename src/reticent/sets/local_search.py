@@ -1,12 +1,12 @@
-"""The local linear minimiser of any set that can project: a scalar search along its projections.
+"""The local linear minimiser of any set with a projection: a scalar search along its projections.
 
-The point ``p(t) = project(x - t g)`` minimises ``<g, .>`` over the part of the set within ``||p(t)
-- x||`` of x, and that distance grows continuously with t; any t with ``radius <= ||p(t) - x|| <=
-1.01 radius`` therefore gives both properties of a local linear oracle (Assumption 1 of Lou and
-Cheung) with ``rho = 1.01``. Proof in docs/algorithms/local-linear-oracle.md.
+The point ``p(t) = project(x - t g)`` minimises ``<g, .>`` over the part of the set within ``||p(t) - x||`` of x, and
+this distance grows continuously with t. So any t with ``radius <= ||p(t) - x|| <= 1.01 radius`` gives both properties
+of a local linear oracle (Assumption 1 of Lou and Cheung) with ``rho = 1.01``. Proof:
+docs/algorithms/local-linear-oracle.md.
 
-It costs some ten projections, so it is for comparing with projection-free methods, not for speed; a
-learner on such a set should project.
+It takes about ten projections, so it serves to compare with projection-free methods, not for speed; on such a set a
+learner should project.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def search_along_projections(
     unit = g / slope
     floor = float(unit @ lowest)
     near_enough = 1e-13 * max(convex.diameter, abs(floor))
-    # Projection is nonexpansive, so the first step is too short or just right.
+    # The projection is nonexpansive, so the first step is too short or exactly right.
     low, high = math.log(radius), math.inf
     t = low
     point = x
@@ -48,7 +48,7 @@ def search_along_projections(
             return point
         if distance < radius:
             if unit @ point - floor <= near_enough:
-                return point  # on the best face already, and nearer than the radius
+                return point  # already on the best face, and closer than the radius
             low = t
             t = t + 1.0 if high == math.inf else 0.5 * (low + high)
         else:
@@ -60,7 +60,7 @@ def search_along_projections(
 
 
 def _stretch(x: FloatArray, point: FloatArray, lowest: FloatArray, reach: float) -> FloatArray:
-    """Rounding has the last word: go from the point towards the best one as far as allowed."""
+    """If rounding prevents convergence, move from the point towards the best one as far as is allowed."""
     low, high = 0.0, 1.0
     if np.linalg.norm(point - x) > reach:
         return x + (point - x) * (reach / np.linalg.norm(point - x))

@@ -1,10 +1,9 @@
-"""The nuclear-norm ball: matrices whose singular values sum to at most the radius; low rank.
+"""The nuclear-norm ball: matrices whose singular values sum to at most the radius, which favours low rank.
 
-The linear minimiser needs one singular pair (``scipy.sparse.linalg.svds`` with ARPACK, the fastest
-public call; PROPACK failed at k = 1), the projection all of them.
+The linear minimiser needs one singular pair (``scipy.sparse.linalg.svds`` with ARPACK, the fastest public function;
+PROPACK failed at k = 1), the projection all of them.
 
-ARPACK starts from a vector fixed here, not a random one, so that the same direction always gives
-the same matrix.
+ARPACK starts from a fixed vector, not a random one, so that the same direction always gives the same matrix.
 """
 
 from __future__ import annotations
@@ -28,6 +27,13 @@ def start_vector(size: int) -> FloatArray:
 
 class NuclearBall(ConvexSet):
     """``{x of shape (rows, columns) : sum of singular values <= radius}``.
+
+    Parameters
+    ----------
+    shape : (int, int)
+        Numbers of rows and columns.
+    radius : float
+        Radius in the nuclear norm.
 
     Examples
     --------
@@ -61,7 +67,7 @@ class NuclearBall(ConvexSet):
                 u, _, v = svds(matrix, k=1, v0=start_vector(smaller))
                 return u[:, 0], v[0]
             except ArpackError:
-                pass  # no convergence among many equal singular values: the dense way always works
+                pass  # no convergence if many singular values are equal; the dense method always works
         u, _, v = np.linalg.svd(matrix, full_matrices=False)
         return u[:, 0], v[0]
 

@@ -1,10 +1,10 @@
-"""Bases of a partition matroid: from every group, exactly its quota, fractionally.
+"""Bases of a partition matroid: fractional choices of a fixed number of items from every group.
 
-A product of hypersimplices over groups of coordinates that need not be adjacent: recommendations
-with a quota per category. Groups are independent, so every oracle works group by group.
+This is a product of hypersimplices over groups of coordinates that need not be adjacent, such as recommendations with
+a quota per category. Groups are independent, so every operation works group by group.
 
-Every group meets its quota exactly (a base), so each group with 0 < quota < size takes away one
-dimension of the affine hull, and a group with quota 0 or full is fixed.
+Every group meets its quota exactly, so each group with 0 < quota < size reduces the dimension of the affine hull by
+one, and a group whose quota is 0 or its size is fixed.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class PartitionMatroid(ConvexSet):
 
     Parameters
     ----------
-    groups
-        Lists of coordinates; every coordinate 0..dim-1 is in exactly one.
-    ranks
-        How many to take from each group.
+    groups : sequence of sequences of int
+        Lists of coordinates; every coordinate 0, ..., dim - 1 is in exactly one.
+    ranks : sequence of int
+        Number of items to take from each group.
 
     Examples
     --------
@@ -59,7 +59,7 @@ class PartitionMatroid(ConvexSet):
             for i, (rank, group) in enumerate(zip(ranks, self.groups, strict=True))
         ]
         if any(group.size == 0 for group in self.groups):
-            raise ValueError("every group must hold at least one coordinate; drop the empty ones")
+            raise ValueError("every group must contain at least one coordinate; drop empty groups")
         self.diameter = math.sqrt(2.0 * sum(min(k, s.size - k) for s, k in self._parts()))
 
     def _parts(self) -> list[tuple[np.ndarray, int]]:

@@ -1,12 +1,12 @@
-"""A bounded polyhedron given by linear inequalities and equalities; HiGHS is its oracle.
+"""A bounded polyhedron given by linear inequalities and equalities, with HiGHS for its linear programs.
 
-The linear minimiser is a linear program (``scipy.optimize.linprog``). The local oracle is the same
-program with every coordinate held within ``radius`` of x: the cube holds the ball, and is no wider
-than ``sqrt(free) radius``, free the number of coordinates that can move;
+The linear minimiser is a linear program (``scipy.optimize.linprog``). The local linear minimiser is the same program
+with every coordinate kept within ``radius`` of x: this cube contains the ball, and no point of it is further than
+``sqrt(free) radius`` away, where free is the number of coordinates that can move; see
 docs/algorithms/local-linear-oracle.md.
 
-Building it solves two linear programs per coordinate, to prove it bounded and not empty and to
-bound its diameter; build it once.
+Building the set solves two linear programs per coordinate, to prove that it is bounded and not empty and to bound its
+diameter; build it once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,23 @@ from reticent.sets.polytope import TIGHT
 
 
 class Polyhedron(ConvexSet):
-    """``{x : A x <= b, E x = f}``, bounded and not empty.
+    """``{x : A x <= b, E x = f}``, which must be bounded and not empty.
+
+    Parameters
+    ----------
+    A : array_like
+        Matrix with one inequality per row.
+    b : array_like
+        Right sides of the inequalities.
+    E : array_like, optional
+        Matrix with one equality per row.
+    f : array_like, optional
+        Right sides of the equalities.
+
+    Raises
+    ------
+    ValueError
+        The polyhedron is empty or not bounded.
 
     Examples
     --------
@@ -42,7 +58,7 @@ class Polyhedron(ConvexSet):
                 f"A must be a matrix with one inequality per row, got shape {rows.shape}"
             )
         if (E is None) != (f is None):
-            raise ValueError("E and f must be given together: the equalities are E x = f")
+            raise ValueError("E and f must be given together, because the equalities are E x = f")
         self.dim = rows.shape[1]
         equal = np.zeros((0, self.dim)) if E is None else real_array(E, "E")
         if equal.ndim != 2 or equal.shape[1] != self.dim:
@@ -97,8 +113,8 @@ class Polyhedron(ConvexSet):
             return best
         if radius == 0.0 or not g.any():
             return x.copy()
-        # The unknown is (p - x) / radius: a small radius loses no digits. Constraints that x
-        # itself violates by rounding are taken at x.
+        # The unknown is (p - x) / radius, so that a small radius loses no digits. A constraint that x itself violates
+        # by rounding is replaced by its value at x.
         room = np.maximum(self.b - self.A @ x, 0.0) / radius
         solution = linprog(
             g / np.linalg.norm(g),
@@ -125,7 +141,7 @@ class Polyhedron(ConvexSet):
 
     @cached_property
     def _hull(self) -> tuple[FloatArray, FloatArray]:
-        """The equalities, with the inequalities that can never be strict."""
+        """A point, and the null space of the equalities and of those inequalities that can never be strict."""
         always = np.concatenate([self.E, self.A[self._always_tight]])
         if not len(always):
             return self._point, np.eye(self.dim)
@@ -139,7 +155,10 @@ class Polyhedron(ConvexSet):
 
     @property
     def _always_tight(self) -> np.ndarray:
-        """One program for all inequalities: scaled up, slacks that can be positive reach one."""
+        """Which inequalities hold with equality everywhere, from one linear program for all of them.
+
+        The point is scaled up, so that every slack that can be positive can be one.
+        """
         count = len(self.A)
         if not count:
             return np.zeros(0, dtype=bool)

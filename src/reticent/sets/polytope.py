@@ -1,11 +1,11 @@
 """A polytope given by its vertices, or by any finite list of points whose convex hull it is.
 
-The linear minimiser looks at every point. The local oracle is one linear program over the weights
-of the points, with the ball around x replaced by the cube that holds it in the coordinates of the
-affine hull, so ``rho = sqrt(k)``, k the dimension of the hull; the general constant for moving
-weight between vertices is never smaller: docs/algorithms/local-linear-oracle.md.
+The linear minimiser inspects every point. The local linear minimiser is a linear program over the weights of the
+points, in which the ball around x is replaced by the cube that contains it in the coordinates of the affine hull, so
+``rho = sqrt(k)``, where k is the dimension of the hull. The general constant for moving weight between vertices is
+never smaller: docs/algorithms/local-linear-oracle.md.
 
-Points that are not extreme are welcome and stay in ``vertices()``.
+Points that are not extreme are allowed and stay in ``vertices()``.
 """
 
 from __future__ import annotations
@@ -26,6 +26,11 @@ FACETS_UP_TO = 5
 
 class Polytope(ConvexSet):
     """The convex hull of the rows of ``vertices``.
+
+    Parameters
+    ----------
+    vertices : array_like
+        Matrix with one point per row, at least one.
 
     Examples
     --------
@@ -62,7 +67,7 @@ class Polytope(ConvexSet):
 
         weights = self._weights(x)
         count = len(self._points)
-        # The unknowns are changes of weight divided by the radius: a small radius loses no digits.
+        # The unknowns are changes of weight divided by the radius, so that a small radius loses no digits.
         shifts = (self._points @ self._directions).T
         solution = linprog(
             self._points @ (g / np.linalg.norm(g)),
@@ -97,7 +102,7 @@ class Polytope(ConvexSet):
 
     @cached_property
     def _directions(self) -> FloatArray:
-        """An orthonormal basis of the directions of the affine hull, dim x k."""
+        """An orthonormal basis of the directions of the affine hull, of shape (dim, k)."""
         centred = self._points - self._points.mean(axis=0)
         _, sizes, right = np.linalg.svd(centred, full_matrices=False)
         rank = int((sizes > FLAT * max(self.diameter, 1e-300)).sum())
@@ -140,7 +145,10 @@ class Polytope(ConvexSet):
 
 
 def _largest_distance(points: FloatArray) -> float:
-    """Exact for a few thousand points; beyond, twice the largest distance to the middle."""
+    """The largest distance of two points.
+
+    For more than 3,000 points twice the largest distance to the middle, a bound.
+    """
     if len(points) > 3000:
         middle = 0.5 * (points.min(axis=0) + points.max(axis=0))
         return 2.0 * float(np.linalg.norm(points - middle, axis=1).max())

@@ -1,12 +1,11 @@
 """Products of sets: several decisions at once, each in its own set.
 
-Every oracle works block by block except the local one, where the blocks share one radius. Giving
-every block the full radius has ``rho = sqrt(sum rho_i^2)``; trying a few radii per block and
-buying the best bargains within a budget has ``rho = sqrt(3.25) max rho_i``, whatever the number of
-blocks. The smaller is taken; docs/algorithms/local-linear-oracle.md has both proofs.
+Every operation works block by block except the local linear minimiser, where the blocks share one radius. Giving
+every block the full radius has ``rho = sqrt(sum rho_i^2)``; trying a few radii per block and choosing those with the
+best ratio of gain to cost within a budget has ``rho = sqrt(3.25) max rho_i``, whatever the number of blocks. The
+smaller one is used; docs/algorithms/local-linear-oracle.md has both proofs.
 
-Blocks are concatenated flat, so a matrix block takes rows
-* columns places; ``split`` gives the blocks back.
+Blocks are concatenated flat, so a matrix block takes rows * columns places; ``split`` returns the blocks.
 """
 
 from __future__ import annotations
@@ -25,7 +24,12 @@ BARGAIN = math.sqrt(3.25)
 
 
 class Product(ConvexSet):
-    """``{(x_1, ..., x_m) : x_i in sets[i]}``, flat.
+    """``{(x_1, ..., x_m) : x_i in sets[i]}``, with flat points.
+
+    Parameters
+    ----------
+    sets : sequence of ConvexSet
+        The sets of the blocks.
 
     Examples
     --------
@@ -51,7 +55,18 @@ class Product(ConvexSet):
         return [x[place] for place in self._places]
 
     def split(self, x: FloatArray) -> list[FloatArray]:
-        """The blocks of a point, each in the shape of its own set."""
+        """The blocks of a point, each in the shape of its own set.
+
+        Parameters
+        ----------
+        x : array
+            A point, flat.
+
+        Returns
+        -------
+        list of array
+            The blocks.
+        """
         flat, _ = self._enter(x, "x")
         parts = zip(self._blocks(flat), self.sets, strict=True)
         return [block.reshape(convex.shape).copy() for block, convex in parts]
@@ -96,7 +111,10 @@ class Product(ConvexSet):
     def _bargain(
         self, parts: list[tuple[ConvexSet, FloatArray, FloatArray]], radius: float
     ) -> FloatArray:
-        """Radii whose squares halve, down to a 4m-th; steps of the lower hulls, steepest first."""
+        """Choose a radius per block by the edges of the lower convex hulls of cost and value, steepest first.
+
+        The squares of the radii that are tried are halved repeatedly, down to a 4m-th.
+        """
         levels = math.ceil(math.log2(4 * len(parts)))
         costs = radius**2 * 2.0 ** -np.arange(levels, -1, -1.0)
         answers: list[list[FloatArray]] = []
@@ -131,7 +149,7 @@ class Product(ConvexSet):
 
     def _contains(self, x: FloatArray, slack: float) -> bool:
         pairs = zip(self.sets, self._blocks(x), strict=True)
-        # contains() scales its tolerance by the size of its own set; here the product's size counts.
+        # contains() scales its tolerance by the size of its own set, but here the size of the product counts.
         return all(
             convex.contains(part, slack / max(1.0, convex.norm_bound)) for convex, part in pairs
         )
@@ -165,7 +183,7 @@ class Product(ConvexSet):
     def inner_ball(self) -> tuple[FloatArray, float]:
         balls = [convex.inner_ball for convex in self.sets]
         center = np.concatenate([middle.reshape(-1) for middle, _ in balls])
-        # A block that is a single point has no directions, so it does not narrow the ball.
+        # A block that is a single point has no directions, so it does not limit the ball.
         return center, min((radius for _, radius in balls if radius > 0.0), default=0.0)
 
     @property
@@ -194,7 +212,7 @@ class Product(ConvexSet):
 
 
 def _hull_steps(costs: FloatArray, values: FloatArray) -> list[tuple[float, float, int]]:
-    """Falling edges of the lower convex hull of (cost, value): slope, extra cost, end point."""
+    """The decreasing edges of the lower convex hull of (cost, value): slope, extra cost, end point."""
     hull = [0]
     for i in range(1, len(costs)):
         while len(hull) > 1 and _slope(costs, values, hull[-2], hull[-1]) >= _slope(

@@ -1,12 +1,11 @@
 """The simplex: non-negative weights with a given sum, such as probabilities or a portfolio.
 
-The local oracle moves mass from the worst coordinates to the best one. Any point within r of x is
-reached by moving at most ``r sqrt(k (n - k) / n)``, k the number of coordinates that can give,
-which makes ``rho = sqrt(n / 2)``, smaller than the usual sqrt(n); see
-docs/algorithms/local-linear-oracle.md.
+The local linear minimiser moves mass from the worst coordinates to the best one. Any point within r of x is reached
+by moving at most ``r sqrt(k (n - k) / n)``, where k is the number of coordinates that can give, so ``rho`` is at most
+``sqrt(n / 2)``, smaller than the usual sqrt(n); see docs/algorithms/local-linear-oracle.md.
 
-The set is flat (the sum is fixed), so its inner ball and any probing noise live in the hyperplane
-of vectors that sum to zero.
+The set is flat (the sum is fixed), so its inner ball, and noise for probing, are in the hyperplane of vectors that
+sum to zero.
 """
 
 from __future__ import annotations
@@ -23,6 +22,13 @@ from reticent.sets.hull import zero_sum_basis
 
 class Simplex(ConvexSet):
     """``{x : x >= 0, sum(x) = mass}``.
+
+    Parameters
+    ----------
+    dim : int
+        Number of coordinates.
+    mass : float
+        The sum of the coordinates.
 
     Examples
     --------

@@ -1,13 +1,12 @@
 """The spanning-tree polytope of a connected graph: the mixtures of its spanning trees.
 
-The linear minimiser is Kruskal's algorithm on a sorted edge list with a compiled union-find.
-Considered: rustworkx (the fastest public call) and csgraph (which reads a weight of zero as a
-missing edge); both are slower and need the graph rebuilt for new weights. The local oracle moves
-weight between trees; its constant comes from chains of tight sets, as for every matroid:
-docs/algorithms/local-linear-oracle.md.
+The linear minimiser is Kruskal's algorithm on a sorted edge list with a compiled union-find. Considered: rustworkx
+(the fastest public function) and csgraph (which reads a weight of zero as a missing edge); both are slower, and the
+graph must be rebuilt for new weights. The local linear minimiser moves weight between trees; its constant comes from
+chains of tight sets, as for every matroid: docs/algorithms/local-linear-oracle.md.
 
-An edge that is a bridge is in every tree, so each biconnected block of the graph takes one
-dimension from the affine hull, and a bridge is fixed at one.
+An edge that is a bridge is in every tree, so each biconnected block of the graph reduces the dimension of the affine
+hull by one, and a bridge is fixed at one.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ EXACT_BALL_NODES = 10
 
 
 class SpanningTreePolytope(ConvexSet):
-    """Mixtures of the spanning trees of a connected graph; one coordinate per edge.
+    """Mixtures of the spanning trees of a connected graph, with one coordinate per edge.
 
     Parameters
     ----------
-    edges
-        Pairs of node names; parallel edges are welcome, loops are not.
-    nodes
-        The node names, or how many there are; if not given, the nodes that edges mention.
+    edges : sequence of (hashable, hashable)
+        Pairs of node names; parallel edges are allowed, loops are not.
+    nodes : int or sequence of hashable, optional
+        The node names, or their number; by default the nodes that the edges mention.
 
     Examples
     --------
@@ -78,7 +77,7 @@ class SpanningTreePolytope(ConvexSet):
     def _linear_minimizer(self, g: FloatArray) -> FloatArray:
         few = 4 * self._nodes
         if self.dim > 2 * few:
-            # The lightest edges nearly always hold a tree: sort those only, the rest if need be.
+            # The lightest edges nearly always contain a tree: sort only those, and the rest if necessary.
             tree = np.zeros(self.dim)
             light = np.argpartition(g, few)[:few]
             if self._grow(light[np.argsort(g[light], kind="stable")], tree) == self.rank:
@@ -120,7 +119,7 @@ class SpanningTreePolytope(ConvexSet):
 
     @cached_property
     def _hull(self) -> tuple[FloatArray, FloatArray]:
-        """Within every block the sum is fixed; nothing else is (the matroid's components)."""
+        """Within every block the sum is fixed, and nothing else is (blocks are the matroid's components)."""
         columns = []
         for block in self._blocks:
             columns.append(np.zeros((self.dim, block.size - 1)))
@@ -137,7 +136,7 @@ class SpanningTreePolytope(ConvexSet):
     def _ball(self) -> tuple[FloatArray, float]:
         if self._nodes > EXACT_BALL_NODES:
             return self._ball_of_exchanges()
-        # All node sets S with x(edges inside S) <= |S| - 1, and x >= 0: the whole description.
+        # The complete description: x(edges inside S) <= |S| - 1 for all node sets S, and x >= 0.
         rows, bounds = [-np.eye(self.dim)], [np.zeros(self.dim)]
         for mask in range(1, 2**self._nodes):
             inside = np.array([mask >> i & 1 for i in range(self._nodes)], dtype=bool)
@@ -150,16 +149,15 @@ class SpanningTreePolytope(ConvexSet):
     def _ball_of_exchanges(self) -> tuple[FloatArray, float]:
         """The ball inscribed in a simplex of trees: one tree, and its neighbours by single swaps.
 
-        Swaps (e in, f out) that link the elements of a block like the edges of a tree make the
-        neighbours affinely independent. The barycentric coordinate of a swap is then the sum of x
-        over the elements on e's side of its link, so its gradient within the hull is known without
-        inverting anything, at any size of graph.
+        Swaps (e in, f out) that link the elements of a block like the edges of a tree make the neighbours affinely
+        independent. The barycentric coordinate of a swap is then the sum of x over the elements on e's side of its
+        link, so its gradient within the hull is known without inverting a matrix, for graphs of any size.
         """
         tree = self._linear_minimizer(np.zeros(self.dim))
         swaps, sides, heights = _swap_links(
             self._tails, self._heads, self._nodes, tree, self._blocks
         )
-        # Gradient norms: sqrt(|A| |B - A| / |B|) for a side A of block B; the tree's own last.
+        # Gradient norms: sqrt(|A| |B - A| / |B|) for a side A of block B, and the tree's own.
         own = math.sqrt(sum(float(np.var(heights[b]) * b.size) for b in self._blocks))
         total = own + float(sides.sum())
         center = tree.copy()
@@ -176,7 +174,7 @@ class SpanningTreePolytope(ConvexSet):
 
 
 def matroid_mass(dim: int, rank: int) -> float:
-    """``mass_per_radius`` of the bases of a matroid of that rank on dim elements."""
+    """The ``mass_per_radius`` of the bases of a matroid of this rank on dim elements."""
     chains = math.sqrt(dim * (dim * dim - 1) / 12.0)
     return min(chains, 0.5 * min(rank, dim - rank) * math.sqrt(dim))
 
@@ -263,8 +261,7 @@ def _swap_links(
 ) -> tuple[np.ndarray, FloatArray, FloatArray]:
     """Swaps (e in, f out) that link each block's elements, their gradient norms, and heights.
 
-    The height of an element counts the swaps on whose entering side it lies, up to a constant per
-    block.
+    The height of an element is the number of swaps on whose entering side it lies, up to a constant per block.
     """
     partners: list[list[int]] = [[] for _ in range(tails.size)]
     for entering, cycle in _fundamental_paths(tails, heads, nodes, tree):
@@ -278,7 +275,7 @@ def _swap_links(
         root = max(block.tolist(), key=lambda element: len(partners[element]))
         parent = {root: root}
         order = [root]
-        for element in order:  # grows while it is read: breadth first, so most sides are small
+        for element in order:  # grows during the loop: breadth first, so that most sides are small
             for other in partners[element]:
                 if other not in parent:
                     parent[other] = element
@@ -297,7 +294,7 @@ def _swap_links(
 def _fundamental_paths(
     tails: np.ndarray, heads: np.ndarray, nodes: int, tree: FloatArray
 ) -> list[tuple[int, list[int]]]:
-    """For every edge outside the tree, the tree's path between its ends."""
+    """For every edge outside the tree, the path in the tree between its ends."""
     around: list[list[tuple[int, int]]] = [[] for _ in range(nodes)]
     for edge in np.flatnonzero(tree).tolist():
         around[tails[edge]].append((int(heads[edge]), edge))

@@ -1,11 +1,10 @@
-"""The spectrahedron: positive semidefinite matrices with a given trace; density matrices,
-covariances.
+"""The spectrahedron: positive semidefinite matrices with a given trace, such as density matrices and covariances.
 
-The linear minimiser needs one eigenvector (``scipy.sparse.linalg.eigsh``, the fastest public
-call), the projection all of them.
+The linear minimiser needs one eigenvector (``scipy.sparse.linalg.eigsh``, the fastest public function), the
+projection all of them.
 
-Only the symmetric part of a direction or a point counts, and the set is flat in the n^2
-coordinates: its hull are the symmetric matrices of that trace.
+Only the symmetric part of a direction or a point counts. The set is flat in the n^2 coordinates: its affine hull is
+the set of symmetric matrices of that trace.
 """
 
 from __future__ import annotations
@@ -25,6 +24,13 @@ from reticent.sets.nuclear_ball import DENSE_BELOW, start_vector
 
 class Spectrahedron(ConvexSet):
     """``{x of shape (n, n) : symmetric, positive semidefinite, trace(x) = trace}``.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows and columns.
+    trace : float
+        The trace.
 
     Examples
     --------
@@ -50,7 +56,7 @@ class Spectrahedron(ConvexSet):
     def _linear_minimizer(self, g: FloatArray) -> FloatArray:
         matrix = self._symmetric(g)
         v = self._lowest(matrix)
-        # Fresh pages cost more than the arithmetic at n = 1000, so the vertex takes the matrix's.
+        # Reuse the matrix's memory, because allocating costs more than the arithmetic at n = 1000.
         return np.multiply.outer(self.trace * v, v, out=matrix).reshape(-1)
 
     def _lowest(self, matrix: FloatArray) -> FloatArray:
@@ -58,7 +64,7 @@ class Spectrahedron(ConvexSet):
             try:
                 return eigsh(matrix, k=1, which="SA", v0=start_vector(self.n))[1][:, 0]
             except ArpackError:
-                pass  # no convergence among many equal eigenvalues: the dense way always works
+                pass  # no convergence if many eigenvalues are equal; the dense method always works
         return np.linalg.eigh(matrix)[1][:, 0]
 
     def _project(self, x: FloatArray) -> FloatArray:
@@ -104,7 +110,7 @@ class Spectrahedron(ConvexSet):
 
 @compiled
 def _symmetric_part(matrix: FloatArray) -> FloatArray:
-    """``(matrix + matrix') / 2`` in tiles that fit the cache: 0.7 ms, not 1.2, at n = 1000."""
+    """``(matrix + matrix') / 2``, in tiles that fit the cache: 0.7 ms instead of 1.2 ms at n = 1000."""
     n = matrix.shape[0]
     tile = 32
     out = np.empty((n, n))

@@ -1,13 +1,13 @@
-"""The scalar thresholds behind the projections onto simplices, l1 balls and their capped kin.
+"""The scalar thresholds of the projections onto simplices, l1 balls and their capped versions.
 
-Projecting onto ``{p >= 0, sum p = total}`` subtracts one number from every coordinate and cuts at
-zero; with a cap, at the cap as well. The first number is found by discarding coordinates that
-cannot survive (Michelot 1986), the second by Newton's method on a piecewise linear function with a
-bracket. Neither sorts, unless the input is built to make discarding slow. Considered: no
-maintained library offers these as compiled calls; scikit-learn and SciPy have none.
+Projecting onto ``{p >= 0, sum p = total}`` subtracts one number from every coordinate and cuts at zero; with a cap,
+at the cap as well. Without a cap the number is found by discarding coordinates that cannot survive (Michelot 1986),
+with a cap by Newton's method on a piecewise linear function with a bracket. Neither sorts, unless the input is built
+to make discarding slow. Considered: no maintained library offers these as compiled functions; scikit-learn and SciPy
+do not.
 
-Both return a pair ``(shift, t)`` and the result is ``(values - shift) - t``, in this order: a
-single threshold near 1e17 would swallow a total of 1.
+Both return a pair ``(shift, t)``, and the result is ``(values - shift) - t``, in this order: a single threshold near
+1e17 would absorb a total of 1.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ MOST_PASSES = 64
 def simplex_threshold(values: FloatArray, total: float, work: FloatArray) -> tuple[float, float]:
     """Shift and t with ``sum(max(values - shift - t, 0)) == total``, for total > 0.
 
-    ``work`` is at least as long as ``values`` and is overwritten.
+    ``work`` must be at least as long as ``values`` and is overwritten.
     """
     largest = values[0]
     for i in range(values.size):
         if values[i] > largest:
             largest = values[i]
-    # Survivors lie above t, and t >= largest - total: the largest alone may not exceed the total.
+    # Survivors are above t, and t >= largest - total, because the largest alone must not exceed the total.
     count = 0
     above = 0.0
     for i in range(values.size):
@@ -65,15 +65,14 @@ def simplex_threshold(values: FloatArray, total: float, work: FloatArray) -> tup
 
 @compiled
 def capped_threshold(values: FloatArray, cap: float, total: float) -> tuple[float, float]:
-    """Shift and t with ``sum(clip(values - shift - t, 0, cap)) == total``, 0 < total < cap * n."""
+    """Shift and t with ``sum(clip(values - shift - t, 0, cap)) == total``, for 0 < total < cap * n."""
     largest = values[0]
     smallest = values[0]
     for i in range(values.size):
         largest = max(largest, values[i])
         smallest = min(smallest, values[i])
-    # At low every coordinate is at the cap, at high every one is at zero. Newton's step is exact
-    # once t lies on the linear piece that holds the root; every third round halves the bracket
-    # instead.
+    # At `low` every coordinate is at the cap, at `high` every one is at zero. Newton's step is exact once t is on
+    # the linear piece that contains the root; every third round halves the bracket instead.
     low = (smallest - largest) - cap
     high = 0.0
     t = -total / values.size

@@ -1,8 +1,6 @@
-"""No constraint at all: the space itself, for learners that are kept in place by their
-regulariser.
+"""The whole space, for learners whose decisions are bounded by their regulariser.
 
-It is the only set here that is not bounded, so it has no linear minimiser and learners that need a
-diameter refuse it.
+It is the only set here that is not bounded, so it has no linear minimiser, and learners that need a diameter refuse it.
 """
 
 from __future__ import annotations
@@ -18,6 +16,11 @@ from reticent.sets.base import ConvexSet, VerticesUnavailable
 
 class WholeSpace(ConvexSet):
     """All of R^dim.
+
+    Parameters
+    ----------
+    dim : int
+        Number of coordinates.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Accelerated projected gradients with restarts (Beck and Teboulle 2009; O'Donoghue and Candes 2015).
+"""Accelerated projected gradients with restarts (Beck and Teboulle 2009; O'Donoghue and Candès 2015).
 
-The restarts adapt the momentum to the conditioning, so that strong convexity need not be known. What is
-reached still depends on it: second-order methods are tried first wherever they can be.
+The restarts adapt the momentum to the conditioning, so strong convexity need not be known. The accuracy that is
+reached still depends on it, so second-order methods are preferred where they apply.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ def accelerated(
     smoothness: float,
     value: Function | None = None,
 ) -> Iterator[FloatArray]:
-    """The points after each step, for ever.
+    """The points after each step, without end.
 
     Parameters
     ----------
     gradient : callable
-        Of the function to minimise.
+        Gradient of the function to minimise.
     project : callable
-        The nearest point of the set.
+        Projection onto the set.
     start : array
-        Where to begin.
+        Starting point.
     smoothness : float
         The Lipschitz constant of the gradient.
     value : callable, optional
-        The function itself. With it the smoothness is a first guess, corrected by backtracking.
+        The function itself. If given, the smoothness is a first guess that is corrected by backtracking.
     """
     top, x, v, momentum = smoothness, start, start, 1.0
     while True:
@@ -49,7 +49,7 @@ def accelerated(
         change = new - x
         following = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * momentum * momentum))
         if float((v - new) @ change) > 0.0:
-            # The momentum points uphill: forget it.
+            # The momentum points uphill, so restart it.
             momentum = following = 1.0
         v = new + (momentum - 1.0) / following * change
         x, momentum = new, following
@@ -72,15 +72,16 @@ def _backtracked(
 def settled(
     points: Iterator[FloatArray], start: FloatArray, steps: int, tolerance: float = 0.0
 ) -> FloatArray:
-    """The first of the points that is no further than the tolerance from the one before it.
+    """The first of the points whose distance to the one before it is at most the tolerance.
 
-    The tolerance is relative to one plus the point's norm; after so many steps any point will do.
+    The tolerance is relative to one plus the point's norm. After ``steps`` points, the last one is returned in any
+    case.
     """
     x = start
     for new in itertools.islice(points, steps):
         moved = new - x
         x = new
-        # By products, not norms: on small problems the norms would cost as much as the steps.
+        # Products are used because on small problems np.linalg.norm would cost as much as the steps.
         length = math.sqrt(float(moved @ moved))
         if length == 0.0 or length <= tolerance * (1.0 + math.sqrt(float(x @ x))):
             break

@@ -1,8 +1,8 @@
-"""A convex quadratic over a Euclidean ball about the origin: one scalar equation (More and Sorensen 1983).
+"""A convex quadratic over a Euclidean ball around the origin, by one scalar equation (Moré and Sorensen 1983).
 
-The minimiser of s'Hs/2 + <q, s> is s = -(H + shift)^-1 q, with a shift above 0 only on the sphere. The
-reciprocal of its norm is concave and nearly linear in the shift, so Newton's method, begun below the
-root, rises to it in a few steps: 15 solves on breast_cancer, where scipy.optimize.brentq took 25.
+The minimiser of s'Hs/2 + <q, s> is s = -(H + shift)^-1 q, with a shift above 0 only on the sphere. The reciprocal of
+its norm is concave and nearly linear in the shift, so Newton's method, started below the root, increases to it in a
+few steps: 15 solves on breast_cancer, where scipy.optimize.brentq took 25.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ import numpy as np
 from reticent.checks import FloatArray
 
 _FLAT = 1e-15
-"""Eigenvalues below this share of the largest are 0 but for rounding."""
+"""Eigenvalues below this share of the largest are taken as 0 with rounding errors."""
 _STEPS = 100
 
 
 def in_ball(H: FloatArray, q: FloatArray, radius: float) -> FloatArray:
-    """The least point of s'Hs/2 + <q, s> with norm at most the radius."""
+    """The minimiser of s'Hs/2 + <q, s> over s with norm at most the radius."""
     values, vectors = np.linalg.eigh(H)
     return vectors @ in_eigenbasis(np.maximum(values, 0.0), -(vectors.T @ q), radius)
 
 
 def in_eigenbasis(values: FloatArray, c: FloatArray, radius: float) -> FloatArray:
-    """The same for a diagonal H with these rising values that are not negative, and q = -c."""
+    """The same for q = -c and a diagonal H with these increasing, non-negative values."""
     curved = values > _FLAT * values[-1]
     s = np.divide(c, values, out=np.zeros_like(c), where=curved)
     level = float(np.linalg.norm(c[~curved]))
@@ -35,7 +35,7 @@ def in_eigenbasis(values: FloatArray, c: FloatArray, radius: float) -> FloatArra
     def solve(v: FloatArray, shift: float) -> FloatArray:
         return v / (values + shift)
 
-    # No coordinate can be longer than the radius either, which bounds the shift from below.
+    # No coordinate can exceed the radius in size, which bounds the shift from below.
     return within(solve, c, radius, float(np.max(np.abs(c) / radius - values)))
 
 
@@ -45,7 +45,7 @@ def within(
     radius: float,
     shift: float = 0.0,
 ) -> FloatArray:
-    """The solution of (H + shift) s = c with norm at most the radius, at the least shift that allows it.
+    """The solution of (H + shift) s = c with norm at most the radius, at the smallest shift that allows it.
 
     Parameters
     ----------
@@ -54,9 +54,9 @@ def within(
     c : array
         The right-hand side.
     radius : float
-        Of the ball.
+        Radius of the ball.
     shift : float
-        Where to begin: no larger than the shift that is looked for.
+        Shift to start from, at most the one that is sought.
     """
     shift = max(shift, 0.0)
     for _ in range(_STEPS):
@@ -64,7 +64,7 @@ def within(
         norm = float(np.linalg.norm(s))
         if norm <= radius:
             return s
-        # Newton's step for 1/norm = 1/radius; 1/norm is concave, so it never goes too far.
+        # Newton's step for 1/norm = 1/radius; 1/norm is concave, so it never overshoots.
         step = norm * norm / float(s @ solve(s, shift)) * (norm / radius - 1.0)
         if not shift + step > shift:
             break

@@ -1,11 +1,10 @@
-"""Losses with kinks: a central path, certified by duality.
+"""Losses with kinks, by a central path and certified by duality.
 
-The hinge is max over u in [0, 1] of u (1 - y z), the pinball loss max of (u - level) (z - y). With
-mu (log u + log(1 - u)) added inside the maximum they become smooth and self-concordant, and Newton's
-method follows mu down in a number of steps that hardly depends on the data (Nesterov and
-Nemirovskii 1994, chapter 3). The maximisers u are feasible for the dual of the loss with kinks: its
-mean is at least mean (u_i - level) r_i(x), a linear function of x, whose least value on the set is a
-bound. The gap reported is that of the loss with kinks, not of its smoothing.
+The hinge is the maximum over u in [0, 1] of u (1 - y z), the pinball loss that of (u - level) (z - y). With mu (log u
++ log(1 - u)) added inside the maximum they become smooth and self-concordant, and Newton's method follows decreasing
+mu in a number of steps that hardly depends on the data (Nesterov and Nemirovskii 1994, chapter 3). The maximisers u
+are feasible for the dual of the loss with kinks: its mean is at least mean (u_i - level) r_i(x), a linear function of
+x, whose minimum over the set is a bound. The reported gap is that of the loss with kinks, not of the smoothed loss.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ from reticent.solve.region import Region
 from reticent.solve.search import Search
 
 _FALL = 0.1
-"""What mu falls to with each turn, of what it was."""
+"""Factor by which mu is reduced in each round."""
 
 
 @compiled
 def _share(r: float, mu: float) -> float:
-    """The u in (0, 1) where u r + mu (log u + log(1 - u)) is largest."""
+    """The u in (0, 1) at which u r + mu (log u + log(1 - u)) is largest."""
     size = abs(r) + math.sqrt(r * r + 4.0 * mu * mu)
     return size / (size + 2.0 * mu) if r > 0.0 else 2.0 * mu / (size + 2.0 * mu)
 
@@ -40,7 +39,7 @@ def _mean_maximum(r: FloatArray, mu: float) -> float:
     total = 0.0
     for i in range(r.shape[0]):
         u = _share(abs(r[i]), mu)
-        # log(1 - u) from the far side: 1 - u(r) = u(-r) keeps its digits.
+        # log(1 - u) by 1 - u(r) = u(-r), which keeps its digits.
         other = _share(-abs(r[i]), mu)
         total += max(0.0, r[i]) - other * abs(r[i]) + mu * (math.log(u) + math.log(other))
     return total / r.shape[0]
@@ -65,20 +64,20 @@ def _share_slopes(r: FloatArray, mu: float) -> FloatArray:
 
 @dataclass
 class Kinked(MeanTerms):
-    """The mean of max(0, r) - level r over the records, r = offset + sign z; smooth if mu is above 0.
+    """The mean of max(0, r) - level r over the records, where r = offset + sign z; smooth if mu is above 0.
 
     Parameters
     ----------
     A : array or CSR matrix
         The records.
     sign : array
-        The slope of each record's residual in its predictor.
+        Slope of each record's residual in its predictor.
     offset : array
-        Its residual at 0.
+        Residual of each record at 0.
     level : float
         In [0, 1].
     mu : float
-        The weight of the barrier that rounds the kinks off.
+        Weight of the barrier that smooths the kinks.
     """
 
     sign: FloatArray
@@ -96,7 +95,7 @@ class Kinked(MeanTerms):
         return mean - self.level * float(np.mean(r)) if self.level else mean
 
     def tilts(self, z: FloatArray) -> FloatArray:
-        """The point of the dual: u - level for each record."""
+        """The dual point: u - level for each record."""
         return _shares(self.residuals(z), self.mu) - self.level
 
     def slopes(self, z: FloatArray) -> FloatArray:
@@ -114,19 +113,19 @@ def central_path(
     ridge: float,
     solver: Callable[..., FloatArray],
 ) -> None:
-    """Minimise until the search is satisfied or its limits are spent."""
+    """Minimise until the search is satisfied or its limits are reached."""
     objective = Objective(kinked, ridge, is_mean=True)
     x = start
     mu = 1.0
     while mu > 1e-14:
-        # Further down the path its own last point is a better start than a part of the records.
+        # Later on the path, its own last point is a better start than a part of the records.
         smooth = Objective(replace(kinked, mu=mu), ridge, is_mean=True, thins=mu == 1.0)
 
         def enough(x: FloatArray, z: FloatArray, g: FloatArray, smooth: Objective = smooth) -> bool:
             value = objective.value(x, z)
             lower, central = dual_bounds(smooth, region, x, z, g)
             search.record(x, value, lower)
-            # On the path itself value - central is left; near it, going on is worth more.
+            # On the path itself the gap is value - central; once close to it, reducing mu gains more.
             return search.reached or central - lower <= value - central
 
         inner = search.part(0.1 * search.gap)
@@ -134,14 +133,14 @@ def central_path(
         search.iterations += inner.iterations
         if search.reached or search.spent:
             break
-        # Each record's share of the gap is at most mu, so there is no need to go far beyond it.
+        # Each record's share of the gap is at most mu, so mu need not be much smaller than the gap.
         mu = max(_FALL * mu, min(0.5 * mu, 0.5 * search.gap * abs(search.value)))
 
 
 def dual_bounds(
     smooth: Objective, region: Region, x: FloatArray, z: FloatArray, g: FloatArray
 ) -> tuple[float, float]:
-    """A lower bound of the loss with kinks over the region, and the dual's linear function at x.
+    """A lower bound on the loss with kinks over the region, and the dual's linear function at x.
 
     z and g are the predictors and the gradient of the smoothed loss at x.
     """

@@ -1,11 +1,12 @@
-"""Records in blocks: what every pass over a table reads, whether it lies in memory, in files or elsewhere.
+"""Records in blocks: what every pass over a table reads, whether it is in memory, in files or elsewhere.
 
 A *pass* is a function of one block of records that returns a small array; the arrays of all blocks are added in
-pairs, in the order of the blocks. Block boundaries depend on the size of the table alone, so a result is the same
-to the bit whichever thread, process or machine computed a block.
+pairs, in the order of the blocks. Block boundaries depend only on the size of the table, so a result is the same to
+the last bit whichever thread, process or machine computed a block.
 
-Rows stay as they came (single precision, a memory map, a sparse matrix). How a row becomes the features of a loss is
-a :class:`Form`, applied where a pass reads the row, in memory of the library's own; so is what a label stands for.
+Rows stay as they are (single precision, a memory map, a sparse matrix). A :class:`Form` says how a row becomes the
+features of a loss; it is applied when a pass reads the row, in memory owned by the library. The same holds for the
+meaning of a label.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from reticent.checks import FloatArray
 from reticent.noise import door
 
 UNLIMITED = 1e150
-"""A row of numbers that no one else can change may be as long as it is."""
+"""Length limit that stands for none, for rows that nobody else can change."""
 UNITS = 160.0
-"""A sum of rows is off by at most so many units of rounding, 2^-53, of the sum of their lengths."""
+"""Bound on the rounding error of a sum of rows, in units of 2^-53 times the sum of their lengths."""
 MOST_BLOCKS = 2**24
-"""The bound on rounding errors leaves room for adding so many blocks in pairs."""
-_ROWS = 128  # a block has a multiple of so many rows
-_NUMBERS = 2**21  # numbers in a block, about
+"""Number of blocks that can be added in pairs within the bound on rounding errors."""
+_ROWS = 128  # the number of rows of a block is a multiple of this
+_NUMBERS = 2**21  # approximate count of numbers in a block
 _MOST_ROWS = 2**16
 _APART = 1021
 
@@ -47,7 +48,7 @@ class Form:
     unit : float
         The row is divided by this.
     length : float
-        If it is then longer than this (Euclidean norm), it is scaled down to it.
+        If the row is then longer than this (Euclidean norm), it is scaled down to it.
     constant : float
         A constant feature after the others, for an intercept; 0 for none.
 
@@ -63,11 +64,11 @@ class Form:
     constant: float = 0.0
 
     def dim(self, columns: int) -> int:
-        """How many features a row of so many columns has."""
+        """Number of features of a row with this number of columns."""
         return columns + (self.constant != 0.0)
 
     def norm(self, dim: int) -> float:
-        """A bound on the true length of every row of this form."""
+        """A bound on the true length of every row in this form."""
         return math.hypot(self.length * (1.0 + door.margin(dim)), self.constant)
 
     def applied(self, rows: Any) -> Any:
@@ -91,7 +92,7 @@ AS_IT_IS = Form()
 
 @dataclass(frozen=True)
 class AsGiven:
-    """Labels that are numbers already."""
+    """Labels that are already numbers."""
 
     def read(self, labels: Any) -> FloatArray:
         return np.asarray(labels, dtype=np.float64)
@@ -120,7 +121,7 @@ class IsClass:
 
 @dataclass(frozen=True)
 class Within:
-    """Numbers clipped to bounds, which become -1 and 1.
+    """Numbers clipped to bounds, which are mapped to -1 and 1.
 
     Parameters
     ----------
@@ -145,27 +146,27 @@ class Within:
 
 @dataclass(frozen=True)
 class AsFound:
-    """Labels as they came, numbers or not, for a look at them."""
+    """Labels as they are, numbers or not, for inspection."""
 
     def read(self, labels: Any) -> Any:
         return labels
 
 
 Meaning = AsGiven | AsFound | IsClass | Within
-"""What labels stand for."""
+"""The meaning of labels."""
 
 
 class Block(NamedTuple):
-    """Some records in a row.
+    """Consecutive records.
 
     Attributes
     ----------
     start : int
-        The number of the first.
+        Number of the first record.
     rows : array or CSR matrix
-        As they came; ``form`` says what becomes of them.
+        The rows as they are; ``form`` says what becomes of them.
     labels : array
-        One number per record; empty where there are none.
+        One number per record; empty if there are none.
     weights : array
         One per record; empty if all are 1.
     form : Form
@@ -180,7 +181,7 @@ class Block(NamedTuple):
 
 
 Pass = Callable[[Block], FloatArray]
-"""A function of one block; one that can be pickled may run in another process."""
+"""A function of one block. If it can be pickled, it may run in another process."""
 
 
 @runtime_checkable
@@ -190,15 +191,15 @@ class Records(Protocol):
     Attributes
     ----------
     shape : (int, int)
-        How many records there are, and how many features each has, a constant one included.
+        Number of records, and number of features of each, a constant one included.
     form : Form
         How a row becomes the features of a loss.
     clipped : int or None
-        How many rows are longer than their form allows, if somebody has looked: then all rows are
-        known to be finite, too.
+        Number of rows that are longer than their form allows, if it is known; then all rows are known to be finite,
+        too.
     units : float
-        What whoever computes the sums of rows may lose, in units of rounding: `UNITS` for the kernels of
-        :mod:`reticent.erm.rounded_sums`; more where a device adds in another order.
+        Bound on the rounding error of sums of rows, in units of rounding: `UNITS` for the kernels of
+        :mod:`reticent.erm.rounded_sums`; more for a device that adds in another order.
     """
 
     @property
@@ -217,37 +218,37 @@ class Records(Protocol):
         """The result for every block, in the order of the blocks."""
 
     def thinned(self, every: int) -> Records:
-        """Every so-many-th record, or about as many, close at hand: to begin a run with, never to end it."""
+        """Every so-many-th record, or about as many, in memory: to start a run with, never to end it."""
 
     def meaning(self, labels: Meaning) -> Self:
-        """The same records, whose labels stand for something else."""
+        """The same records with another meaning of their labels."""
 
     def matrix(self) -> Any:
-        """All rows in their form, in memory; refused where they do not lie in memory."""
+        """All rows in their form, in memory; refused if the rows are not in memory."""
 
 
 class LabelCheck(Protocol):
-    """Looks at labels where they lie: ``check(labels, number of the first)``; it can be pickled.
+    """Checks labels where they are: ``check(labels, number of the first)``. It can be pickled.
 
-    It raises for labels that cannot be used; what it returns is added up.
+    It raises for labels that cannot be used. Its results are added up.
     """
 
     by_value: ClassVar[bool]
-    """Whether it is enough to look at each value once."""
+    """Whether it is enough to check each distinct value once."""
 
     def __call__(self, y: Any, start: int) -> float: ...
 
 
 @runtime_checkable
 class Lazy(Protocol):
-    """The features of a table that an estimator can fit though they do not lie in memory.
+    """The features of a table that an estimator can fit even if they are not in memory.
 
     Attributes
     ----------
     shape : (int, int)
-        How many records and how many features.
+        Numbers of records and of features.
     names : tuple of str or None
-        Of the features.
+        Names of the features.
     """
 
     @property
@@ -257,12 +258,12 @@ class Lazy(Protocol):
     def names(self) -> tuple[str, ...] | None: ...
 
     def blocks(self) -> Iterator[Any]:
-        """The rows, some at a time."""
+        """The rows, a few at a time."""
 
     def records(self, labels: Any, form: Form, check: LabelCheck) -> Records:
-        """Records for a solver: one pass reads and checks all of them.
+        """Records for a solver, after one pass that reads and checks all of them.
 
-        What the checks return is added up in an attribute ``beyond``.
+        The results of the checks are added up in an attribute ``beyond``.
         """
 
 
@@ -271,7 +272,7 @@ _NONE = np.empty(0)
 
 @dataclass(frozen=True, eq=False)
 class InMemory:
-    """Records in arrays or memory maps, which are read as they are.
+    """Records in arrays or memory maps, read as they are.
 
     Parameters
     ----------
@@ -284,11 +285,11 @@ class InMemory:
     form : Form
         How a row becomes the features of a loss.
     labels_are : AsGiven, IsClass or Within
-        What the labels stand for.
+        The meaning of the labels.
     fits : bool
-        Whether all rows are known to be what their form would make of them.
+        Whether all rows are known to be in their form already.
     clipped : int, optional
-        How many rows are longer than their form allows, if somebody has looked.
+        Number of rows that are longer than their form allows, if it is known.
 
     Examples
     --------
@@ -337,7 +338,7 @@ class InMemory:
         return self.rows if self.fits or self.form == AS_IT_IS else self.form.applied(self.rows)
 
     def vector(self) -> FloatArray:
-        """All labels, as what they stand for."""
+        """All labels, converted by their meaning."""
         return _NONE if self.labels is None else self.labels_are.read(self.labels)
 
     def _ends(self) -> list[tuple[int, int]]:
@@ -354,18 +355,18 @@ class InMemory:
 
 @dataclass(frozen=True)
 class CutEntries:
-    """A pass over rows each of whose *entries* is cut to [-bound, bound] and divided by the bound.
+    """A pass over rows each of whose *entries* is clipped to [-bound, bound] and divided by the bound.
 
     Parameters
     ----------
     work : Pass
-        What is done with them.
+        The pass over the clipped rows.
     bound : float
-        Of an entry.
+        Bound on the size of an entry.
     constant : float
         A constant feature after the others; 0 for none.
     form : Form
-        What else becomes of the rows.
+        What is done with the rows afterwards.
     """
 
     work: Pass
@@ -379,18 +380,18 @@ class CutEntries:
 
 
 def cut_entries(rows: Any, bound: float, constant: float) -> FloatArray:
-    """Rows in new memory, every entry within [-1, 1] of the bound, and a constant feature."""
+    """Rows in new memory, with every entry clipped to the bound and divided by it, and a constant feature."""
     columns = rows.shape[1]
     out = np.empty((rows.shape[0], columns + (constant != 0.0)))
     out[:, columns:] = constant
     np.multiply(np.clip(rows, -bound, bound), 1.0 / bound, out=out[:, :columns])
-    # a product may round to more than 1
+    # rounding may make a product larger than 1
     return np.clip(out, -1.0, 1.0, out=out)
 
 
 @dataclass(frozen=True)
 class CountBeyond:
-    """How many rows have an entry beyond the bound."""
+    """Count the rows that have an entry beyond the bound."""
 
     bound: float
 
@@ -400,20 +401,20 @@ class CountBeyond:
 
 @dataclass(frozen=True, eq=False)
 class ByEntries:
-    """Records that do not lie in memory, whose entries are cut instead of their rows: all that an l1 ball needs.
+    """Records that are not in memory, whose entries are clipped instead of their rows, which is enough for an l1 ball.
 
     Parameters
     ----------
     inner : Records
-        The records as they came.
+        The records as they are.
     bound : float
-        Every feature is cut to this, and divided by it.
+        Every feature is clipped to this, and divided by it.
     constant : float
         A constant feature after the others, of at most 1; 0 for none.
     clipped : int
-        How many records have an entry beyond the bound.
+        Number of records with an entry beyond the bound.
     form : Form
-        What becomes of a row then.
+        What is done with a row afterwards.
 
     Examples
     --------
@@ -440,12 +441,12 @@ class ByEntries:
 
     @property
     def beyond(self) -> float:
-        """What the check of the labels added up to."""
+        """The sum of the results of the label checks."""
         return float(self.inner.beyond)  # type: ignore[attr-defined]
 
     @property
     def identity(self) -> Any:
-        """Which records these are, where that is known."""
+        """Which records these are, if it is known."""
         return getattr(self.inner, "identity", None)
 
     def confirm(self) -> None:
@@ -469,12 +470,12 @@ class ByEntries:
 
 
 def confirm(records: Any) -> None:
-    """Before a release: have records looked at once more, where passes do not see every change at once.
+    """Before a release, check records once more for changes that passes may not have noticed.
 
     Parameters
     ----------
     records : Records or array
-        Of which passes were made.
+        The records over which passes were made.
     """
     look = getattr(records, "confirm", None)
     if look is not None:
@@ -482,55 +483,57 @@ def confirm(records: Any) -> None:
 
 
 def check_whole(rows: Any) -> None:
-    """Refuse a memory map whose file has become too short: reading it would end the process.
+    """Refuse a memory map whose file has become too short, because reading it would end the process.
 
     Parameters
     ----------
     rows : array or sparse matrix
-        Or anything else, which is not looked at.
+        The rows; anything else is not checked.
     """
     if sp.issparse(rows):
         for part in (rows.data, rows.indices, rows.indptr) if rows.format == "csr" else ():
             check_whole(part)
         return
     while isinstance(getattr(rows, "base", None), np.ndarray):
-        rows = rows.base  # of a part of a map, the whole one
+        rows = rows.base  # a slice of a map leads to the whole map
     if isinstance(rows, np.memmap) and rows.filename is not None:
         needed = int(rows.offset) + rows.nbytes
         there = os.path.getsize(rows.filename) if os.path.exists(rows.filename) else 0
         if there < needed:
             raise ValueError(
-                f"{rows.filename} was cut short: its memory map needs {needed} bytes, and it has {there}. "
-                "Nothing is released; restore the file"
+                f"{rows.filename} was truncated: its memory map needs {needed} bytes, but the file has {there}. "
+                "Nothing was released; restore the file"
             )
 
 
 def rows_per_block(columns: int) -> int:
-    """How many rows of so many columns make a block."""
+    """Number of rows in a block if rows have this number of columns."""
     rows = min(_MOST_ROWS, _NUMBERS // max(1, columns))
     return _ROWS * max(1, rows // _ROWS)
 
 
 def block_size(rows: Any) -> tuple[int, int]:
-    """The number of records, and of records in a block."""
+    """The number of records, and the number of records in a block."""
     count, columns = int(rows.shape[0]), int(rows.shape[1])
     if not sp.issparse(rows):
         return count, rows_per_block(columns)
-    # A block's sum has an entry for every column, so that it should hold several times as many numbers.
+    # A block's sum has an entry for every column, so a block should contain several times as many numbers.
     wanted = max(_NUMBERS, 4 * columns)
     each = max(1.0, rows.nnz / max(1, count))
     return count, _ROWS * max(1, math.ceil(wanted / each / _ROWS))
 
 
 def ends(count: int, size: int) -> list[tuple[int, int]]:
-    """Where blocks of a size begin and end."""
+    """First and last record of each block of a given size."""
     if math.ceil(count / size) > MOST_BLOCKS:
-        raise ValueError(f"{count} records in blocks of {size} are more than {MOST_BLOCKS} blocks")
+        raise ValueError(
+            f"{count} records in blocks of {size} make more than the {MOST_BLOCKS} blocks that are supported"
+        )
     return [(start, min(count, start + size)) for start in range(0, count, size)]
 
 
 def threads() -> int:
-    """How many threads passes use: RETICENT_THREADS, or as many as this process may run on."""
+    """Number of threads for passes: RETICENT_THREADS, by default the number of cores that this process may use."""
     given = os.environ.get("RETICENT_THREADS")
     if given is None:
         return (
@@ -549,20 +552,20 @@ def _blas() -> ThreadpoolController:
 
 
 def one_blas_thread() -> Any:
-    """A context in which BLAS has one thread: it would compete with passes for the same cores.
+    """A context in which BLAS uses one thread, because more would compete with passes for the same cores.
 
-    Which libraries there are is looked up once, for that takes milliseconds.
+    The libraries are looked up only once, because that takes milliseconds.
     """
     return _blas().limit(limits=1, user_api="blas")
 
 
 def checksum(array: Any) -> int:
-    """A number that changes, all but surely, when the array does; the same in every process.
+    """A number that almost surely changes if the array does, and is the same in every process.
 
     Parameters
     ----------
     array : array
-        Of numbers or of objects, in one piece.
+        A contiguous array of numbers or of objects.
 
     Examples
     --------
@@ -578,7 +581,7 @@ def checksum(array: Any) -> int:
     bytes_ = array.view(np.uint8).ravel()
     whole = len(bytes_) // 8 * 8
     words = bytes_[:whole].view(np.uint64)
-    # sums of words that many apart, so that moved records show too; as quick as reading them once
+    # sums of words at a fixed distance, so that moved records are noticed too; as fast as reading them once
     even = len(words) // _APART * _APART
     sums = words[:even].reshape(-1, _APART).sum(axis=0, dtype=np.uint64)
     sums[: len(words) - even] += words[even:]
@@ -587,7 +590,7 @@ def checksum(array: Any) -> int:
 
 
 def in_order(items: Iterable[Any], work: Callable[[Any], Any]) -> Iterator[Any]:
-    """``work(item)`` for all items, several at a time, in their order, with one thread for BLAS."""
+    """``work(item)`` for all items, several at a time but in their order, with one thread for BLAS."""
     listed = list(items)
     if len(listed) == 1:
         yield work(listed[0])
@@ -604,7 +607,7 @@ def in_order(items: Iterable[Any], work: Callable[[Any], Any]) -> Iterator[Any]:
 def summed(parts: Iterable[FloatArray]) -> FloatArray:
     """The sum of the blocks' results, added in pairs in their order.
 
-    Each enters at most ``log2(number of blocks) + 1`` additions.
+    Each result takes part in at most ``log2(number of blocks) + 1`` additions.
 
     Examples
     --------

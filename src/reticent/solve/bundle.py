@@ -1,10 +1,9 @@
-"""A convex function of which only values and subgradients are known, by cutting planes.
+"""Minimise a convex function of which only values and subgradients are known, by cutting planes.
 
-A proximal bundle method (Kiwiel 1990): the loss is replaced by the largest of its tangents so far, and
-the next point is where that model, plus a squared distance from the best point, is least over the set.
-The weights of the tangents are a point of the dual: their mixture is a linear function below the loss,
-which the linear minimiser bounds from below over the set. That holds for any weights, so an inexact
-inner solve costs steps, never the truth of the certificate.
+A proximal bundle method (Kiwiel 1990): the loss is replaced by the maximum of its tangents so far, and the next point
+minimises this model plus a squared distance from the best point over the set. The weights of the tangents are a dual
+point: their mixture is a linear function below the loss, which the linear minimiser bounds from below over the set.
+That holds for any weights, so an inexact inner solve costs steps but never invalidates the certificate.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ def bundle(
     start: FloatArray,
     strong_convexity: float = 0.0,
 ) -> None:
-    """Minimise until the search is satisfied or its limits are spent."""
+    """Minimise until the search is satisfied or its limits are reached."""
     m, origin = strong_convexity, np.zeros_like(start)
     project = projector(region)
     best, best_value = start, value(start)
-    # The tangents are those of the loss less (m/2)||x||^2, which is convex too.
+    # The tangents are those of the loss minus (m/2)||x||^2, which is convex too.
     g = gradient(start) - m * start
     slopes = g[None, :]
     levels = np.array([best_value - 0.5 * m * float(start @ start) - float(g @ start)])
@@ -80,7 +79,7 @@ def _least_of_model(
     pull: float,
     m: float,
 ) -> tuple[FloatArray, FloatArray]:
-    """Weights of the tangents that solve the dual of the model with its pull to the center."""
+    """Weights of the tangents that solve the dual of the model with its proximal term, and the point they give."""
 
     def point(w: FloatArray) -> FloatArray:
         return project((pull * center - w @ slopes) / (pull + m))
@@ -88,7 +87,7 @@ def _least_of_model(
     top = float(np.linalg.norm(slopes @ slopes.T, 2)) / (pull + m)
     if top == 0.0:
         return weights, point(weights)
-    # The dual is concave: its gradient in the weights is what each tangent is at their point.
+    # The dual is concave; its gradient in the weights is the value of each tangent at their point.
     way = accelerated(
         lambda v: -(levels + slopes @ point(v)), Simplex(len(weights)).project, weights, top
     )
@@ -96,7 +95,7 @@ def _least_of_model(
         if i % 20 == 19:
             x = point(w)
             tangents = levels + slopes @ x
-            # What the weights miss of the model, against what the model promises.
+            # The error of the weights in the model, compared with the decrease that the model predicts.
             missed = float(tangents.max() - w @ tangents)
             promised = best_value - float(tangents.max()) - 0.5 * m * float(x @ x)
             if missed <= 0.01 * promised:

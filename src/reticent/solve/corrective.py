@@ -1,9 +1,9 @@
-"""Fully corrective Frank-Wolfe: for many columns and decisions that are mixtures of a few vertices.
+"""Fully corrective Frank-Wolfe, for many columns and decisions that are mixtures of a few vertices.
 
-A vertex is added where the gradient points, then the loss is minimised over the mixtures of all
-vertices kept (Jaggi 2013, algorithm 4). In terms of the weights that is again a sum of losses of linear
-predictors, on the simplex and with as many columns as vertices, so proximal Newton does it. The ridge
-becomes a matrix there, since the vertices are not orthogonal.
+In each step the vertex in the direction of the negative gradient is added, and the loss is minimised over the
+mixtures of all vertices kept (Jaggi 2013, algorithm 4). In terms of the weights this is again a sum of losses of
+linear predictors, on the simplex and with as many columns as vertices, which proximal Newton minimises. The ridge
+becomes a matrix there, because the vertices are not orthogonal.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ def minimize_by_vertices(
     strong_convexity: float,
     enough: Enough | None = None,
 ) -> FloatArray:
-    """Minimise until the search is satisfied or its limits are spent; the last point."""
+    """Minimise until the search is satisfied or its limits are reached; return the last point."""
     way = _steps(objective, region, search, start)
     return follow(way, objective, region, search, strong_convexity, enough)
 
 
 def _steps(objective: Objective, region: Region, search: Search, x: FloatArray) -> Way:
-    """Points on the way to the minimum, until a correction changes nothing any more."""
+    """Points on the way to the minimum, until a correction changes nothing."""
     vertices: FloatArray = np.empty((0, objective.dim))
     columns: FloatArray = np.empty((objective.count, 0))
     weights = np.empty(0)
@@ -47,7 +47,7 @@ def _steps(objective: Objective, region: Region, search: Search, x: FloatArray) 
         mixture = objective.in_terms_of(
             np.ascontiguousarray(columns), objective.least_curvature * (vertices @ vertices.T)
         )
-        # Never beyond what the corrections are for: a tenth of the gap still open.
+        # The corrections need not be more accurate than a tenth of the requested gap.
         inner = search.part(max(0.1 * search.gap, min(1e-2, 0.01 * search.relative_gap)))
         inner.iteration_limit = 50
         simplex = Region(Simplex(len(weights)), len(weights))

@@ -1,14 +1,14 @@
 """Newton's method in the whole space, and proximal Newton on a set.
 
-In the whole space a pass over the records for a gradient costs less than one for second derivatives, so these are
-taken from a part of the records where there are many (Byrd, Chin, Neveitt and Nocedal, *On the use of stochastic
-Hessian information in optimization methods for machine learning*), kept for as long as they serve, and what each step
-tells of them is learnt by BFGS updates (Nocedal and Wright, *Numerical optimization*, section 7.2). On a set each step
-minimises the second-order model over it and moves towards that point by a line search (Lee, Sun and Saunders,
-*Proximal Newton-type methods*).
+In the whole space, a pass over the records for a gradient costs less than one for second derivatives. So these are
+computed from a part of the records if there are many (Byrd, Chin, Neveitt and Nocedal, *On the use of stochastic
+Hessian information in optimization methods for machine learning*), kept as long as they are useful, and improved by
+BFGS updates from each step (Nocedal and Wright, *Numerical optimization*, section 7.2). On a set, each step minimises
+the second-order model over it and moves towards that point by a line search (Lee, Sun and Saunders, *Proximal
+Newton-type methods*).
 
-Nothing here needs to be exact but the gradient: where the search begins, single precision and old second
-derivatives change how long it takes, and a certificate decides when it ends.
+Nothing needs to be exact but the gradient: the starting point, single precision and old second derivatives affect
+only how long it takes, and a certificate decides when it ends.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ from reticent.solve.region import Region
 from reticent.solve.search import Enough, Search, Way, follow
 
 _FEW = 2048
-"""A run over more than four times so many records begins with about so many."""
+"""A run over more than four times this many records starts with about this many."""
 _GROWTH = 16
-"""And goes on with so many times as many, as long as that is a small part."""
+"""Factor by which this part then grows, as long as it is a small part."""
 _PART, _PART_PER_COLUMN, _PART_SHARE = 2**15, 64, 32
-"""Second derivatives are taken from at least so many records, so many per column, and such a part of all."""
+"""Second derivatives use at least this many records, this many per column, and one in this many of all."""
 _MOST = 2**19
-"""More records than that are no part to begin with: all of them are read instead, wherever they lie."""
+"""Largest number of records in such a part; beyond it all records are read, wherever they are."""
 _FINER = 8
-"""Where they do not serve, from so many times as many."""
+"""Factor by which the part grows if its second derivatives are not good enough."""
 _THIN_ABOVE, _THIN_TO = 60_000, 15_000
-"""The same on a set, where a step over the part costs more than its records' share."""
+"""The same on a set, where a step over the part costs more than in proportion to its records."""
 _KEEP = 0.2
-"""Where a step with old second derivatives shrank what is left to less than this, so will the next."""
+"""If a step with old second derivatives reduced the gradient by at least this factor, they are used again."""
 _TRUST = 30
-"""After so many steps none is taken unseen: fresh second derivatives, and a search along each."""
+"""After this many steps, each step uses new second derivatives and a line search."""
 _SURE = 1e-4
-"""Where a step promises no more of a summed loss, nobody looks whether it keeps its promise."""
+"""A step with a predicted decrease of a summed loss below this is taken without a check."""
 _SINGLE = 2.0**16
-"""Up to this condition number single precision serves for second derivatives."""
+"""Largest condition number for which second derivatives are computed in single precision."""
 
 Model = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
-"""Where the second-order model at x, with predictors z and gradient g, is least over the set."""
+"""Minimiser over the set of the second-order model at x, with predictors z and gradient g."""
 
 
 class _Curvature:
-    """A factor of the Hessian at some point, and what the steps since have told of it."""
+    """A factor of the Hessian at some point, with updates from the steps since then."""
 
     def __init__(self, factor: FloatArray) -> None:
         self.factor = factor
@@ -70,14 +70,14 @@ class _Curvature:
         return np.asarray(v)
 
     def learn(self, s: FloatArray, y: FloatArray) -> None:
-        """The gradient changed by y along the step s."""
+        """Update from a step s along which the gradient changed by y."""
         product = float(s @ y)
         if product > 0.0:
             self.pairs.append((s, y, 1.0 / product))
 
 
 class _Part:
-    """Where second derivatives come from: a part of the records, or all."""
+    """The records from which second derivatives are computed: a part, or all."""
 
     def __init__(self, objective: Objective) -> None:
         self.objective = objective
@@ -95,7 +95,7 @@ class _Part:
         self.every, self._thinned = max(1, self.every // _FINER), None
         if before is not None and not self.is_all:
             self._thinned = self.objective.thinned(self.every)
-            if self._thinned.count == before.count:  # no more are at hand
+            if self._thinned.count == before.count:  # no larger part is available
                 self.every, self._thinned = 1, None
 
     def curvature(self, x: FloatArray, z: FloatArray) -> _Curvature:
@@ -109,7 +109,7 @@ class _Part:
 
 
 def newton(objective: Objective, x: FloatArray) -> Way:
-    """Points on the way to the minimiser in the whole space, from x on and for ever."""
+    """Points on the way to the minimiser in the whole space, starting at x, without end."""
     z, g = objective.predictors_and_gradient(x)
     part, curvature, fresh = _Part(objective), None, False
     for step in itertools.count():
@@ -138,7 +138,7 @@ def newton(objective: Objective, x: FloatArray) -> Way:
             part.refine()
             curvature = None
         elif fresh:
-            # the model was as good as it gets, and the step too long for it
+            # the model could not be better, so the step was too long
             x = x + along(objective, x, z, d, objective.predictors(d)) * d
             z, g = objective.predictors_and_gradient(x)
             curvature = None
@@ -147,15 +147,15 @@ def newton(objective: Objective, x: FloatArray) -> Way:
 
 
 def thinned_start(objective: Objective, record_norm: float) -> FloatArray:
-    """Where to begin: 0, or about the minimiser for a few of the records where there are many.
+    """A starting point: 0, or an approximate minimiser for a part of the records if there are many.
 
-    A step over all records costs as much as a whole run over a few of them, and begins far better.
+    A step over all records costs as much as a whole run over a few of them, which gives a far better start.
     ``record_norm`` bounds the gradient of one record.
     """
     x, few = np.zeros(objective.dim), max(_FEW, 32 * objective.dim)
     while objective.count // few >= 4 and few <= _MOST:
         part = objective.thinned(objective.count // few)
-        # the part's own minimiser is off by about ten times this gradient
+        # this gradient is about a tenth of what the part's own minimiser is off by
         enough = 0.1 * math.sqrt(part.count) * record_norm
         for step, (point, _, g) in enumerate(newton(part, x)):
             if step == 12 or float(np.linalg.norm(g)) <= enough:
@@ -166,17 +166,17 @@ def thinned_start(objective: Objective, record_norm: float) -> FloatArray:
 
 
 def proximal_newton(objective: Objective, model: Model, x: FloatArray) -> Way:
-    """Points on the way to the minimiser over a set, from x on and for ever."""
+    """Points on the way to the minimiser over a set, starting at x, without end."""
     z, g = objective.predictors_and_gradient(x)
-    # A mean is followed to where steps promise far less, and skipping the look costs steps there.
+    # A mean is minimised until predicted decreases are far smaller; skipping the check would cost steps there.
     sure = 0.0 if objective.is_mean else _SURE
     while True:
         stalled = yield x, z, g
         d = model(x, z, g) - x
         gain, length = float(g @ d), 1.0
         if stalled % 2:
-            # Values may be too coarse to tell why a step was no good; slopes along it are not. At
-            # the border rounding may spoil these, so every other step is taken unseen.
+            # Values may be too inaccurate to tell why a step did not help, but slopes along it are not. At the
+            # border rounding may spoil these too, so every other step is taken without a check.
             length = along(objective, x, z, d, objective.predictors(d))
         elif gain < -sure:
             length = _length(objective, x, z, d, objective.predictors(d), gain)
@@ -192,7 +192,7 @@ def _length(
     dz: FloatArray,
     slope: float,
 ) -> float:
-    """A full step where the model was good; otherwise to the minimum along the way."""
+    """A full step if the model was good, otherwise a step to the minimum along the direction."""
     f, trial = objective.value(x, z), objective.value(x + d, z + dz)
     if trial <= f + 0.25 * slope + 1e-13 * abs(f):
         return 1.0
@@ -202,9 +202,9 @@ def _length(
 def along(
     objective: Objective, x: FloatArray, z: FloatArray, d: FloatArray, dz: FloatArray
 ) -> float:
-    """About where the objective is least between x and x + d, by its slopes alone.
+    """The approximate minimum of the objective between x and x + d, from its slopes alone.
 
-    Near the minimum values are too coarse to tell; slopes are not.
+    Near the minimum, differences of values are lost in rounding; slopes are not.
     """
 
     def derivative(t: float) -> float:
@@ -224,8 +224,8 @@ def along(
 def _factor(objective: Objective, z: FloatArray) -> FloatArray:
     """Cholesky's factor of the second derivatives.
 
-    Whether rounding leaves them positive depends on the records, and a run must not end by that:
-    a model that is off costs time only.
+    Whether they are positive definite after rounding depends on the records, and must not end a run: an inexact model
+    only costs time.
     """
     found, wrong = dpotrf(model_hessian(objective, z), lower=1)
     if not wrong:
@@ -239,7 +239,9 @@ def _factor(objective: Objective, z: FloatArray) -> FloatArray:
             return found
         shift = max(4.0 * shift, least)
         if not shift < 4.0 * max(size, least) * len(H):
-            raise ArithmeticError("second derivatives are not finite numbers")
+            raise ArithmeticError(
+                "second derivatives are not finite; check the scale of the records"
+            )
 
 
 def model_hessian(objective: Objective, z: FloatArray) -> FloatArray:
@@ -257,11 +259,11 @@ def minimize_by_newton(
     enough: Enough | None = None,
     quadratics: QuadraticSolver | None = None,
 ) -> FloatArray:
-    """Minimise until the search is satisfied or its limits are spent; the last point."""
+    """Minimise until the search is satisfied or its limits are reached; return the last point."""
     solver = quadratics or QuadraticSolver(region)
-    # Where one solve is all it takes, a part of the records is no help.
+    # If one solve is enough, a part of the records does not help.
     if objective.thins and not objective.is_quadratic and objective.count > _THIN_ABOVE:
-        # A part of the records takes the iterate to their statistical error for a part of the price.
+        # A part of the records reduces the error to their statistical error at a part of the cost.
         part = search.part(1e-3)
         thin = objective.thinned(objective.count // _THIN_TO)
         start = minimize_by_newton(thin, region, part, start, strong_convexity, None, solver)
@@ -272,7 +274,7 @@ def minimize_by_newton(
         wanted = 0.1 * search.gap * max(abs(search.value), 1e-300)
         accuracy = min(0.1 * gap, max(wanted, 1e-3 * gap)) if math.isfinite(gap) else wanted
         s = solver.minimize(H, g - H @ x, x, accuracy, search.deadline)
-        # Too rough a solution may point uphill; the vertex that the gradient asks for never does.
+        # An inaccurate solution may point uphill; the vertex from the linear minimiser never does.
         return s if float(g @ (s - x)) < 0.0 else region.minimize(g)
 
     free = region.free and quadratics is None

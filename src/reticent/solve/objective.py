@@ -2,8 +2,8 @@
 
     f(x) = sum_i w_i phi_i(<a_i, x>) + (1/2) x'Rx + <b, x>
 
-What solvers keep of a point x is whatever the terms make of it, linearly: the predictors z = Ax, so that a
-line search costs a pass over n numbers rather than over the data; or x itself, where n numbers are too many.
+What solvers keep of a point x is up to the terms, and linear in x: the predictors z = Ax, so that a line search costs
+a pass over n numbers instead of the data; or x itself, if n numbers are too many.
 """
 
 from __future__ import annotations
@@ -26,35 +26,35 @@ _BLOCK = 4096
 class Terms(Protocol):
     """Losses of linear predictors, one per record, as a sum or as a mean.
 
-    Slopes and second derivatives include the weights of records; in a mean each is divided by the
-    number of records. ``z`` is what ``predictors`` returned, or a linear combination of such.
+    Slopes and second derivatives include the weights of records; in a mean each is divided by the number of records.
+    ``z`` is what ``predictors`` returned, or a linear combination of such values.
     """
 
     @property
     def shape(self) -> tuple[int, int]:
-        """The number of records and of columns."""
+        """Numbers of records and of columns."""
 
     @property
     def A(self) -> Any:
-        """The records, one row each: dense or CSR. Only methods for few records ask for it."""
+        """The records, one row each: dense or CSR. Only methods for few records use it."""
 
     def bends(self, z: FloatArray) -> FloatArray:
-        """Second derivatives of every record's loss in its predictor; as for ``A``."""
+        """Second derivatives of each record's loss in its predictor. Only methods for few records use it."""
 
     def predictors(self, x: FloatArray) -> FloatArray:
         """What is kept of a point: linear in it."""
 
     def total_value(self, z: FloatArray) -> float:
-        """The losses, added up."""
+        """The sum, or mean, of the losses."""
 
     def slope_along(self, z: FloatArray, dz: FloatArray) -> float:
-        """The derivative of their sum in a direction."""
+        """The derivative of this in a direction."""
 
     def gram(self, z: FloatArray, kind: Any) -> FloatArray:
-        """The second derivatives of their sum; products may be in the precision ``kind``."""
+        """The second derivatives of this; products may be in the precision ``kind``."""
 
     def gram_times(self, z: FloatArray, v: FloatArray) -> FloatArray:
-        """The same times a vector."""
+        """The second derivatives times a vector."""
 
     def predictors_and_sum(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """What is kept of a point, and the gradient there."""
@@ -65,7 +65,7 @@ class Terms(Protocol):
 
 @dataclass
 class MeanTerms(ABC):
-    """What every mean of losses of linear predictors does in the same way.
+    """The common part of all means of losses of linear predictors.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class MeanTerms(ABC):
 
     A: Any
     per_record: ClassVar[tuple[str, ...]] = ()
-    """The attributes, beside A, that hold one entry per record."""
+    """The attributes, besides A, that have one entry per record."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -120,17 +120,17 @@ class Objective:
     terms : Terms
         The part that depends on the records.
     ridge : float or array
-        R: a number stands for that multiple of the identity.
+        The matrix R; a number stands for that multiple of the identity.
     linear : array, optional
-        b; by default 0.
+        The vector b; by default 0.
     is_mean : bool
-        Whether the terms are a mean rather than a sum; then fewer records are still a mean.
+        Whether the terms are a mean rather than a sum, so that fewer records are still a mean.
     is_quadratic : bool
         Whether second derivatives are the same everywhere; they are then computed once.
     smoothness : float
         A bound on the second derivatives, if one is known.
     thins : bool
-        Whether a part of the records is a good start.
+        Whether a part of the records gives a good starting point.
     """
 
     terms: Terms
@@ -153,7 +153,7 @@ class Objective:
 
     @property
     def least_curvature(self) -> float:
-        """The strong convexity that the quadratic term alone gives; 0 where R is a matrix."""
+        """The strong convexity of the quadratic term alone; 0 if R is a matrix."""
         return self.ridge if isinstance(self.ridge, float) else 0.0
 
     def predictors(self, x: FloatArray) -> FloatArray:
@@ -192,7 +192,7 @@ class Objective:
         return H
 
     def thinned(self, every: int) -> Objective:
-        """The objective of every so-many-th record: to begin a run with, never to end it."""
+        """The objective of every so-many-th record: to start a run with, never to end it."""
         part = copy(self)
         part.terms = self.terms.thinned(every)
         if not self.is_mean:
@@ -203,7 +203,7 @@ class Objective:
         return part
 
     def in_terms_of(self, columns: FloatArray, ridge: FloatArray) -> Objective:
-        """The same losses of other decisions: predictors by columns, quadratic term by a matrix."""
+        """The same losses of other decisions, with predictors by columns and a matrix as quadratic term."""
         part = copy(self)
         part.terms = copy(self.terms)
         part.terms.A = columns  # type: ignore[misc]

@@ -1,6 +1,6 @@
-"""What minimises the second-order model over a set, for a run that ends with a certified distance.
+"""Minimisers of the second-order model over a set, for runs that end with a proved distance.
 
-Exactly in a ball, by accelerated projected gradients elsewhere; with more columns than records in the
+In a ball it is minimised exactly, elsewhere by accelerated projected gradients; with more columns than records in the
 space of the records, and with too many of both by first-order steps on the objective.
 """
 
@@ -20,14 +20,14 @@ from reticent.solve.region import Region
 from reticent.solve.search import Way
 
 _MOST = 2500
-"""Up to this many columns second derivatives are kept as a matrix."""
+"""Largest number of columns for which second derivatives are kept as a matrix."""
 _INNER = 20_000
 
 
 def steps(
     objective: Objective, region: Region, record_norm: float, start: FloatArray | None = None
 ) -> Way:
-    """Points on the way to the minimiser, for ever, by a method that suits the set and the size.
+    """Points on the way to the minimiser, without end, by a method that suits the set and the size.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def steps(
     record_norm : float
         A bound on the gradient of one record.
     start : array, optional
-        Where to begin; by default at the minimiser for a part of the records, or at 0.
+        Starting point; by default an approximate minimiser for a part of the records, or 0.
     """
     if region.free and objective.dim <= _MOST:
         found = thinned_start(objective, record_norm) if start is None else start
@@ -70,7 +70,7 @@ def _least(H: FloatArray, g: FloatArray, x: FloatArray, region: Region) -> Float
 
 
 class _Wide:
-    """More columns than records: solve in the space of the records, by Woodbury's identity."""
+    """For more columns than records: solve in the space of the records, by Woodbury's identity."""
 
     def __init__(self, objective: Objective, radius: float | None) -> None:
         self.objective = objective
@@ -108,7 +108,7 @@ def _conjugate(objective: Objective, z: FloatArray, g: FloatArray) -> FloatArray
 
 
 def _first_order(objective: Objective, region: Region, x: FloatArray) -> FloatArray:
-    """Many columns and records on a set: accelerated projected gradients on the objective itself."""
+    """For many columns and records on a set: accelerated projected gradients on the objective itself."""
     assert region.project is not None
 
     def gradient(s: FloatArray) -> FloatArray:

@@ -1,13 +1,13 @@
-"""Minimise (1/2) s'Hs + q's over a set, to a certified gap: the step inside every hindsight solver.
+"""Minimise (1/2) s'Hs + q's over a set, to a proved gap: the inner step of the solvers for hindsight.
 
-Where the set can be projected on, accelerated projected gradients are joined by Newton steps on the
-fixed point s = project(s - t (Hs + q)), whose derivative is read off the projection by finite
-differences: for a polyhedron the projection is piecewise linear and the derivative exact. Where it
-cannot, vertices are collected and the minimum over their hull is found by an active set (Wolfe 1976,
-"Finding the nearest point in a polytope", for a general quadratic).
+If the set has a projection, accelerated projected gradients are combined with Newton steps on the fixed point s =
+project(s - t (Hs + q)), whose derivative is computed from the projection by finite differences: for a polyhedron the
+projection is piecewise linear, so the derivative is exact. If it has none, vertices are collected and the minimum
+over their hull is found by an active-set method (Wolfe 1976, "Finding the nearest point in a polytope", for a general
+quadratic).
 
-Gradient steps alone do not reach a certificate of 1e-6 on real data, where H has a condition number of a
-million; the Newton steps are what does.
+Gradient steps alone do not reach a certificate of 1e-6 on real data, where the condition number of H is about a
+million; the Newton steps do.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _VERTEX_STEPS = 2000
 
 
 class Hull:
-    """Vertices met so far and the weights of a point: a warm start from one solve to the next."""
+    """Vertices found so far and the weights of a point: a warm start from one solve to the next."""
 
     def __init__(self, vertices: FloatArray, weights: FloatArray) -> None:
         self.vertices = vertices
@@ -42,10 +42,10 @@ class Hull:
 
 
 class QuadraticSolver:
-    """Minimises one quadratic after another over the same region.
+    """Minimises several quadratics over the same region.
 
-    Which of the two methods is better depends on the data more than on the set, so the one that
-    reached its tolerance last is tried first, and the other one where it fails.
+    Which of the two methods is better depends more on the data than on the set, so the one that reached its tolerance
+    last is tried first, and the other one if it fails.
     """
 
     def __init__(self, region: Region, hull: Hull | None = None) -> None:
@@ -61,9 +61,9 @@ class QuadraticSolver:
         tolerance: float,
         deadline: float = math.inf,
     ) -> FloatArray:
-        """A feasible point whose gap in the quadratic is at most the tolerance, or the best found.
+        """A feasible point whose gap in the quadratic is at most the tolerance, or the best that was found.
 
-        The deadline is a reading of ``time.perf_counter``.
+        The deadline is in the units of ``time.perf_counter``.
         """
         exact = self._exact(H, q)
         if exact is not None:
@@ -86,7 +86,7 @@ class QuadraticSolver:
         return best
 
     def _exact(self, H: FloatArray, q: FloatArray) -> FloatArray | None:
-        """The minimum where a formula gives it."""
+        """The minimum, if there is a formula for it."""
         region = self.region
         if not H.any():
             return region.minimize(q)
@@ -97,7 +97,7 @@ class QuadraticSolver:
             return region.project(-q / scale)
         if region.ball_radius is not None:
             return in_ball(H, q, region.ball_radius)
-        # Where the least point of all lies inside, no better one is to be found.
+        # If the unconstrained minimum is in the set, it is the solution.
         free = _solve(H, -q)
         inside = region.project(free)
         if np.linalg.norm(inside - free) <= 1e-13 * np.linalg.norm(free):
@@ -106,7 +106,7 @@ class QuadraticSolver:
 
 
 def projector(region: Region) -> Projection:
-    """The set's projection, or one made of its linear minimiser."""
+    """The set's projection, or one computed with its linear minimiser."""
     if region.project is not None:
         return region.project
     quadratics = QuadraticSolver(region)
@@ -136,7 +136,7 @@ def _by_projection(
     project = region.project
     assert project is not None
     top = _largest_eigenvalue(H)
-    # A small step trusts the corners at hand, a large one looks for better ones: try several.
+    # A small step stays with the current active set, a large one looks for better ones; try several.
     typical = len(q) / float(np.trace(H))
     steps = (typical, 1.0 / top, 10.0 * typical)
     best = project(start)
@@ -224,7 +224,7 @@ def _by_vertices(
 def _least_weights(
     K: FloatArray, p: FloatArray, weights: FloatArray, keep: NDArray[np.bool_]
 ) -> tuple[NDArray[np.bool_], FloatArray]:
-    """Weights of the least point of a hull; K and p are the quadratic in terms of the weights."""
+    """Weights of the minimum over a hull; K and p are the quadratic in terms of the weights."""
     return minor_cycle(
         weights, keep, lambda active: _affine_minimum(K[np.ix_(active, active)], p[active])
     )

@@ -1,7 +1,7 @@
-"""A decision set as the solvers see it: flat vectors, with or without a projection.
+"""A feasible set as the solvers see it: flat vectors, with or without a projection.
 
-A linear minimiser is all that a certificate needs (Jaggi 2013, section 2, the duality gap), so a set
-without a projection is solved by other means but certified in the same way.
+A linear minimiser is enough for a certificate (Jaggi 2013, section 2, the duality gap), so problems on a set without
+a projection are solved by other methods but certified in the same way.
 """
 
 from __future__ import annotations
@@ -19,7 +19,14 @@ Projection = Callable[[FloatArray], FloatArray]
 
 
 class Region:
-    """Flat views of a set's linear minimiser and projection; the whole space if the set is None.
+    """A set's linear minimiser and projection for flat vectors; the whole space if the set is None.
+
+    Parameters
+    ----------
+    set : set or None
+        The set.
+    dim : int
+        Number of coordinates.
 
     Attributes
     ----------
@@ -28,14 +35,16 @@ class Region:
     bounded : bool
         Whether it has a linear minimiser.
     project : callable or None
-        The nearest point, where the set offers it.
+        The projection, if the set has one.
     start : array
         A point of the set that depends on no data.
     """
 
     def __init__(self, set: Any, dim: int) -> None:
         if set is not None and int(set.dim) != dim:
-            raise ValueError(f"the set has dimension {set.dim}, the records have {dim} columns")
+            raise ValueError(
+                f"set must have as many dimensions as the records have columns, {dim}; it has {set.dim}"
+            )
         self.set = set
         self.dim = dim
         self.free = set is None or isinstance(set, WholeSpace)
@@ -58,16 +67,16 @@ class Region:
 
     @property
     def ball_radius(self) -> float | None:
-        """The radius, if the set is a Euclidean ball about the origin."""
+        """The radius, if the set is a Euclidean ball around the origin."""
         return float(self.set.radius) if isinstance(self.set, L2Ball) else None
 
     @property
     def few_vertices(self) -> bool:
-        """Whether good decisions are mixtures of few vertices, as in a sparse or low-rank set."""
+        """Whether good decisions are mixtures of few vertices, as in sets of sparse or low-rank points."""
         return isinstance(self.set, L1Ball | Simplex | NuclearBall | Spectrahedron)
 
     def minimize(self, g: FloatArray) -> FloatArray:
-        """A point of the set where <g, x> is least."""
+        """A point of the set that minimises <g, x>."""
         return _flat(self.set.linear_minimizer(g))
 
     def contains(self, x: FloatArray) -> bool:

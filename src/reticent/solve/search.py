@@ -1,7 +1,7 @@
-"""A run that is certified by duality gaps: the best point, the best bound, and when to stop.
+"""A run certified by duality gaps: the best point, the best bound, and when to stop.
 
-The gap is of the order of the square root of the iterate's error, so a gap of 1e-6 asks for an iterate
-good to 1e-12: a task for second-order methods.
+The gap is of the order of the square root of the iterate's error in value, so a gap of 1e-6 needs an iterate accurate
+to 1e-12: a task for second-order methods.
 """
 
 from __future__ import annotations
@@ -22,16 +22,30 @@ from reticent.solve.region import Region
 _ROUNDING = 1e-12
 _CHECK_EVERY = 10
 _PATIENCE = 4
-"""So many steps that improve neither value nor gap, and the run ends."""
+"""The run ends after this many steps that improve neither the value nor the gap."""
 
 Way = Generator[tuple[FloatArray, FloatArray, FloatArray], int]
-"""Points, their predictors and gradients; it is told for how many steps nothing has become better."""
+"""Points with predictors and gradients; it is sent the number of steps without improvement."""
 Enough = Callable[[FloatArray, FloatArray, FloatArray], bool]
 
 
 @dataclass
 class Search:
-    """The best point and the best lower bound so far, and when to stop."""
+    """The best point and the best lower bound so far, and when to stop.
+
+    Parameters
+    ----------
+    gap : float
+        The relative gap to reach.
+    time_limit : float
+        Seconds after which to stop.
+    iteration_limit : int
+        Number of steps after which to stop.
+    progress : bool
+        Whether to print a line for each step.
+    floor : float
+        Smallest value to which the gap is relative.
+    """
 
     gap: float
     time_limit: float
@@ -47,7 +61,7 @@ class Search:
     def record(self, x: FloatArray, value: float, lower: float) -> None:
         if value < self.value or self.point is None:
             self.point, self.value = x.copy(), float(value)
-        # A bound is a sum of many rounded numbers; it is not to be believed to the last digits.
+        # A bound is a sum of many rounded numbers, so its last digits are not reliable.
         if math.isfinite(lower):
             slack = _ROUNDING * max(abs(value), abs(lower), self.floor)
             self.lower = max(self.lower, float(lower) - slack)
@@ -67,7 +81,7 @@ class Search:
 
     @property
     def deadline(self) -> float:
-        """As a reading of ``time.perf_counter``."""
+        """The time at which to stop, in the units of ``time.perf_counter``."""
         return self.started + self.time_limit
 
     @property
@@ -89,7 +103,7 @@ class Search:
         return self.seconds > self.time_limit or self.iterations >= self.iteration_limit
 
     def part(self, gap: float) -> Search:
-        """A search within this one, with what is left of its limits."""
+        """A search within this one, with the remaining limits."""
         left = max(0.0, self.time_limit - self.seconds)
         steps = max(0, self.iteration_limit - self.iterations)
         return Search(gap, left, steps, floor=self.floor)
@@ -103,20 +117,20 @@ def follow(
     strong_convexity: float,
     enough: Enough | None = None,
 ) -> FloatArray:
-    """Take the steps of a method until the search is satisfied or its limits are spent.
+    """Take the steps of a method until the search is satisfied or its limits are reached.
 
     Parameters
     ----------
     way : generator
         Points on the way to the minimum, with their predictors and gradients.
     objective : Objective
-        What is minimised.
+        The function to minimise.
     region : Region
-        Where.
+        The feasible set.
     search : Search
-        Keeps the best point and bound, and says when to stop.
+        Keeps the best point and bound, and decides when to stop.
     strong_convexity : float
-        Of the objective, for a sharper certificate.
+        Strong convexity of the objective, for a sharper certificate.
     enough : callable, optional
         ``enough(x, z, g)`` may stop it earlier.
 
@@ -153,11 +167,11 @@ def descend(
     strong_convexity: float,
     enough: Callable[[FloatArray, FloatArray], bool] | None = None,
 ) -> FloatArray:
-    """Minimise until the search is satisfied or its limits are spent; the last point.
+    """Minimise until the search is satisfied or its limits are reached; return the last point.
 
     ``enough(x, g)`` may stop it earlier.
     """
-    # The smoothness claimed is that of the worst record; the mean is smoother, so start low and back off.
+    # The claimed smoothness is that of the worst record; the mean is smoother, so start low and backtrack.
     guess = max(smoothness * 1e-3, 1e-12)
     x = start
     for x in accelerated(gradient, projector(region), start, guess, value):

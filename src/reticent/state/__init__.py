@@ -1,7 +1,7 @@
-"""What makes a stream continue exactly once: leases, files whose keys are replaced, and commits.
+"""Saved states, and what makes a stream continue exactly once: leases, files whose keys are replaced, and commits.
 
-A saved state goes on with the same noise as if nothing had happened; whoever continues it twice would put
-the same noise on other data. The rules, and what cannot be seen from inside: docs/saved-states.md.
+A stream that continues from a saved state uses the same noise as if nothing had happened; continuing a state twice
+would put the same noise on different data. The rules, and what cannot be detected: docs/saved-states.md.
 """
 
 from reticent.state.commit import Committed, committed

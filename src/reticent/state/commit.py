@@ -1,8 +1,8 @@
-"""Commit, then reveal: outputs become visible once the state that produced them is safe.
+"""Commit, then reveal: outputs become visible only once the state that produced them is safe.
 
-Between a step and the next saved state, outputs that have left can no longer be continued: restored from the
-older state, the stream would put the same noise on other records. Where every step is committed before its
-result is returned, a crash at any moment is continued from what was saved, and nobody has seen anything else.
+If outputs have been released since the last saved state, that state must not be continued: the stream would put the
+same noise on other records. If every step is committed before its result is returned, a crash at any moment can be
+continued from what was saved, and nobody has seen anything else.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from reticent.state.lease import Lease
 
 
 class Store(Protocol):
-    """Where committed states go: anything with this method, which returns when the state is safe."""
+    """Where committed states go: any object with this method, which must return only when the state is safe."""
 
     def save(self, state: dict[str, Any]) -> None:
         """Replace what was saved before, all or nothing."""
 
 
 class Stream(Protocol):
-    """What can be committed: running totals, online learners, bandits, online estimators."""
+    """What can be committed: running totals, online learners, bandits and online estimators."""
 
     def state(self) -> dict[str, Any]: ...
 
@@ -37,23 +37,26 @@ class Stream(Protocol):
 
 
 def committed(stream: Any, store: str | os.PathLike[str] | Store) -> Committed:
-    """Make a stream whose outputs are returned only after its state has been saved.
+    """Wrap a stream so that its outputs are returned only after its state has been saved.
 
     Parameters
     ----------
     stream : RunningTotal, OnlineLearner, Bandit or online estimator
-        What is to run. From here on use the result in its place.
+        The stream. From now on use the result in its place.
     store : str, path or object
-        A file, or anything with a method ``save(state)`` that returns when the state is safe. A file that
-        holds an earlier state of the same stream is replaced; one that holds anything else is refused.
+        A file, or any object with a method ``save(state)`` that returns when the state is safe. A file that contains
+        an earlier state of the same stream is replaced; one that contains anything else is refused.
 
     Returns
     -------
     Committed
-        It has the methods and attributes of ``stream``. Every call that takes steps saves the state
-        before it returns. If a call fails after it has taken steps, or its state cannot be saved, its
-        result is withheld and the stream refuses to go on in this process; continue in a new one from what
-        was saved last.
+        It has the methods and attributes of ``stream``. Every call that takes steps saves the state before it
+        returns. If a call fails after it has taken steps, or the state cannot be saved, the result is withheld and
+        the stream refuses to continue in this process; continue in a new process from what was saved last.
+
+    See Also
+    --------
+    reticent.save_state : Save a state by hand.
 
     Examples
     --------
@@ -86,7 +89,15 @@ def committed(stream: Any, store: str | os.PathLike[str] | Store) -> Committed:
 
 
 class Committed:
-    """A stream whose outputs are returned only after its state has been saved; see :func:`committed`."""
+    """A stream whose outputs are returned only after its state has been saved; made by :func:`committed`.
+
+    Parameters
+    ----------
+    stream : RunningTotal, OnlineLearner, Bandit or online estimator
+        The stream.
+    store : Store
+        Where its states go.
+    """
 
     def __init__(self, stream: Stream, store: Store) -> None:
         self._stream, self._store = stream, store
@@ -103,7 +114,9 @@ class Committed:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        with self._lock:  # what is read while another thread takes a step is not committed yet
+        with (
+            self._lock
+        ):  # while another thread takes a step, attributes show what is not committed yet
             self._check()
             value = getattr(self._stream, name)
         if not callable(value) or isinstance(value, type):
@@ -113,8 +126,8 @@ class Committed:
     def _check(self) -> None:
         if self._failure is not None:
             raise ForkError(
-                f"this stream cannot go on in this process: {self._failure}. Nothing of the steps that were "
-                "not saved has left; continue in a new process from what the store holds"
+                f"this stream cannot continue in this process: {self._failure}. Nothing was released of the steps "
+                "that were not saved; continue in a new process from the state in the store"
             )
 
     def _call(self, name: str, /, *arguments: Any, **named: Any) -> Any:
@@ -139,8 +152,8 @@ class Committed:
 
     def __reduce__(self) -> Any:
         raise TypeError(
-            "a committed stream cannot be copied or pickled: the copy would save to the same place; "
-            "continue from what it saved"
+            "a committed stream cannot be copied or pickled, because the copy would save to the same place; "
+            "continue from the state that it saved"
         )
 
     def __repr__(self) -> str:
@@ -148,16 +161,16 @@ class Committed:
 
 
 def _check_place(file: File, position: Any) -> None:
-    """Refuse to replace the state of another stream, or one that is ahead."""
+    """Refuse to replace the state of another stream, or one that is ahead of this one."""
     found = file.load()
     there = found.get("id"), found.get("moves", found.get("steps"))
     if there[0] != position[0]:
         raise ValueError(
-            f"{file.path} holds the state of another stream; continue that one with from_state(load_state(...)), "
+            f"{file.path} contains the state of another stream; continue that one with from_state(load_state(...)), "
             "or choose another file"
         )
     if there[1] > position[1]:
         raise ForkError(
-            f"{file.path} holds a later state of this stream, at {there[1]} where this one is at "
-            f"{position[1]}; continue from that"
+            f"{file.path} contains a later state of this stream, at {there[1]} while this one is at "
+            f"{position[1]}; continue from that state"
         )

@@ -1,14 +1,14 @@
-"""State files: encrypted under a key that is replaced with every save, whole or absent after a crash.
+"""State files, encrypted under a key that is replaced with every save; after a crash a file is complete or absent.
 
-A state holds clean sums, so its file is as secret as the data, and old versions of the file (in the blocks of
-a disk, a journal, a backup) are as secret as old data. Each version is therefore encrypted (AES-GCM) under a
-key of its own, which lives in a second file beside it, NAME.key, and is overwritten in place once the next
-version is safe. Old versions without that file reveal nothing; see docs/saved-states.md for what does.
+A state contains exact sums, so its file is as secret as the data, and old versions of the file (in the blocks of a
+disk, a journal or a backup) are as secret as old data. Each version is therefore encrypted (AES-GCM) under its own
+key, which is kept in a second file beside it, NAME.key, and is overwritten in place once the next version is safe.
+Old versions without their key reveal nothing; docs/saved-states.md says what does.
 
-The key file has two slots. A save writes a new key to the spare slot, then replaces the state file in one
-step, then overwrites the old key, each synced before the next; whatever a crash leaves opens with one of the
-two keys, and the next save or load overwrites the other. All of it happens under a lock on the key file,
-so a file NAME.part that is found there was left by someone who was killed, and is removed.
+The key file has two slots. A save writes a new key to the spare slot, then replaces the state file in one step, then
+overwrites the old key, each synced before the next. Whatever a crash leaves can be opened with one of the two keys,
+and the next save or load overwrites the other. All this happens under a lock on the key file, so a file NAME.part
+that is found there was left by a process that was killed, and is removed.
 """
 
 from __future__ import annotations
@@ -28,16 +28,19 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 try:
     import fcntl
-except ImportError:  # pragma: no cover - not on Windows, where nothing keeps two savers apart
+except ImportError:  # pragma: no cover - not on Windows, where two savers are not kept apart
     fcntl = None  # type: ignore[assignment]
 
 FORMAT = 2
 _MAGIC = b"reticent-state\n"
 _SEALED = b"reticent-sealed\n"
 _KEY = 32
-_NAME = 16  # bytes of a key's hash, by which a file says which key opens it
-_SLOTS = (0, 4096)  # of the key file, in different blocks: writing one cannot tear the other
-_ONCE = bytes(12)  # a key encrypts one message, so its nonce may be fixed
+_NAME = 16  # bytes of a key's hash, by which a state file says which key opens it
+_SLOTS = (
+    0,
+    4096,
+)  # offsets in the key file, in different blocks, so that writing one cannot damage the other
+_ONCE = bytes(12)  # the nonce may be fixed, because a key encrypts only one message
 
 
 def check_kind(state: Any, wanted: type | str, version: int) -> None:
@@ -45,11 +48,11 @@ def check_kind(state: Any, wanted: type | str, version: int) -> None:
     name = wanted if isinstance(wanted, str) else wanted.__name__
     kind = state.get("kind") if isinstance(state, dict) else type(state).__name__
     if not isinstance(state, dict) or kind != name:
-        raise ValueError(f"this is not a state of {name} but of {kind!r}")
+        raise ValueError(f"state must be a state of {name}, got one of {kind!r}")
     if state.get("version") != version:
         raise ValueError(
-            f"the state has version {state.get('version')}, this version of Reticent reads {version}; "
-            "continue it with the version that wrote it"
+            f"the state has version {state.get('version')}, but this version of Reticent reads {version}; "
+            "continue it with the version of Reticent that wrote it"
         )
 
 
@@ -74,7 +77,10 @@ def _join(value: Any, buffers: list[bytes]) -> Any:
 
 
 def dumps(state: dict[str, Any]) -> bytes:
-    """A state as bytes, not encrypted: a JSON header and raw arrays; no pickle, so reading runs no code."""
+    """A state as bytes, not encrypted: a JSON header and raw arrays.
+
+    It uses no pickle, so reading it runs no code.
+    """
     arrays: list[np.ndarray] = []
     tree = _split(state, arrays)
     buffers = [array.tobytes() for array in arrays]
@@ -84,21 +90,21 @@ def dumps(state: dict[str, Any]) -> bytes:
 
 
 def loads(data: bytes) -> dict[str, Any]:
-    """The inverse of :func:`dumps`; a damaged or foreign file is a ValueError."""
+    """The inverse of :func:`dumps`; raises ValueError for data that are damaged or of another kind."""
     start = len(_MAGIC)
     body = data[start + 32 :]
     if not data.startswith(_MAGIC):
-        raise ValueError("this is not a saved Reticent state: it does not begin with its mark")
+        raise ValueError("this is not a saved Reticent state: it does not begin with its signature")
     if hashlib.sha256(body).digest() != data[start : start + 32]:
         raise ValueError(
-            "the saved state is damaged: its checksum does not match; use a whole copy"
+            "the saved state is damaged: its checksum does not match; use an intact copy"
         )
     length = int.from_bytes(body[:8], "little")
     header = json.loads(body[8 : 8 + length])
     if header["format"] != FORMAT:
         raise ValueError(
-            f"the saved state has format {header['format']}, this version of Reticent reads format {FORMAT}; "
-            "continue it with the version that wrote it"
+            f"the saved state has format {header['format']}, but this version of Reticent reads format {FORMAT}; "
+            "continue it with the version of Reticent that wrote it"
         )
     buffers, at = [], 8 + length
     for size in header["sizes"]:
@@ -108,13 +114,13 @@ def loads(data: bytes) -> dict[str, Any]:
 
 
 class File:
-    """A state on disk; what :func:`reticent.save_state` and :func:`reticent.load_state` work on.
+    """A state on disk, as written by :func:`reticent.save_state` and read by :func:`reticent.load_state`.
 
     Parameters
     ----------
     path : str or path
-        Where the state is; its key is beside it, in a file of the same name with ``.key`` appended. Both
-        can be read by their owner only (mode 0600).
+        Path of the state. Its key is beside it, in a file of the same name with ``.key`` appended. Both can be read
+        by their owner only (mode 0600).
 
     Examples
     --------
@@ -144,7 +150,10 @@ class File:
         return self.path.exists()
 
     def save(self, state: dict[str, Any]) -> None:
-        """Replace the state. When this returns it has reached the disk; if it fails, the old one is there."""
+        """Replace the state. When this returns, it has reached the disk.
+
+        If it raises, the old state is still there.
+        """
         data = dumps(state)
         with self._keys(create=True) as (keys, _):
             with contextlib.suppress(FileNotFoundError):
@@ -172,33 +181,33 @@ class File:
         _sync(self.path.parent)
 
     def load(self) -> dict[str, Any]:
-        """Read the state; warns if others could read it, or its key."""
+        """Read the state; warn if other users could read it or its key."""
         os.stat(self.path)
         with self._keys(create=False) as (keys, writable):
             for path in (self.path, self.key_path):
                 if os.stat(path).st_mode & 0o077:
                     warnings.warn(
-                        f"{path} can be read by others; it is as secret as the data: chmod 600 it",
+                        f"{path} can be read by other users; it is as secret as the data: chmod 600 {path}",
                         stacklevel=3,
                     )
             data = self.path.read_bytes()
             if data.startswith(_MAGIC):
                 raise ValueError(
-                    f"{self.path} is a state that an earlier version of Reticent saved, which this version "
-                    "cannot read; continue it with the version that wrote it"
+                    f"{self.path} was saved by an earlier version of Reticent and cannot be read by this version; "
+                    "continue it with the version that wrote it"
                 )
             if not data.startswith(_SEALED):
                 raise ValueError(
-                    f"{self.path} is not a saved Reticent state: it does not begin with its mark"
+                    f"{self.path} is not a saved Reticent state: it does not begin with its signature"
                 )
             live = self._live(keys)
             if live is None:
                 raise ValueError(
-                    f"{self.key_path} does not hold the key of this state; use the state and the key file of "
-                    "one moment, or a whole copy of both"
+                    f"{self.key_path} does not contain the key of this state; use a state file and a key file "
+                    "that were copied at the same moment"
                 )
             state = loads(_decrypt(_read(keys, live), data[len(_SEALED) + _NAME :]))
-            if writable:  # what a crash has left
+            if writable:  # clean up after a crash
                 if any(_read(keys, 1 - live)):
                     _write(keys, 1 - live, bytes(_KEY))
                 with contextlib.suppress(FileNotFoundError):
@@ -206,7 +215,10 @@ class File:
         return state
 
     def erase(self) -> None:
-        """Remove the state, its key first, so that no copy of the file alone can be read; no error if absent."""
+        """Remove the state, its key first, so that a copy of the state file alone cannot be read.
+
+        No error if it is absent.
+        """
         if self.key_path.exists():
             with self._keys(create=False) as (keys, _):
                 for slot in (0, 1):
@@ -224,8 +236,8 @@ class File:
             if create:
                 raise
             raise ValueError(
-                f"the key of this state is missing: there is no {self.key_path}; a state file of this version "
-                "cannot be read without it, and one of an earlier version not at all"
+                f"the key of this state is missing: {self.key_path} does not exist. Restore it: a state cannot be "
+                "read without its key, and a state of an earlier version cannot be read at all"
             ) from None
         except (PermissionError, OSError):
             if create:
@@ -243,7 +255,7 @@ class File:
             os.close(handle)
 
     def _live(self, keys: int) -> int | None:
-        """The slot whose key opens the state that is there."""
+        """The slot whose key opens the state that is there; None if neither does."""
         with contextlib.suppress(FileNotFoundError), open(self.path, "rb") as file:
             head = file.read(len(_SEALED) + _NAME)
             for slot in (0, 1):
@@ -262,7 +274,9 @@ def _read(keys: int, slot: int) -> bytes:
 
 def _write(keys: int, slot: int, key: bytes) -> None:
     if os.pwrite(keys, key, _SLOTS[slot]) != len(key):
-        raise OSError("the key of a state could not be written whole; is the disk full?")
+        raise OSError(
+            "the key of a state could not be written completely; check whether the disk is full"
+        )
     os.fsync(keys)
 
 
@@ -274,7 +288,7 @@ def _decrypt(key: bytes, data: bytes) -> bytes:
     try:
         return AESGCM(key).decrypt(_ONCE, data, _SEALED)
     except InvalidTag:
-        raise ValueError("the saved state is damaged; use a whole copy") from None
+        raise ValueError("the saved state is damaged; use an intact copy") from None
 
 
 def _sync(folder: Path) -> None:
@@ -286,37 +300,58 @@ def _sync(folder: Path) -> None:
 
 
 def save(state: dict[str, Any], path: str | os.PathLike[str]) -> None:
-    """Write a state so that it is whole or absent after a crash, readable by its owner only.
+    """Write a state so that after a crash it is complete or absent, readable by its owner only.
 
-    A state holds clean sums and the key of the noise to come: it is as secret as the data. It is encrypted
-    under a key that is replaced with every save and kept beside it, in ``PATH.key``; move both together.
+    A state contains exact sums and the key of future noise: it is as secret as the data. It is encrypted under a key
+    that is replaced with every save and kept beside it, in ``PATH.key``; move both together.
 
     Parameters
     ----------
     state : dict
-        What ``state()`` of a total, a learner, a bandit or an estimator returned.
+        What the method ``state()`` of a total, a learner, a bandit or an estimator returned.
     path : str or path
-        Where to; what is there is replaced.
+        Where to write it; an existing state is replaced.
 
     See Also
     --------
     reticent.load_state : Read it again.
-    reticent.committed : Save before outputs are seen, without having to think of it.
+    reticent.committed : Save every state before its outputs are seen.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import reticent
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> total = reticent.sums.Tree(2, 1000, budget=reticent.Budget(1.0, 1e-6))
+    >>> reticent.save_state(total.state(), folder.name + "/total.state")
+    >>> total = reticent.sums.Tree.from_state(reticent.load_state(folder.name + "/total.state"))
+    >>> total.steps
+    0
+    >>> folder.cleanup()
     """
     File(path).save(state)
 
 
 def load(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read a state that :func:`save` wrote; warns if others could read it.
+    """Read a state that :func:`save` wrote; warn if other users could read it.
 
     Parameters
     ----------
     path : str or path
-        The state; its key is read from ``PATH.key``.
+        Path of the state; its key is read from ``PATH.key``.
 
     Returns
     -------
     dict
-        For ``from_state`` of the class whose state it is.
+        The state, for ``from_state`` of the class that it belongs to.
+
+    Raises
+    ------
+    ValueError
+        The file is damaged, is not a state, is of another version, or its key is missing.
+
+    See Also
+    --------
+    reticent.save_state : Write a state.
     """
     return File(path).load()

@@ -1,17 +1,17 @@
 """Who may take the next step of a stream: one object, in one process, on one machine.
 
-Continuing a state twice puts the same noise on different data. So every total, learner and paused run has
-a :class:`Lease`, which all its twins share (restored, copied, unpickled, now or later), and of several twins
-the first to take a step takes the stream with it; the others are refused. All that decides this happens
-under a lock: the lease's own for steps, one for the whole process for finding the lease of an id.
+Continuing a state twice puts the same noise on different data. So every total, learner and paused run has a
+:class:`Lease`, which is shared by all objects of the stream, its *twins* (restored, copied or unpickled, now or
+later). The first twin to take a step takes over the stream, and the others are refused. This is decided under locks:
+the lease's own for steps, and one for the whole process for finding the lease of an id.
 
-Across processes the same holds by a lock of the operating system on one byte of a file that belongs to the
-user, at a place that the stream's id determines; so it is the stream that is locked, not a file: copies of
-a state file are covered. A process takes the byte with its first step after a state of the stream was given
-out or restored, and keeps it until none of its objects belongs to the stream any more, or it ends.
+Between processes, the same is enforced by an operating-system lock on one byte of a file that belongs to the user, at
+a position given by the stream's id. So it is the stream that is locked, not a file, and copies of a state file are
+covered. A process locks the byte with its first step after a state of the stream was handed out or restored, and
+keeps the lock until none of its objects belongs to the stream any more, or it ends.
 
-What a lease cannot see: another machine, another user or a container with a home of its own; and an old
-state that is continued after the process that went further has ended. See docs/saved-states.md.
+A lease cannot detect another machine, another user or a container with its own home; nor an old state that is
+continued after the process that went further has ended. See docs/saved-states.md.
 """
 
 from __future__ import annotations
@@ -30,12 +30,14 @@ from reticent.privacy.errors import ForkError
 
 try:
     import fcntl
-except ImportError:  # pragma: no cover - not on Windows, where one process is all that is seen
+except ImportError:  # pragma: no cover - not on Windows, where other processes cannot be detected
     fcntl = None  # type: ignore[assignment]
 
-# What `furthest` says instead of a number of steps:
-_UNCLAIMED = -1  # a state is about: whoever takes the next step must ask first
-_COPIED = -2  # this process was forked off the one that held the stream
+# Values of `furthest` other than a number of steps:
+_UNCLAIMED = (
+    -1
+)  # a state was handed out, so whoever takes the next step must first claim the stream
+_COPIED = -2  # this process was forked from the one that holds the stream
 _SPOILT = -3  # steps were taken that were not committed
 
 _known: dict[str, Lease] = {}
@@ -44,13 +46,20 @@ _guard = threading.Lock()
 
 
 class Lease:
-    """How far the one stream of outputs that an id names has gone, in this process.
+    """How far the stream of outputs with a given id has gone, in this process.
+
+    Parameters
+    ----------
+    identity : str, optional
+        Id of the stream; by default a new random one.
+    step : int
+        Number of steps that have been taken.
 
     Attributes
     ----------
     furthest : int
-        How many steps have been taken. An object may go on if this is its own number of steps; where it
-        is not, :meth:`check` says why, or takes the stream over. Set by whoever takes a step.
+        Number of steps that have been taken. An object may continue if this equals its own number of steps; if not,
+        :meth:`check` takes over the stream or explains why not. Set by whoever takes a step.
     lock : threading.Lock
         Held while a step is taken, by whichever twin takes it.
     """
@@ -71,13 +80,13 @@ class Lease:
         return self._reached if self.furthest == _UNCLAIMED else self.furthest
 
     def check(self, step: int, what: str, unit: str = "step") -> None:
-        """Whoever holds the lock and stands at ``step`` takes the stream over, or learns why not."""
+        """Take over the stream for the caller, who holds the lock and has taken ``step`` steps, or raise ForkError."""
         self.refuse_copies(what)
         if self.furthest == _UNCLAIMED and self._reached == step:
             if not self._locked:
                 if not _take(self.id):
                     raise ForkError(
-                        f"this {what} stands at {unit} {step}, but another process of this machine has "
+                        f"this {what} is at {unit} {step}, but another process on this machine has "
                         "continued its stream and still holds it; end that process, and continue from "
                         "the state that it saved last"
                     )
@@ -85,12 +94,12 @@ class Lease:
             self.furthest = step
         if self.furthest != step:
             raise ForkError(
-                f"this {what} stands at {unit} {step}, but its stream was already continued to {unit} "
-                f"{self._standing} by a copy or a restored state; go on with that one"
+                f"this {what} is at {unit} {step}, but its stream was already continued to {unit} "
+                f"{self._standing} by a copy or a restored state; continue with that one"
             )
 
     def refuse_copies(self, what: str) -> None:
-        """Refuse an object in the child of the process that made it, and one whose steps were lost."""
+        """Refuse an object in a child of the process that made it, and one whose steps could not be committed."""
         if self.furthest == _COPIED:
             raise ForkError(
                 f"this {what} was copied by a process fork; continuing it in the child would be a second "
@@ -99,12 +108,12 @@ class Lease:
             )
         if self.furthest == _SPOILT:
             raise ForkError(
-                f"this {what} took steps that could not be committed, so it cannot go on in this process; "
-                "nothing of them has left: continue in a new process from the state that was saved last"
+                f"this {what} took steps that could not be committed, so it cannot continue in this process. "
+                "Nothing of them was released: continue in a new process from the state that was saved last"
             )
 
     def publish(self, holder: object, what: str) -> None:
-        """A state of the stream is given out: from now on there may be twins."""
+        """Note that a state of the stream is handed out, so that from now on there may be twins."""
         self.refuse_copies(what)
         with _guard:
             _known[self.id] = self
@@ -113,7 +122,7 @@ class Lease:
             self._reached, self.furthest = self.furthest, _UNCLAIMED
 
     def hold(self, holder: object) -> None:
-        """Count an object as one of the stream's; with the last of them the machine's lock is let go."""
+        """Count an object as one of the stream's. When the last of them is gone, the machine's lock is released."""
         token = id(holder)
         if token not in self._holders:
             self._holders.add(token)
@@ -121,7 +130,7 @@ class Lease:
 
     def _lose(self, token: int) -> None:
         self._holders.discard(token)
-        # If the lock is taken, someone is at work and the stream still has an object.
+        # If the lock is held, a step is being taken, so the stream still has an object.
         if not self._holders and self.lock.acquire(blocking=False):
             try:
                 if self._locked and not self._holders and self.furthest >= 0:
@@ -132,24 +141,24 @@ class Lease:
                 self.lock.release()
 
     def withdraw(self, step: int) -> None:
-        """Set the stream back to what was committed: nobody has seen, or will see, what came of later steps.
+        """Set the stream back to what was committed; nobody has seen, or will see, the outputs of later steps.
 
-        Whoever took those steps must be dropped; the next twin is restored from the state at ``step``.
+        The object that took those steps must be dropped; the next twin is restored from the state at ``step``.
         """
         with self.lock:
             self._reached, self.furthest = step, _UNCLAIMED
 
     def entrust(self) -> None:
-        """A database keeps other processes out, on this machine and elsewhere: the machine's lock is not taken."""
+        """Rely on a database to keep out other processes, here and on other machines, instead of the machine's lock."""
         self._locked = True
 
     def spoil(self) -> None:
-        """Nobody in this process may continue: steps were taken whose outputs must never be seen."""
+        """Let nobody in this process continue, because steps were taken whose outputs must never be seen."""
         self.furthest = _SPOILT
 
 
 def find(identity: Any, step: int) -> Lease:
-    """The lease of a stream, whether or not it has gone beyond ``step``."""
+    """The lease of a stream, whether or not the stream has gone beyond ``step``."""
     if not isinstance(identity, str) or not re.fullmatch("[0-9a-f]{32}", identity):
         raise ValueError(
             f"the id of a state must be 32 hexadecimal digits, got {identity!r}; the state is damaged"
@@ -163,13 +172,13 @@ def find(identity: Any, step: int) -> Lease:
 
 
 def claim(identity: Any, step: int, what: str, unit: str = "step") -> Lease:
-    """The lease for a state that stands at ``step``; refused if its stream has gone beyond."""
+    """The lease for a state at ``step``; refused if its stream has gone beyond it."""
     lease = find(identity, step)
-    with lease.lock:  # else a twin that is taking a step right now could be set back
+    with lease.lock:  # otherwise a twin that is taking a step right now could be set back
         lease.refuse_copies(what)
         if lease._standing > step:
             raise ForkError(
-                f"this state stands at {unit} {step}, but its stream was already continued beyond it; "
+                f"this state is at {unit} {step}, but its stream was already continued beyond it; "
                 "continuing it twice would reuse its noise on other data"
             )
         if lease._standing < step or not lease._locked:
@@ -196,9 +205,9 @@ if hasattr(os, "register_at_fork"):
 
 # One byte of a file for each stream ----------------------------------------------------------------
 #
-# Record locks of POSIX belong to a process: a child does not inherit them, the system lets them go when the
-# process ends, however it ends, and one descriptor serves any number of streams. They are also let go when
-# the process closes any descriptor of the file; so it is opened once and never closed.
+# POSIX record locks belong to a process: a child does not inherit them, the system releases them when the process
+# ends, however it ends, and one descriptor serves any number of streams. They are also released when the process
+# closes any descriptor of the file, so it is opened once and never closed.
 
 _descriptor: int | None = None
 
@@ -219,7 +228,7 @@ def _let_go(identity: str) -> None:
 
 
 def _place(identity: str) -> int:
-    return int(identity[:15], 16)  # two streams on one byte: probability 2^-60
+    return int(identity[:15], 16)  # two given streams share a byte with probability 2^-60
 
 
 def _file() -> int:
@@ -234,7 +243,7 @@ def _open() -> int:
     named = os.environ.get("RETICENT_LOCKS")
     folders = [Path(named)] if named else []
     if not named:
-        with contextlib.suppress(RuntimeError):  # there need not be a home
+        with contextlib.suppress(RuntimeError):  # there may be no home directory
             folders.append(Path.home() / ".cache" / "reticent")
         folders.append(Path(tempfile.gettempdir(), f"reticent-{os.getuid()}"))
     for folder in folders:
@@ -245,6 +254,6 @@ def _open() -> int:
                     folder / "streams.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600
                 )
     raise OSError(
-        f"no folder of your own to keep the lock of a stream in: tried {', '.join(map(str, folders))}; "
-        "name one that can be written to in the environment variable RETICENT_LOCKS"
+        f"no folder of yours can hold the lock of a stream: tried {', '.join(map(str, folders))}; "
+        "set the environment variable RETICENT_LOCKS to a folder that you can write to"
     )

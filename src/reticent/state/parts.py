@@ -1,10 +1,9 @@
-"""Sets and losses as plain data, so that a saved state can be read without running anything from it.
+"""Sets and losses as plain data, so that a saved state can be read without running any code from it.
 
-A part of the library is its class name and its constructor's arguments. A part of the user's own has
-no such description: it is given again when the state is restored, and only its name is compared.
+A set or loss of the library is described by its class name and its constructor's arguments. A user's own has no such
+description: it must be passed again when the state is restored, and only its class name is compared.
 
-This is not pickle. A state names classes of `reticent.sets` and `reticent.losses` only, whatever it
-says.
+This is not pickle: whatever a state contains, it can name only classes of `reticent.sets` and `reticent.losses`.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _MISSING = object()
 
 
 def describe(part: Any) -> dict[str, Any]:
-    """A part as plain data; without "arguments" where it cannot be rebuilt from data alone."""
+    """A set or loss as plain data; without "arguments" if it cannot be rebuilt from data alone."""
     if part is None:
         return {"kind": "none", "arguments": {}}
     cls = type(part)
@@ -66,20 +65,26 @@ def _decode(value: Any) -> Any:
 
 
 def rebuild(description: dict[str, Any]) -> Any:
-    """The part that :func:`describe` described."""
+    """The set or loss that :func:`describe` described."""
     if description["kind"] == "none":
         return None
     if description.get("place") not in _PLACES:
-        raise ValueError(f"{description.get('place')!r} is not a place that parts come from")
+        raise ValueError(
+            f"the state names a part from {description.get('place')!r}, which is not one of {_PLACES}; "
+            "the state is damaged"
+        )
     home = importlib.import_module(f"reticent.{description['place']}")
     if description["kind"] not in home.__all__:
-        raise ValueError(f"reticent.{description['place']} has no {description['kind']!r}")
+        raise ValueError(
+            f"reticent.{description['place']} has no {description['kind']!r}; "
+            "continue the state with the version that wrote it"
+        )
     arguments = {name: _decode(value) for name, value in description["arguments"].items()}
     return getattr(home, description["kind"])(**arguments)
 
 
 def restore(description: dict[str, Any], given: Any, name: str) -> Any:
-    """The part of a state: the one given again, or rebuilt from its description."""
+    """The set or loss of a state: the one that was passed again, or else rebuilt from its description."""
     if given is not None:
         if type(given).__name__ != description["kind"]:
             raise ValueError(
@@ -88,19 +93,19 @@ def restore(description: dict[str, Any], given: Any, name: str) -> Any:
         if "arguments" in description and not _same(describe(given), description):
             raise ValueError(
                 f"{name} must be what the state was saved with, got {given!r}, whose arguments differ; "
-                f"what was promised rests on them: leave {name} out"
+                f"the guarantee depends on them: leave out {name}"
             )
         return given
     if "arguments" not in description:
         raise ValueError(
-            f"the state was saved with a {name} of the user's own, {description['kind']}; "
-            f"give it again: from_state(state, {name}=...)"
+            f"the state was saved with a user-defined {name}, {description['kind']}; "
+            f"pass it again: from_state(state, {name}=...)"
         )
     return rebuild(description)
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two descriptions say the same, of which one may have come from a file."""
+    """Whether two descriptions are equal, where one may have been read from a file."""
     if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
         return np.array_equal(one, other)
     if isinstance(one, dict) and isinstance(other, dict):

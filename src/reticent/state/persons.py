@@ -1,8 +1,8 @@
-"""The table of persons of a stream: whose records still count, decided by that person's own records alone.
+"""The table of persons of a stream: it decides whose records still count, from that person's own records alone.
 
-A person is known by a 128-bit keyed BLAKE2b digest of the id, never by the id. The table is part of a
-stream's saved state and as secret as the data: whoever has its key can ask whether somebody is in it.
-The rule, and why it may read nothing but a person's own records: docs/algorithms/persons.md.
+A person is represented by a 128-bit keyed BLAKE2b digest of their id, never by the id. The table is part of a
+stream's saved state and as secret as the data: whoever has its key can test whether somebody is in it. The rule, and
+why it may depend on nothing but a person's own records: docs/algorithms/persons.md.
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ from reticent.compiling import compiled
 from reticent.privacy.participation import Participation
 
 _KEY = 32
-_COUNT = (
-    24  # bits of an entry that count a person's records; the others are the step of the last one
-)
+_COUNT = 24  # bits of an entry that count a person's records; the other bits are the step of the last one
 _LAST = 2**40 - 1
 _FULL = 0.7
 _SMALLEST = 1024
@@ -34,7 +32,7 @@ _INITIAL = np.array(
 )  # fmt: skip
 
 
-# BLAKE2b (RFC 7693), compiled: hashlib takes a call, and half a microsecond or more, for each id.
+# BLAKE2b (RFC 7693), compiled, because hashlib needs a call of half a microsecond or more for each id.
 
 
 @compiled
@@ -57,7 +55,7 @@ def _mix(a, b, c, d, x, y):
 
 @compiled
 def _round(v, s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12, s13, s14, s15):
-    # words in registers, not in an array: three times as fast
+    # words in variables, not in an array, so that they stay in registers: three times as fast
     v0, v1, v2, v3, v4, v5, v6, v7, v8, v9, v10, v11, v12, v13, v14, v15 = v
     v0, v4, v8, v12 = _mix(v0, v4, v8, v12, s0, s1)
     v1, v5, v9, v13 = _mix(v1, v5, v9, v13, s2, s3)
@@ -97,7 +95,7 @@ def _compress(h, m, length, last):
 
 @compiled
 def _digests(messages, lengths, key, out):
-    """128 bits of keyed BLAKE2b for each row of bytes, up to its own length (at least 1)."""
+    """128 bits of keyed BLAKE2b for each row of bytes, up to the row's own length (at least 1)."""
     m = np.zeros(16, np.uint64)
     keyed, h = _INITIAL.copy(), np.empty(8, np.uint64)
     keyed[0] ^= np.uint64(0x01010000) ^ np.uint64(key.size << 8) ^ np.uint64(16)
@@ -122,7 +120,7 @@ def _digests(messages, lengths, key, out):
 
 @compiled
 def _place(first, second, keys, entries):
-    """Where a person is, or would be."""
+    """The place of a person in the table, or the free place where they would be added."""
     mask = entries.size - 1
     at = np.int64(first & np.uint64(mask))
     while entries[at] != 0 and not (keys[at, 0] == first and keys[at, 1] == second):
@@ -138,11 +136,11 @@ def _unknown(digests, keys, entries, out):
 
 @compiled
 def _admit(digests, there, step, pace, keys, entries, room, most, gap, afresh, out):
-    """Which records count, from a step on; stops before the record for whom there is no room.
+    """Decide which records count, from a step on; stop before a record of a new person for whom there is no room.
 
-    ``pace`` is 1 where each record is a step, and 0 where all of them are in one. ``there`` is empty, or
-    says where there is a record at all; ``most`` and ``afresh`` are 0 where there is no limit, and
-    where nothing begins afresh.
+    ``pace`` is 1 if each record is a step, and 0 if all records belong to the same step. ``there`` is empty, or says
+    which rows contain a record at all. ``most`` is 0 if there is no limit, and ``afresh`` is 0 if counts never start
+    afresh.
     """
     added = 0
     for r in range(digests.shape[0]):
@@ -159,7 +157,7 @@ def _admit(digests, there, step, pace, keys, entries, room, most, gap, afresh, o
             count = np.int64(0)
             kept = True
         else:
-            # unsigned shifts: the step takes the other 40 bits, the uppermost too
+            # unsigned shifts, because the step uses the other 40 bits including the highest
             count = np.int64(entry & np.uint64((1 << _COUNT) - 1))
             since = now - np.int64(entry >> np.uint64(_COUNT))
             if afresh and since >= afresh:
@@ -174,7 +172,7 @@ def _admit(digests, there, step, pace, keys, entries, room, most, gap, afresh, o
 
 @compiled
 def _count(entries, since):
-    """How many persons had a record that counted after a step."""
+    """The number of persons with a record that counted after a step."""
     count = 0
     for r in range(entries.size):
         count += entries[r] != 0 and np.int64(entries[r] >> np.uint64(_COUNT)) > since
@@ -189,7 +187,7 @@ def _look_up(digests, keys, entries, out):
 
 @compiled
 def _insert(digests, values, since, keys, entries):
-    """Move these persons into a table, but for those without a record after a step."""
+    """Copy these persons into a table, except those without a record that counted after a step."""
     for r in range(values.size):
         if values[r] != 0 and np.int64(values[r] >> np.uint64(_COUNT)) > since:
             at = _place(digests[r, 0], digests[r, 1], keys, entries)
@@ -199,11 +197,21 @@ def _insert(digests, values, since, keys, entries):
 
 @dataclass(frozen=True, eq=False)
 class Digests:
-    """Ids of one kind, hashed under a table's key."""
+    """Hashed ids of one kind, under a table's key.
+
+    Parameters
+    ----------
+    kind : str
+        What the ids were: whole numbers, text or bytes.
+    values : array
+        The digests, one row of two words for each id.
+    there : array of bool
+        Which rows contain a record at all; empty if all do.
+    """
 
     kind: str
     values: NDArray[np.uint64]
-    there: NDArray[np.bool_]  # where there is a record at all; empty: everywhere
+    there: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.values)
@@ -214,28 +222,37 @@ class Digests:
 
 @dataclass(frozen=True, eq=False)
 class Changes:
-    """What a table that is kept apart from its stream's state has to have written."""
+    """What must be written of a table that is stored apart from its stream's state.
+
+    Parameters
+    ----------
+    whole : bool
+        Whether this is the whole table; otherwise it adds to what was written before.
+    digests : array
+        Digests of persons.
+    entries : array
+        Their entries.
+    """
 
     whole: bool
-    """Whether this is all of it; otherwise it comes on top of what was written before."""
     digests: NDArray[np.uint64]
     entries: NDArray[np.uint64]
 
 
 class Persons:
-    """Whose records still count: at most so many of a person, so far apart.
+    """The table that decides whose records still count: a limited number of each person, far enough apart.
 
-    A record counts if it is at least ``min_gap`` steps after the person's last one that did, and if
-    fewer than ``max_records`` have. With a window the count begins afresh that many steps after the
-    last one that counted, so that no window holds more than ``max_records``.
+    A record counts if it is at least ``min_gap`` steps after the person's last one that counted, and if fewer than
+    ``max_records`` have counted. With a window, the count starts afresh that many steps after the last one that
+    counted, so that no window contains more than ``max_records``.
 
     Parameters
     ----------
     participation : Participation
         What a person may contribute.
     window : int, optional
-        The window of the promise. Persons who have been away that long are forgotten, as are those
-        who have been away for ``min_gap`` where there is no ``max_records``.
+        The window of the guarantee. Persons without a record that counted for that long are forgotten; without
+        ``max_records``, those without one for ``min_gap`` steps.
 
     Examples
     --------
@@ -255,8 +272,12 @@ class Persons:
         self.window = None if window is None else integer(window, "window", low=1)
         self._key = np.frombuffer(secrets.token_bytes(_KEY), np.uint8)
         self._kind: str | None = None
-        self._came: list[NDArray[np.uint64]] | None = None  # since the last changes, if kept apart
-        self._written = 0  # rows of changes since the last that was whole; 0: none was
+        self._came: list[NDArray[np.uint64]] | None = (
+            None  # new since the last changes, if stored apart
+        )
+        self._written = (
+            0  # rows of changes since the whole table was last written; 0: never written
+        )
         self._begin(_SMALLEST)
 
     def _begin(self, size: int) -> None:
@@ -269,7 +290,7 @@ class Persons:
 
     @property
     def _forgets_after(self) -> int | None:
-        """After how many steps without a record that counted a person is as good as new."""
+        """Number of steps without a record that counted after which a person is treated as new; None: never."""
         if self.participation.max_records is None:
             return self.participation.min_gap
         if self.window is None:
@@ -279,16 +300,21 @@ class Persons:
     def digests(
         self, person: Any, count: int | None = None, there: NDArray[np.bool_] | None = None
     ) -> Digests:
-        """Ids, checked and hashed; changes nothing.
+        """Check and hash ids, without changing the table.
 
         Parameters
         ----------
         person : sequence
             One id per record, all of them whole numbers, all text or all bytes.
         count : int, optional
-            How many there must be.
+            Number of ids that there must be.
         there : array of bool, optional
-            False where a record is null; its id may be anything.
+            False for null records, whose ids may be anything.
+
+        Returns
+        -------
+        Digests
+            The hashed ids.
         """
         if there is not None:
             return self._some_digests(person, there)
@@ -299,8 +325,8 @@ class Persons:
             )
         if self._kind not in (None, kind) and len(lengths):
             raise ValueError(
-                f"person holds ids that are {kind}, and the stream began with {self._kind}: the same "
-                "person would count twice; convert them to one type"
+                f"person contains ids that are {kind}, but the stream began with {self._kind}: the same "
+                "person would count twice; convert the ids to one type"
             )
         out = np.empty((len(lengths), 2), np.uint64)
         _digests(messages, lengths, self._key, out)
@@ -323,7 +349,7 @@ class Persons:
         return len(np.unique(digests.values[unknown], axis=0))
 
     def check_room(self, digests: Digests, step: int) -> None:
-        """Refuse more persons than were declared, before anything is learnt from their records."""
+        """Refuse more persons than ``max_persons``, before anything is learnt from their records."""
         most = self.participation.max_persons
         if most is None or self._used + len(digests) <= most:
             return
@@ -333,26 +359,31 @@ class Persons:
             new = self._new(digests)
         if self._used + new > most:
             raise ValueError(
-                f"person brings {new} new persons to {self._used} that are known, more than "
-                f"max_persons={most}; declare more. Nothing was learnt from these records"
+                f"person contains {new} new persons in addition to {self._used} known ones, more than "
+                f"max_persons={most}; set a larger max_persons. Nothing was learnt from these records"
             )
 
     def admit(self, digests: Digests, step: int, pace: int = 1) -> NDArray[np.bool_]:
-        """Which records count; each is noted before it is used.
+        """Decide which records count, and note those that do before they are used.
 
         Parameters
         ----------
         digests : Digests
-            Whose records they are.
+            The persons of the records.
         step : int
-            Of the first one, counted from 1 and never less than that of an earlier call.
+            Step of the first record, counted from 1 and never less than in an earlier call.
         pace : {1, 0}
-            Whether each record is a step of its own, or all of them are in one.
+            1 if each record is a step of its own, 0 if all of them belong to the same step.
+
+        Returns
+        -------
+        array of bool
+            Which records count.
         """
         self.check_room(digests, step)
         if step + pace * len(digests) > _LAST:
             raise ValueError(
-                f"persons are told apart for {_LAST:,} steps, and this would be step "
+                f"persons can be tracked for {_LAST:,} steps, and this would be step "
                 f"{step + pace * len(digests):,}; begin another stream"
             )
         if len(digests) and (digests.there.any() or not digests.there.size):
@@ -378,7 +409,7 @@ class Persons:
         return out
 
     def _rebuild(self, step: int) -> None:
-        """Forget those whose records no longer matter, and make room for as many again."""
+        """Forget persons whose records no longer matter, and make room for more."""
         keys, entries = self._keys, self._entries
         since = -(2**62) if self._forgets_after is None else step - self._forgets_after
         self._fill(keys, entries, 1.25 * _count(entries, since), since)
@@ -386,7 +417,7 @@ class Persons:
     def _fill(
         self, keys: NDArray[np.uint64], entries: NDArray[np.uint64], room: float, since: int
     ) -> None:
-        """Begin a table with room for so many persons, and move these into it."""
+        """Begin a table with capacity for ``room`` persons, and copy these into it."""
         size = _SMALLEST
         while size * _FULL < room:
             size *= 2
@@ -395,21 +426,21 @@ class Persons:
         self._used = int(np.count_nonzero(self._entries))
 
     def keep_apart(self, written: int = 0) -> None:
-        """From now on :meth:`state` leaves the entries out, and :meth:`changes` gives those that are new.
+        """Store the entries apart: from now on :meth:`state` leaves them out, and :meth:`changes` returns the new ones.
 
         Parameters
         ----------
         written : int
-            How many rows of changes this table was put together from; 0 if the next changes must be whole.
+            Number of rows of changes from which this table was restored; 0 if the next changes must be the whole table.
         """
         self._came, self._written = [], written
 
     def changes(self) -> Changes:
-        """What came since the last call, of a table that is kept apart.
+        """What came since the last call, for a table that is stored apart.
 
-        How many rows there are tells how many records came, and how large the table is; not who came again, or whose
-        records count. All of it comes again when as many rows were written as the table has, so that on average a
-        record costs two rows.
+        The number of rows reveals how many records came and how large the table is, but not who came again or whose
+        records count. The whole table is written again before the rows of changes outnumber its places, so that on
+        average a record costs about two rows.
         """
         assert self._came is not None, "keep_apart comes first"
         some = np.concatenate([np.empty((0, 2), np.uint64), *self._came])
@@ -423,7 +454,10 @@ class Persons:
         return Changes(False, some, found)
 
     def state(self) -> dict[str, Any]:
-        """All that is known, as secret as the data; the order of entries says nothing about arrivals."""
+        """All that is known, as secret as the data.
+
+        The order of the entries says nothing about the order of arrivals.
+        """
         apart = self._came is not None
         there = np.zeros(len(self._entries), np.bool_) if apart else self._entries != 0
         return {
@@ -441,8 +475,8 @@ class Persons:
         """The table that :meth:`state` described."""
         if state.get("apart"):
             raise ValueError(
-                "this state was saved without its table of persons, whose records would count again; give back "
-                "the table that was kept apart"
+                "this state was saved without its table of persons, so their records would count again; restore "
+                "the table that was stored apart"
             )
         table = cls(Participation(**state["participation"]), state["window"])
         table._key, table._kind = np.array(state["key"], np.uint8), state["kind"]
@@ -451,7 +485,7 @@ class Persons:
         table._fill(digests, entries, len(entries) + 1, -1)
         if (
             len(entries) > table._used
-        ):  # parts that were kept apart: a person who came again is there again
+        ):  # from changes that were stored apart, a person who came again has several entries
             table._fill(table._keys, table._entries, table._used + 1, -1)
         return table
 
@@ -460,9 +494,9 @@ _KINDS = {int: "whole numbers", str: "text", bytes: "bytes"}
 
 
 def read(person: Any, name: str = "person") -> tuple[str, NDArray[np.uint8], NDArray[np.int64]]:
-    """Ids as rows of bytes with their lengths, and what kind they are of.
+    """Ids as rows of bytes with their lengths, and what kind of ids they are.
 
-    Whole numbers of any width are the same id; text and bytes end where their last zero byte does not.
+    Whole numbers of any width give the same id; text and bytes end before their trailing zero bytes.
     """
     values = _plain(person, name)
     if values.ndim != 1:
@@ -492,7 +526,7 @@ def read(person: Any, name: str = "person") -> tuple[str, NDArray[np.uint8], NDA
 
 
 def as_array(person: Any) -> NDArray[Any]:
-    """Ids in an array that can be cut and put in another order; what is wrong with them stays wrong."""
+    """Ids as an array that can be sliced and permuted; invalid ids stay as they are."""
     person = _unmasked(person)
     values = np.asarray(person)
     return values if values.dtype.kind in "iu" else np.asarray(person, object)
@@ -502,7 +536,7 @@ def _plain(person: Any, name: str) -> NDArray[Any]:
     """Ids as an array of whole numbers, text or bytes."""
     if person is None:
         raise ValueError(
-            f"{name} must hold an id for each record, got None: the promise is about persons; give "
+            f"{name} must hold an id for each record, got None: the guarantee is about persons; pass "
             "person=ids, or build the learner without max_records and min_gap"
         )
     if isinstance(person, str | bytes | Mapping | Set) or not hasattr(person, "__len__"):
@@ -511,7 +545,7 @@ def _plain(person: Any, name: str) -> NDArray[Any]:
             f"{type(person).__name__}"
         )
     person = _unmasked(person)
-    person = getattr(person, "to_pylist", lambda: person)()  # of an Arrow array, as Python objects
+    person = getattr(person, "to_pylist", lambda: person)()  # an Arrow array becomes Python objects
     values = person if isinstance(person, np.ndarray) else getattr(person, "to_numpy", None)
     if callable(values):
         values = values()
@@ -523,27 +557,27 @@ def _plain(person: Any, name: str) -> NDArray[Any]:
     low, high = min(items), max(items)
     if low < -(2**63) or high >= 2**64 or (low < 0 and high >= 2**63):
         raise ValueError(
-            f"{name} holds whole numbers from {low} to {high}, which no 64-bit type holds; give "
+            f"{name} contains whole numbers from {low} to {high}, which do not fit in a 64-bit type; pass "
             "them as text"
         )
     return np.array(items, np.uint64 if high >= 2**63 else np.int64)
 
 
 def _typed(values: NDArray[Any], name: str) -> NDArray[Any]:
-    """An array of whole numbers, text or bytes, as it is."""
+    """Check an array that has a type: whole numbers, text or bytes."""
     if values.dtype.kind in "iuUS":
         return values
     where = np.flatnonzero(values != values)
     if where.size:
         raise _missing(name, int(where[0]), values.ravel()[where[0]])
     raise TypeError(
-        f"{name} must hold whole numbers, text or bytes, got an array of {values.dtype}; two "
-        "numbers that differ by rounding would be two persons: convert the ids"
+        f"{name} must hold whole numbers, text or bytes, got an array of {values.dtype}; "
+        "numbers that differ by rounding would be different persons: convert the ids"
     )
 
 
 def _one_kind(items: list[Any], name: str) -> set[Any]:
-    """The one kind of id that a list holds, in a set (an empty one where it holds none)."""
+    """The single kind of id in a list, as a set, which is empty if the list is."""
     kinds = {type(item) for item in items}
     known = {next((k for k in _KINDS if issubclass(kind, k)), None) for kind in kinds}
     known |= {int for kind in kinds if issubclass(kind, np.integer)}
@@ -561,7 +595,7 @@ def _one_kind(items: list[Any], name: str) -> set[Any]:
 
 
 def _unmasked(person: Any) -> Any:
-    """A masked array with None where it is masked: NumPy would show what lies beneath."""
+    """A masked array with None where it is masked, because NumPy would show the values beneath."""
     if not isinstance(person, np.ma.MaskedArray):
         return person
     values = person.data.astype(object)
@@ -584,6 +618,6 @@ def _is_nan(item: Any) -> bool:
 
 def _missing(name: str, at: int, item: Any) -> ValueError:
     return ValueError(
-        f"{name}[{at}] is missing ({item!r}): a record without a person is protected by nothing; leave "
-        "such records out, or give each an id of its own. Nothing was learnt from these records"
+        f"{name}[{at}] is missing ({item!r}): a record without a person would not be protected; leave out "
+        "such records, or give each an id of its own. Nothing was learnt from these records"
     )

@@ -1,9 +1,9 @@
-"""A fit that survives being killed: charged once, and ended with the noise that it began with.
+"""A fit that survives being killed: it is charged once, and ends with the noise that it began with.
 
-Before the budget is charged, the key of the noise and everything that fixes the fit (loss, budget, solver, which
-files) are on disk; the charge carries the run's name, so a second attempt finds it in the ledger. Whoever runs the
-same fit on the same files again draws the same noise. The result is on disk before anyone sees it, and the key is gone
-by then: a third attempt returns that result. So one fit is released, however often the process is killed.
+Before the budget is charged, the key of the noise and everything that determines the fit (loss, budget, solver, which
+files) are on disk. The charge carries the run's name, so a second attempt finds it in the ledger. Running the same
+fit on the same files again draws the same noise. The result is on disk before anyone sees it, and by then the key is
+gone: a third attempt returns that result. So a single fit is released, however often the process is killed.
 
 The file is as secret as the records (:mod:`reticent.state.files`) until the run is over.
 """
@@ -25,7 +25,7 @@ from reticent.state.files import File, check_kind
 
 try:
     import fcntl
-except ImportError:  # pragma: no cover - not on Windows, where nothing keeps two runs apart
+except ImportError:  # pragma: no cover - not on Windows, where two runs are not kept apart
     fcntl = None  # type: ignore[assignment]
 
 _KIND, _VERSION = "resumable run", 1
@@ -33,12 +33,12 @@ _current: ContextVar[RunFile | None] = ContextVar("run_file", default=None)
 
 
 class RunFile:
-    """The file of a run, while somebody works on it.
+    """The file of a run, while it is being worked on.
 
     Parameters
     ----------
     path : str or path
-        Of the file; its key is beside it.
+        Path of the file; its key is beside it.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -48,22 +48,27 @@ class RunFile:
 
     @property
     def resumed(self) -> bool:
-        """Whether there was a run before, which is continued."""
+        """Whether this continues an earlier run."""
         return self._state is not None or self._file.exists()
 
     def begin(self, terms: dict[str, Any], source: Source) -> tuple[Source, dict[str, Any] | None]:
-        """Where noise comes from: the source that the run began with; and its result, if it is over.
+        """Begin or continue the run: the source of its noise, and its result if it is over.
 
         Parameters
         ----------
         terms : dict
-            All that fixes the fit. A run that began with other terms is refused.
+            Everything that determines the fit. A run that began with other terms is refused.
         source : Source
-            From which nothing was drawn yet, for a run that begins now.
+            The source for a run that begins now; nothing may have been drawn from it yet.
+
+        Returns
+        -------
+        (Source, dict or None)
+            The source with which the run began, and its result, or None if it is not over.
         """
         if self._begun:
             raise ValueError(
-                f"{self._file.path} is the file of one fit, and another one began; use a file for each"
+                f"{self._file.path} is the file of one fit, but a second fit was started; use one file per fit"
             )
         if self._file.exists():
             self._state = state = self._file.load()
@@ -71,8 +76,8 @@ class RunFile:
             differ = [name for name in terms if state["terms"].get(name) != terms[name]]
             if differ:
                 raise ValueError(
-                    f"{self._file.path} belongs to a run that differs in: {', '.join(differ)}. Run the fit that was "
-                    "killed, on the files as they were; or remove that file, and the next run is charged anew"
+                    f"{self._file.path} belongs to a run that differs in: {', '.join(differ)}. Repeat the fit that was "
+                    "killed, on unchanged files; or remove this file, and the next run is charged anew"
                 )
         else:
             self._state = {
@@ -92,17 +97,17 @@ class RunFile:
 
     @property
     def name(self) -> str:
-        """Of the run, by which its charge is known again."""
+        """The name of the run, by which its charge is recognised."""
         assert self._state is not None
         return str(self._state["name"])
 
     def last(self, part: int) -> Any:
-        """Where a part of the run stood; None if it has not begun."""
+        """The last point of a part of the run; None if the part has not begun."""
         assert self._state is not None
         return self._state["points"].get(str(part))
 
     def note(self, part: int, point: Any) -> None:
-        """Write down where a part of the run stands."""
+        """Save the current point of a part of the run."""
         assert self._state is not None
         self._state["points"][str(part)] = np.array(point)
         self._file.save(self._state)
@@ -113,29 +118,35 @@ class RunFile:
         lock_of(self._file.path).unlink(missing_ok=True)
 
     def finish(self, result: dict[str, Any]) -> None:
-        """Write the result down before anyone sees it; what it was made with is gone then."""
+        """Save the result before anyone sees it, and with that discard the key of the noise."""
         assert self._state is not None
         self._state = {**self._state, "source": None, "points": {}, "result": result}
         self._file.save(self._state)
 
 
 def lock_of(path: str | os.PathLike[str]) -> Path:
-    """The file that is locked while somebody works on a run."""
+    """The file that is locked while a run is being worked on."""
     return Path(f"{os.fspath(path)}.lock")
 
 
 @contextlib.contextmanager
 def resumable(path: str | os.PathLike[str]) -> Iterator[RunFile]:
-    """Inside, one fit of a table in files, on a cluster or on a device can be killed at any time, and is charged once.
+    """Make one fit resumable: it can be killed at any time, and is charged once.
 
-    Run the same program again, and the fit goes on: with the noise that it began with, from the step where it
-    stood. When it is over, the file holds the result, which running it once more returns; remove the file, and its
-    ``.key``, to begin a new fit, which is charged.
+    This works for a fit of a table in files, on a cluster or on a device. Run the same program again, and the fit
+    continues with the noise that it began with, from the step at which it stood. When it is over, the file contains
+    the result, which running the program once more returns. To begin a new fit, which is charged, remove the file and
+    its ``.key``.
 
     Parameters
     ----------
     path : str or path
-        A file of the run, as secret as the records until the run is over.
+        The file of the run, as secret as the records until the run is over.
+
+    Raises
+    ------
+    ValueError
+        Another process works on the run, or the file belongs to a different fit.
 
     Examples
     --------
@@ -164,7 +175,7 @@ def resumable(path: str | os.PathLike[str]) -> Iterator[RunFile]:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise ValueError(
-                    f"another process works on the run of {os.fspath(path)}; wait for it, or name another file"
+                    f"another process is working on the run of {os.fspath(path)}; wait for it, or use another file"
                 ) from None
         token = _current.set(made)
         try:
@@ -176,5 +187,5 @@ def resumable(path: str | os.PathLike[str]) -> Iterator[RunFile]:
 
 
 def current() -> RunFile | None:
-    """The file of the run around this fit, if there is one."""
+    """The file of the run around this fit, or None."""
     return _current.get()

@@ -1,6 +1,7 @@
-"""Copies and pickles of what runs: each is a state, and a twin that goes on from it.
+"""Copying and pickling of running objects through their states.
 
-So a copy obeys the same rule as a saved file: of all twins of a stream one may continue (`reticent.state.Lease`).
+So a copy obeys the same rule as a saved file: of all copies of a stream, its twins, only one may continue
+(`reticent.state.Lease`).
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from typing import Any, ClassVar, Self
 
 
 class Twins:
-    """What is copied and pickled by its state."""
+    """Base class of objects that are copied and pickled by their state."""
 
     state: Callable[..., dict[str, Any]]
     from_state: ClassVar[Callable[..., Any]]
 
     def _given(self) -> dict[str, Any]:
-        """Live parts that a twin in this or another process need not rebuild, by their names in ``from_state``."""
+        """Live arguments of ``from_state``, by name, that a copy in this or another process need not rebuild."""
         return {}
 
     def __reduce__(self) -> Any:

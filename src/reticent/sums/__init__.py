@@ -1,4 +1,4 @@
-"""Private running totals: exact, fast, endless, forgetting."""
+"""Private running totals: the sum of all contributions so far with noise, after every contribution."""
 
 from reticent.sums.correlated import Correlated, CorrelatedMechanism
 from reticent.sums.independent import Independent, IndependentMechanism

@@ -1,18 +1,16 @@
-"""Correlated noise: the noise of a total is a filtered sequence of innovations, and the filter is optimised.
+"""Running totals with correlated noise: the noise is a filtered sequence of innovations, with an optimised filter.
 
-Buffered linear Toeplitz noise: N(t) = z(t) + sum_j weight_j s_j, then s_j <- decay_j s_j + z(t); a
-few buffers, one fresh vector a step. For full protection over a horizon it comes within a per cent
-or so of the square-root factorisation; with a window it forgets, and has bounded error on an
-endless stream. Derivation and proof: docs/algorithms/correlated.md.
+Buffered linear Toeplitz noise: N(t) = z(t) + sum_j weight_j s_j, then s_j <- decay_j s_j + z(t), with a few buffers
+and one fresh vector per step. For full protection over a horizon its error is within about one per cent of the
+square-root factorisation; with a window it forgets, and its error is bounded on an endless stream. Derivation and
+proof: docs/algorithms/correlated.md.
 
-On the lattice the innovations z(t) are rounded Gaussians and the part that is already known, sum_j
-weight_j s_j, is rounded too. Two neighbouring inputs that give the same outputs then have
-innovations that differ by c_k * Delta from the k-th output after the record on, plus what rounding
-adds: at most 2 (1 + 2 e) steps in each coordinate, where e bounds the floating-point error of the
-known part (``_rounding``). The guarantee includes it.
+On the lattice the innovations z(t) are rounded Gaussians, and the part that is already known, sum_j weight_j s_j, is
+rounded too. Two neighbouring inputs that give the same outputs then have innovations that differ by c_k * Delta at
+the k-th output after the record, plus what rounding adds: at most 2 (1 + 2 e) steps in each coordinate, where e
+bounds the floating-point error of the known part (``_rounding``). The guarantee includes this.
 
-The sensitivity is not that of a single output; it is summed over all W outputs in which the record is
-protected.
+The sensitivity is summed over all outputs in which the record is protected; it is not that of a single output.
 """
 
 from __future__ import annotations
@@ -39,25 +37,25 @@ from reticent.sums.running import RunningTotal
 from reticent.sums.toeplitz import Toeplitz
 from reticent.sums.toeplitz_search import toeplitz
 
-# An innovation or a buffer beyond this many standard deviations has probability below 1e-347: the
-# bound on the floating-point error of the known part holds but for that.
+# An innovation or a buffer exceeds this many standard deviations with probability below 1e-347; otherwise the
+# bound on the floating-point error of the known part holds.
 _SIGMAS = 40.0
 _SLOW = 2.0**-16
-_SLOW_FOR_EVER = 2.0**-10  # where rounding adds up over 2^40 outputs
-_LANES = 16  # coordinates whose memory lies together: with fewer the compiler makes no vector instructions
+_SLOW_FOR_EVER = 2.0**-10  # the same if rounding adds up over 2^40 outputs
+_LANES = 16  # coordinates stored together; with fewer the compiler does not vectorise
 
 
-# The parameters come as tuples, so that each number of buffers is compiled with its loop unrolled;
-# None stands for no buffers of a kind, and ``whole`` is None in floating point.
+# The parameters are tuples, so that the loop is unrolled for each number of buffers. None stands for no
+# buffers of a kind, and ``whole`` is None in floating point.
 
 
 # "contract": a product and the sum after it may be rounded once instead of twice.
 @compiled(fastmath={"contract"})
 def _filter(fresh, memory, gap, weight, slow_gap, slow_weight, whole):
-    """Replace innovations by the noise of the totals, some coordinates at a time.
+    """Replace innovations by the noise of the totals, a few coordinates at a time.
 
-    A row of ``memory`` holds, for its coordinates, each slow buffer as the sum of two doubles (so
-    that errors do not pile up there), then the other buffers.
+    For its coordinates, a row of ``memory`` holds each slow buffer as the sum of two doubles (so that errors do not
+    accumulate there), followed by the other buffers.
     """
     for tile in range(memory.shape[0]):
         mine = memory[tile]
@@ -96,46 +94,45 @@ def _filter(fresh, memory, gap, weight, slow_gap, slow_weight, whole):
 
 
 def _slow(gap: tuple[float, ...]) -> int:
-    """How many buffers, the slowest first, decay so slowly that rounding would pile up in them."""
+    """The number of buffers, the slowest first, that decay so slowly that rounding errors would accumulate in them."""
     bound = _SLOW_FOR_EVER if 0.0 in gap else _SLOW
     return sum(value < bound for value in gap)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CorrelatedMechanism(Mechanism):
-    """The description of a running total with correlated Gaussian noise; `Correlated` says more.
+    """The description of a running total with correlated Gaussian noise; see :class:`Correlated`.
 
     Parameters
     ----------
     dim : int
-        The length of a record's vector.
+        Length of a contribution.
     horizon : int or None
-        Upper bound on the number of records; None where it is unknown.
+        Upper bound on the number of contributions; None if it is unknown.
     budget : Budget
-        What the whole stream may cost.
+        What may be spent on the whole stream.
     norm : float
-        Vectors longer than this (Euclidean norm) are scaled down to it.
-    noise : {"gaussian", "gamma", "laplace"}
-        The kind of noise; Gamma and Laplace are for delta = 0.
+        Clipping bound: longer contributions are scaled down to this Euclidean norm.
+    noise : {"gaussian"}
+        Distribution of the noise; correlated noise is always Gaussian.
     noise_precision : {"lattice", "float"}
-        Noise on a lattice leaks nothing through rounding; "float" is for simulations, and the
-        guarantee says so.
+        Noise on a lattice leaks nothing through rounding. ``"float"`` is for simulations, and the guarantee says so.
     sensitivity : float, optional
-        How far one record moves the total, where this is not ``budget.sensitivity(norm)``.
-    records : int
-        Upper bound on the number of records in the exact total, where a contribution is the sum of several.
+        How far one record moves the total, if that is not ``budget.sensitivity(norm)``.
+    records : int, optional
+        Upper bound on the number of records in the exact total, if a contribution is the sum of several.
     participation : Participation, optional
-        How many records of one person count, and how far apart; given, the promise is about
-        persons. By default one record is protected.
+        How many records of one person count, and how far apart; if given, persons are protected. By default single
+        records are.
     objective : {"max", "mean"}
-        Whether to make the largest or the root mean square error over the horizon small.
+        Whether the filter minimises the largest or the root mean square error over the horizon.
     buffers : int or None
-        At most so many vectors of memory; by default as few as come close to the optimum.
+        Largest number of vectors of memory; by default the smallest number that comes close to the optimum.
     longest : int
-        Where there is neither a horizon nor a promise that ends: the length up to which the error is near
-        the best. Up to 2^20 it is so from 8 contributions on, beyond from 256 on.
+        If there is neither a horizon nor a window nor a fading guarantee: the length up to which the error is near the
+        optimum. The range begins at 8 contributions for lengths up to 2^20, and at 256 beyond.
     filter : Toeplitz or None
-        The filter itself; by default the best one that is known for the rest.
+        The filter itself; by default the best one that is known for the other parameters.
 
     Examples
     --------
@@ -165,7 +162,7 @@ class CorrelatedMechanism(Mechanism):
         super().__post_init__()
 
     def to_dict(self) -> dict[str, Any]:
-        # Another machine's cache may hold another filter; the stream goes on with its own.
+        # Another machine's cache may hold another filter, but the stream must continue with its own.
         return super().to_dict() | {"filter": self.parameters.to_dict()}
 
     @classmethod
@@ -193,7 +190,7 @@ class CorrelatedMechanism(Mechanism):
 
     @property
     def _fineness(self) -> float:
-        """Lattice steps in a standard deviation: more where rounding adds up over 2^40 outputs."""
+        """Lattice steps per standard deviation: more if rounding adds up over 2^40 outputs."""
         return lattice.STEPS * (16.0 if self.last_step == OLDEST else 1.0)
 
     def lattice_step(self, scale: float, steps: int | None) -> float:
@@ -201,7 +198,7 @@ class CorrelatedMechanism(Mechanism):
 
     @property
     def _targets(self) -> list[tuple[int, float]]:
-        """Outputs in which a record is protected, and the mu that is allowed for them."""
+        """Numbers of outputs in which a record is protected, each with the largest mu that is allowed for them."""
         budget, steps = self.budget, self.horizon
         if budget.fade is not None:
             return [(min(age, steps or age), mu) for age, mu in budget.profile]
@@ -213,7 +210,7 @@ class CorrelatedMechanism(Mechanism):
         """What the lattice can add to each coordinate of each innovation, relative to the noise scale."""
         if not self.on_lattice:
             return 0.0
-        # See docs/algorithms/correlated.md: what reading a buffer loses, and what its updates lose.
+        # Errors of reading a buffer and of updating it: see docs/algorithms/correlated.md.
         p = self.parameters
         slow = _slow(p.gap)
         error = 0.0
@@ -226,14 +223,13 @@ class CorrelatedMechanism(Mechanism):
         return 2 / self._fineness + 4 * 1.01 * error
 
     def slack(self, sigma: float) -> float:
-        """What rounding can add to each innovation, in innovations of this standard deviation."""
+        """What rounding can add to each innovation, in units of the innovations' standard deviation ``sigma``."""
         step = self.lattice_step(sigma, self.horizon) / sigma
         return math.sqrt(self.dim) * self._rounding * max(1.0, step * self._fineness)
 
     def by_age(self, sigma: float) -> Filtered:
-        """What innovations of this standard deviation promise at every age, rounding included."""
-        # the filter's own coefficients are rounded to doubles; that moves no c_k by more than this
-        # factor
+        """The cost by age of innovations with standard deviation ``sigma``, rounding included."""
+        # the filter's coefficients are rounded to doubles, which changes each c_k by less than this factor
         moved = self.noise_sensitivity / sigma * (1 + 2.0**-44)
         return Filtered(
             self.parameters.sensitivity, moved, self.slack(sigma), self.horizon, self.pattern
@@ -302,34 +298,37 @@ class CorrelatedMechanism(Mechanism):
 
 
 class Correlated(RunningTotal):
-    """A running total with correlated Gaussian noise: the least error known for the same promise.
+    """A running total with correlated Gaussian noise, which has a smaller worst error than the other ones here.
 
     Parameters
     ----------
     dim : int
         Length of a contribution.
     horizon : int or None
-        Upper bound on the number of contributions. With ``None`` the stream is endless. Its error is bounded
-        where the budget has a window or fades; else every record is protected in all of 2^40
-        outputs, and the error at n is within a quarter of that for a known horizon n, for n from
-        2^8 to 2^30.
+        Upper bound on the number of contributions; ``None`` (the default) for an endless stream. The error of an
+        endless stream is bounded if the budget has a window or fades. Otherwise every record is protected in all of
+        2^40 outputs, and the error of output n is within a quarter of that for a known horizon n, for n from 2^8 to
+        2^30.
     budget : Budget
-        What may be spent on the whole stream.
+        What may be spent on the whole stream; its delta must be above 0.
     norm : float
-        Longer contributions are scaled down to this Euclidean norm; how many were is counted in
-        ``clipped``.
+        Clipping bound: longer contributions are scaled down to this Euclidean norm, and ``clipped`` counts them.
     objective : {"max", "mean"}
-        Whether to make the largest or the root mean square error over the horizon small.
+        Whether the filter minimises the largest or the root mean square error over the horizon.
     buffers : int or None
-        At most so many vectors of memory; by default as few as come close to the optimum.
+        Largest number of vectors of memory; by default the smallest number that comes close to the optimum.
     participation : Participation, optional
-        How often a person may contribute (`reticent.privacy.Participation`): all of a person's records are
-        then protected together, and ``add`` and ``run`` take ``person``. By default single records are.
+        How often a person may contribute (`reticent.privacy.Participation`). All of a person's records are then
+        protected together, and ``add`` and ``run`` take ``person``. By default single records are protected.
     seed : int or None
-        ``None`` is a cryptographic generator. A seed is for experiments, and the guarantee says so.
+        By default the noise comes from a cryptographic generator. A seed is for experiments, and the guarantee says so.
     noise_precision : {"lattice", "float"}
-        ``"float"`` is the fast path for simulations; its low-order bits leak, and the guarantee
-        says so.
+        ``"float"`` is faster but for simulations only: its low-order bits leak, and the guarantee says so.
+
+    See Also
+    --------
+    WindowTree : A window with pure privacy (delta = 0).
+    Tree : A binary tree of noise, with pure privacy if wanted.
 
     Examples
     --------

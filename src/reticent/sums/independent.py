@@ -1,7 +1,7 @@
-"""The simplest running total: every contribution gets noise of its own.
+"""The simplest running total: independent noise on every contribution.
 
-The noise is small at first and grows like the square root of the number of steps; past a few steps
-the other totals are better. It needs no horizon, and it is the right one for a single sum.
+The noise of the totals is small at first and grows like the square root of the number of steps; after a few steps the
+other totals are more accurate. It needs no horizon, and it is the right choice for a single sum.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def _accumulate(fresh, last):
 
 @dataclass(frozen=True, kw_only=True)
 class IndependentMechanism(Mechanism):
-    """The description of a running total whose contributions are each released with noise of their own.
+    """The description of a running total with independent noise on every contribution; see :class:`Independent`.
 
-    Parameters are those of every :class:`Mechanism`.
+    The parameters are those of every :class:`Mechanism`.
 
     Examples
     --------
@@ -58,13 +58,13 @@ class IndependentMechanism(Mechanism):
         fine = super().lattice_step(scale, steps)
         if not self.is_endless or not self.on_lattice:
             return fine
-        # the noise is a sum of up to 2^40 draws, which must stay below 2^52 steps
+        # the noise is a sum of up to 2^40 draws and must stay below 2^52 steps
         largest = 40.0 * math.sqrt(OLDEST * scales.coordinate_variance(self, scale))
         return max(fine, 2.0 ** math.ceil(math.log2(largest * 2.0**-52)))
 
     @property
     def _count(self) -> int:
-        """How many contributions of what is protected there may be."""
+        """Largest number of contributions that are protected together."""
         return self.pattern.records_within(self.protected)
 
     def _scale(self, steps: int | None) -> float:
@@ -97,31 +97,29 @@ class IndependentMechanism(Mechanism):
 
 
 class Independent(RunningTotal):
-    """A running total whose contributions are each released with noise of their own.
+    """A running total with independent noise on every contribution.
 
-    With a window it promises the same as without: a record's noise stays in the total for ever.
+    A window does not reduce its noise: the noise of a contribution stays in the total for ever.
 
     Parameters
     ----------
     dim : int
         Length of a contribution.
     horizon : int or None
-        Upper bound on the number of contributions; ``None`` for an endless stream.
+        Upper bound on the number of contributions; ``None`` (the default) for an endless stream.
     budget : Budget
         What may be spent on the whole stream.
     norm : float
-        Longer contributions are scaled down to this Euclidean norm; how many were is counted in
-        ``clipped``.
+        Clipping bound: longer contributions are scaled down to this Euclidean norm, and ``clipped`` counts them.
     noise : {"gaussian", "gamma", "laplace"}
-        Distribution of the noise; Gamma noise is the pure choice for the Euclidean norm.
+        Distribution of the noise. Gamma noise is the choice for delta = 0 and the Euclidean norm.
     participation : Participation, optional
-        How often a person may contribute (`reticent.privacy.Participation`): all of a person's records are
-        then protected together, and ``add`` and ``run`` take ``person``. By default single records are.
+        How often a person may contribute (`reticent.privacy.Participation`). All of a person's records are then
+        protected together, and ``add`` and ``run`` take ``person``. By default single records are protected.
     seed : int or None
-        ``None`` is a cryptographic generator. A seed is for experiments, and the guarantee says so.
+        By default the noise comes from a cryptographic generator. A seed is for experiments, and the guarantee says so.
     noise_precision : {"lattice", "float"}
-        ``"float"`` is the fast path for simulations; its low-order bits leak, and the guarantee
-        says so.
+        ``"float"`` is faster but for simulations only: its low-order bits leak, and the guarantee says so.
 
     Examples
     --------

@@ -1,9 +1,9 @@
-"""The compiled part that all running totals share: a contribution comes in by the door, noise goes on.
+"""Compiled loops that all running totals share: clip a contribution, add it to the exact total, and add the noise.
 
-A total is an array of whole lattice steps (int64) or, for simulations, of float64; the kernels work
-on either, since converting to the array's own type truncates toward zero on the lattice and does
-nothing in floating point. Truncation, and not rounding to nearest, makes no contribution longer, so
-the sensitivity that was promised holds to the last bit.
+A total is an array of whole lattice steps (int64) or, for simulations, of float64. The kernels work on either,
+because converting to the array's own type truncates toward zero on the lattice and does nothing in floating point.
+Truncation, unlike rounding to nearest, makes no contribution longer, so the sensitivity is never exceeded, not even
+by rounding.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from reticent.noise.door import REFUSED, WHOLE, admit, cut, fill, largest_square
 
 @compiled
 def add(v, total, block, row, limit, per_step, step, base, out):
-    """One contribution; what became of it is returned, and nothing is changed if it was refused."""
+    """Add one contribution and compute the noisy total; return a code of `reticent.noise.door`.
+
+    If the contribution is refused, nothing changes.
+    """
     code = admit(v, per_step, limit * per_step, total, out)
     if code != REFUSED:
         for i in range(out.size):
@@ -24,7 +27,10 @@ def add(v, total, block, row, limit, per_step, step, base, out):
 
 @compiled
 def run(rows, limit, per_step, total, noise, step, base, out):
-    """Many contributions; how many were clipped, or refused and so added nothing."""
+    """Add many contributions and compute all noisy totals.
+
+    Return how many were clipped, or refused and so added nothing.
+    """
     clipped = 0
     most = largest_square(limit * per_step)
     for t in range(rows.shape[0]):

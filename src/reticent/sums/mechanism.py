@@ -1,11 +1,11 @@
 """What is decided about a running total before the first record: its description.
 
-A :class:`Mechanism` is frozen, hashable data: which noise, for how long, at which sensitivity. It says what the total
-will guarantee and how noisy it will be, and does nothing: no key is made, no ledger charged, no noise drawn.
-:class:`reticent.sums.RunningTotal` runs one.
+A :class:`Mechanism` is frozen, hashable data: which noise, for how long, at which sensitivity. It states the
+guarantee and the error of the total and has no side effects: it generates no key, charges no ledger and draws no
+noise. :class:`reticent.sums.RunningTotal` runs one.
 
-The noise never depends on the data, so a mechanism is one class here: how large the noise is, how a stretch of it is
-mixed from fresh draws, what that costs, and how far it spreads. See docs/algorithms/running-totals.md.
+The noise never depends on the data, so a mechanism is a single class: the scale of the noise, how the noise of
+several steps is mixed from fresh draws, the guarantee, and the variance. See docs/algorithms/running-totals.md.
 """
 
 from __future__ import annotations
@@ -31,39 +31,42 @@ from reticent.sums.process import Process
 NOISES = ("gaussian", "laplace", "gamma")
 PRECISIONS = ("lattice", "float")
 
-_BLOCK = 65536  # numbers of noise drawn at a time: some 512 kB, which stays in a core's second-level cache
-_EXACT = 2.0**60  # a total kept in whole steps stays below this
-_CARRIED = 2.0**50  # and one whose high part is carried away between blocks below this
+_BLOCK = (
+    65536  # numbers of noise drawn at a time: some 512 kB, which fit in a core's second-level cache
+)
+_EXACT = 2.0**60  # bound on a total in whole steps
+_CARRIED = 2.0**50  # the same for a total whose high part is moved away between blocks
 _FIRST_EPOCH = 256
 
 
 @dataclass(frozen=True)
 class Mechanism(ABC):
-    """The description of a private running total; see the subclasses for what each is good for.
+    """The description of a private running total. The subclasses say what each mechanism is good for.
 
     Parameters
     ----------
     dim : int
         Length of a contribution.
     horizon : int or None
-        Upper bound on the number of contributions. ``None``: none that matters (2^40 steps), or none at all where
-        promises end or fade.
+        Upper bound on the number of contributions, or ``None`` if it is unknown. Without a horizon, independent
+        noise, and correlated noise that neither ends nor fades, stop after 2^40 contributions; other noise never
+        stops.
     budget : Budget
         What may be spent on the whole stream.
     norm : float
-        Longer contributions are scaled down to this Euclidean norm.
+        Clipping bound: longer contributions are scaled down to this Euclidean norm.
     noise : {"gaussian", "laplace", "gamma"}
         Distribution of the fresh draws.
     noise_precision : {"lattice", "float"}
-        ``"float"`` is the fast path for simulations; its low-order bits leak, and the guarantee says so.
+        ``"float"`` is faster but for simulations only: its low-order bits leak, and the guarantee says so.
     sensitivity : float, optional
-        How far one record moves the total, in the Euclidean norm, where this is not ``budget.sensitivity(norm)``: a
-        record that is known to move it by less, or one that comes several times. Whoever gives it has proved it.
+        How far one record moves the total, in the Euclidean norm, if that is not ``budget.sensitivity(norm)``: a record
+        that is known to move it by less, or one that occurs several times. The caller must have proved it.
     records : int, optional
-        Upper bound on the number of records in the exact total, where a contribution is the sum of several.
+        Upper bound on the number of records in the exact total, if a contribution is the sum of several.
     participation : Participation, optional
-        How often a person may contribute: all of a person's records are then protected together. By default single
-        records are.
+        How often a person may contribute; all of a person's records are then protected together. By default single
+        records are protected.
 
     Examples
     --------
@@ -90,19 +93,19 @@ class Mechanism(ABC):
 
     noises: ClassVar[tuple[str, ...]] = NOISES
     forgets: ClassVar[bool] = False
-    """Whether the mechanism can make use of a window."""
+    """Whether the mechanism supports a window."""
     fades: ClassVar[bool] = False
-    """Whether it can make use of a promise that fades."""
+    """Whether it supports a budget that fades."""
     expires: ClassVar[bool] = False
-    """Whether nothing at all is promised after the window."""
+    """Whether nothing at all is guaranteed after the window."""
     counts_persons: ClassVar[bool] = False
-    """Whether it knows what several records of one person cost together."""
+    """Whether it knows the cost of several records of one person together."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.budget, Budget):
             raise TypeError(f"budget must be a reticent.Budget, got {self.budget!r}")
         positive = {"low": 0.0, "open_low": True}
-        # a norm far from where a square, or a lattice step, is beyond what a double can hold
+        # bounds on the norm that keep its square, and the lattice step, well within the range of a double
         self._keep(
             dim=checks.integer(self.dim, "dim", low=1),
             horizon=_optional(checks.integer, self.horizon, "horizon", low=1),
@@ -116,15 +119,15 @@ class Mechanism(ABC):
         self._check_participation()
 
     def _keep(self, **checked: Any) -> None:
-        """Set fields to what became of them when they were checked."""
+        """Set fields to their checked values."""
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
     def _check_budget(self) -> None:
         if self.noise == "gaussian" and self.budget.delta == 0:
             raise ValueError(
-                f"{self.kind} with gaussian noise needs delta > 0, got delta=0; "
-                "choose a delta well below one over the number of people, or noise='gamma' with a tree"
+                f"{self.kind} with Gaussian noise needs delta > 0, got delta=0; "
+                "choose a delta well below one over the number of people, or a tree with noise='gamma'"
             )
         if self.budget.window is not None and not self.forgets:
             raise ValueError(
@@ -133,13 +136,13 @@ class Mechanism(ABC):
             )
         if self.budget.fade is not None and not self.fades:
             raise ValueError(
-                f"{self.kind} has no promise that fades and cannot use fade={self.budget.fade}; "
-                "use Correlated, or a budget with a window or without"
+                f"{self.kind} does not support a budget that fades (fade={self.budget.fade}); "
+                "use Correlated, or a budget without fade"
             )
         if self.participation is not None and not self.counts_persons:
             raise ValueError(
-                f"{self.kind} protects single records, not persons; leave participation "
-                f"({self.participation}) out"
+                f"{self.kind} protects single records, not persons; leave out participation "
+                f"({self.participation})"
             )
 
     def _check_participation(self) -> None:
@@ -150,15 +153,16 @@ class Mechanism(ABC):
             raise TypeError(f"participation must be a privacy.Participation, got {rule!r}")
         if self.has_epochs:
             raise ValueError(
-                f"{self.kind} without a horizon is cut into epochs, and a person may be in several of them; give a "
-                "horizon, or use Correlated"
+                f"{self.kind} without a horizon uses epochs, and a person may have records in several of them; give "
+                "a horizon, or use Correlated"
             )
         for age in self.budget.scope.ages or (self.protected,):
             rule.records_within(age)
 
     # What a mechanism provides ---------------------------------------------------------------------
     #
-    # ``steps`` is the length of a stretch of noise: the horizon, an epoch, or None for an endless one.
+    # ``steps`` is the number of steps that share one process of noise: the horizon, the length of an epoch, or
+    # None if there is no end. Here these steps are called a stretch.
 
     @abstractmethod
     def _scale(self, steps: int | None) -> float:
@@ -166,7 +170,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def _promise(self) -> Guarantee:
-        """What is guaranteed about every record, whatever the data."""
+        """The guarantee for every record, whatever the data."""
 
     @abstractmethod
     def variance(self, t: int, steps: int | None) -> float:
@@ -174,15 +178,15 @@ class Mechanism(ABC):
 
     @abstractmethod
     def draws(self, steps: int | None, t: int, rows: int) -> int:
-        """How many fresh vectors the steps t+1, ..., t+rows need."""
+        """Number of fresh vectors that the steps t+1, ..., t+rows need."""
 
     def relative_scales(self, steps: int | None, t: int, rows: int) -> FloatArray | None:
-        """Scale of each of these draws relative to ``scale``, where they differ."""
+        """Scale of each of these draws relative to ``scale``; None if all are equal."""
         return None
 
     @abstractmethod
     def memory(self, steps: int | None) -> dict[str, NDArray[Any]]:
-        """All that a stretch remembers of its draws, as it begins."""
+        """Everything that a stretch remembers of its draws, in its initial state."""
 
     @abstractmethod
     def mix(
@@ -193,26 +197,37 @@ class Mechanism(ABC):
         t: int,
         rows: int,
     ) -> NDArray[Any]:
-        """The noise of the totals t+1, ..., t+rows, from the fresh draws; may reuse their memory."""
+        """The noise of the totals t+1, ..., t+rows from the fresh draws, whose memory it may overwrite."""
 
     def forget(self, steps: int | None, memory: dict[str, NDArray[Any]], t: int) -> None:
-        """Blank what no total after the t-th needs, in a copy of the memory as it was then; here nothing."""
+        """In a copy of the memory as it was after step t, zero what no later total needs; does nothing by default."""
         return
 
     # What everyone may ask -------------------------------------------------------------------------
 
     @property
     def kind(self) -> str:
-        """Its name in messages and saved states."""
+        """Name of the mechanism in messages and saved states."""
         return type(self).__name__.removesuffix("Mechanism")
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        """What is guaranteed about every record, for all outputs together."""
+        """The guarantee for every record, and for all outputs together."""
         return self._promise()
 
     def error(self, t: int) -> float:
-        """Standard deviation of one coordinate of the noise in the t-th total (t = 1, 2, ...), exactly."""
+        """Standard deviation of one coordinate of the noise in the t-th total.
+
+        Parameters
+        ----------
+        t : int
+            Number of the total, counted from 1.
+
+        Returns
+        -------
+        float
+            The standard deviation, exact up to rounding.
+        """
         t = checks.integer(t, "t", low=1, high=self.horizon)
         if not self.has_epochs:
             return math.sqrt(self.variance(t, self.horizon))
@@ -224,7 +239,7 @@ class Mechanism(ABC):
         raise AssertionError("the epochs are endless")
 
     def scale(self, steps: int | None = None) -> float:
-        """Scale of one fresh draw: of the whole stream, or of an epoch of so many steps."""
+        """Scale of one fresh draw, in the first stretch of the stream or in an epoch of ``steps`` steps."""
         steps = self.stretch if steps is None else steps
         if steps not in self._scales:
             self._scales[steps] = self._scale(steps)
@@ -232,25 +247,25 @@ class Mechanism(ABC):
 
     @cached_property
     def _scales(self) -> dict[int | None, float]:
-        """Scales that have been computed."""
+        """Cache of the scales."""
         return {}
 
     @cached_property
     def record_sensitivity(self) -> float:
         """How far one record moves the total, in the Euclidean norm."""
         if self.participation is not None:
-            # what replaces a person's records may come at other steps, where two of them do not meet
+            # a person's records may be replaced by records at other steps, so the two changes need not coincide
             return self.budget.sensitivity(self.norm)
         return self.budget.sensitivity(self.norm) if self.sensitivity is None else self.sensitivity
 
     @property
     def protected(self) -> int:
-        """In how many outputs, at most, what is protected is protected."""
+        """Largest number of outputs in which a record, or a person, is protected."""
         return min(n for n in (self.budget.scope.last, self.horizon, OLDEST) if n is not None)
 
     @property
     def unit(self) -> str:
-        """What is protected: a record, or a person."""
+        """What is protected: "record" or "person"."""
         return "record" if self.participation is None else "person"
 
     @property
@@ -260,18 +275,21 @@ class Mechanism(ABC):
 
     @property
     def noise_sensitivity(self) -> float:
-        """How far one record moves the total, in the norm of the noise: the 1-norm for Laplace noise."""
+        """How far one record moves the total, in the norm of the noise.
+
+        That is the 1-norm for Laplace noise, else the Euclidean norm.
+        """
         moved = self.record_sensitivity
         return moved * math.sqrt(self.dim) if self.noise == "laplace" else moved
 
     @property
     def is_endless(self) -> bool:
-        """Whether one stretch of noise goes on for ever."""
+        """Whether one stretch of noise has no end."""
         return self.horizon is None and self.forgets and self.budget.window is not None
 
     @property
     def has_epochs(self) -> bool:
-        """Whether the stream is cut into epochs of doubling length, each with noise of its own."""
+        """Whether the stream is cut into epochs of doubling length, each with independent noise."""
         return self.horizon is None and not self.is_endless
 
     @property
@@ -281,7 +299,7 @@ class Mechanism(ABC):
 
     @property
     def last_step(self) -> float:
-        """How many contributions there may be."""
+        """Largest number of contributions."""
         if self.horizon is not None:
             return self.horizon
         return OLDEST if self.is_endless and self.budget.scope.last is None else math.inf
@@ -292,32 +310,41 @@ class Mechanism(ABC):
 
     @property
     def block_rows(self) -> int:
-        """Steps in a block of noise."""
+        """Number of steps in a block of noise."""
         return max(1, _BLOCK // self.dim)
 
     def lattice_step(self, scale: float, steps: int | None) -> float:
-        """A power of two: fine against the noise, coarse enough that the total stays exact (1.0 in floating point)."""
+        """The lattice step, a power of two; 1.0 in floating point.
+
+        It is tiny compared with the noise, but large enough that the total stays exact.
+        """
         if not self.on_lattice:
             return 1.0
         per_scale = lattice.GAMMA_STEPS if self.noise == "gamma" else lattice.STEPS
-        # how many records may be in the exact total at once
+        # largest number of records in the exact total at once
         most = max(self.block_rows if steps is None else steps, self.records or 0)
         exact = _CARRIED if self.is_endless else _EXACT
         fine = lattice.step(scale, per_scale)
         return max(fine, 2.0 ** math.ceil(math.log2(self.norm * most / exact)))
 
     def zeros(self, *shape: int) -> NDArray[Any]:
-        """An array for noise or contributions: whole lattice steps, or floating point."""
+        """An array of zeros for noise or contributions, of whole lattice steps or in floating point."""
         return np.zeros(shape, np.int64 if self.on_lattice else np.float64)
 
     def process(self, steps: int | None = None) -> Process:
-        """A fresh stretch of noise: the first of the stream, or an epoch of so many steps."""
+        """A new process of noise, for the first stretch of the stream or for an epoch of ``steps`` steps."""
         steps = self.stretch if steps is None else steps
         scale = self.scale(steps)
         return Process(self, steps, scale, self.lattice_step(scale, steps), self.memory(steps))
 
     def with_(self, **changes: Any) -> Self:
-        """The same description with some fields changed."""
+        """A copy of the description with some fields changed.
+
+        Parameters
+        ----------
+        **changes
+            New values by field name.
+        """
         return replace(self, **changes)
 
     # Plain data ------------------------------------------------------------------------------------
@@ -330,7 +357,7 @@ class Mechanism(ABC):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """What :meth:`to_dict` described."""
+        """The mechanism that :meth:`to_dict` described."""
         rule = data["participation"]
         parts = {
             "budget": Budget(**data["budget"]),
@@ -344,7 +371,7 @@ def _optional(check: Any, value: Any, name: str, **limits: Any) -> Any:
 
 
 def epochs() -> Iterator[tuple[int, int]]:
-    """Start and length of the epochs of a stream without a horizon."""
+    """Start and length of each epoch of a stream without a horizon."""
     start, steps = 0, _FIRST_EPOCH
     while True:
         yield start, steps

@@ -1,13 +1,13 @@
 """A running total of sparse contributions whose noise is drawn on demand, coordinate by coordinate.
 
 The noise of a correlated total is dense, so a step costs as much as there are coordinates. But coordinates are
-independent, and the noise of one is a Gauss-Markov process whose state is its few buffers: over steps that nobody reads
-these are brought at once, by one Gaussian vector. What is read has exactly the joint law of the dense total at the
-same steps, in real arithmetic, also where the records decide what is read (docs/algorithms/on-demand.md). That proof
-does not cover noise on a lattice, so this is floating point only, and the guarantee says so.
+independent, and the noise of one is a Gauss-Markov process whose state is its few buffers: they can be advanced over
+steps that nobody reads at once, by one Gaussian vector. What is read has exactly the joint distribution of the dense
+total at the same steps, in real arithmetic, even if the records decide what is read (docs/algorithms/on-demand.md).
+The proof does not cover noise on a lattice, so this is for floating point only, and the guarantee says so.
 
-Reading draws noise: it is a move of the stream like a step. Which coordinates have been brought up to date is state,
-never output.
+Reading draws noise, so it moves the stream on like a step does. Which coordinates have been brought up to date is
+part of the state and never an output.
 """
 
 from __future__ import annotations
@@ -33,24 +33,33 @@ from reticent.sums.running import refuse_ids
 
 _VERSION = 1
 _BLOCK = 2**15  # normals drawn at a time, under one key
-_FIRST = 2**10  # coordinates that there is room for at first
+_FIRST = 2**10  # initial capacity, in coordinates
 _LINE = "noise drawn on demand, coordinate by coordinate: the same joint law as drawn at every step"
 
 
 class OnDemand(Twins):
-    """A running total with correlated noise, in time and memory proportional to the coordinates that are touched.
+    """A running total with correlated noise, in time and memory proportional to the number of coordinates touched.
 
     Parameters
     ----------
     mechanism : CorrelatedMechanism
-        What was decided before the first record, with ``noise_precision="float"``.
+        The description, with ``noise_precision="float"``.
     seed : int or None
-        ``None`` is a cryptographic generator. A seed is for experiments, and the guarantee says so.
+        By default the noise comes from a cryptographic generator. A seed is for experiments, and the guarantee says so.
 
     Attributes
     ----------
     mechanism : CorrelatedMechanism
         The description.
+
+    Raises
+    ------
+    ValueError
+        ``mechanism`` is not a description of correlated noise in floating point.
+
+    See Also
+    --------
+    Correlated : The same for dense contributions.
 
     Examples
     --------
@@ -77,8 +86,8 @@ class OnDemand(Twins):
     def _take_on(self, mechanism: CorrelatedMechanism, source: Source) -> None:
         if not isinstance(mechanism, CorrelatedMechanism) or mechanism.on_lattice:
             raise ValueError(
-                "noise is drawn on demand for correlated noise in floating point only: give a "
-                f'CorrelatedMechanism with noise_precision="float", got {mechanism!r}'
+                "mechanism must be a CorrelatedMechanism with noise_precision='float', because noise can be drawn "
+                f"on demand in floating point only; got {mechanism!r}"
             )
         self.mechanism, self._source = mechanism, source
         self.dim, self.horizon = mechanism.dim, mechanism.horizon
@@ -107,12 +116,15 @@ class OnDemand(Twins):
 
     @property
     def steps(self) -> int:
-        """How many contributions there have been, null records included."""
+        """Number of contributions so far, null records included."""
         return int(self._counters[k.STEPS])
 
     @property
     def touched(self) -> int:
-        """How many coordinates memory is spent on: those that were added to or read. Reads private data."""
+        """Number of coordinates that use memory because they were added to or read.
+
+        A diagnostic: it reads private data.
+        """
         return int(self._counters[k.TOUCHED])
 
     @property
@@ -121,7 +133,7 @@ class OnDemand(Twins):
 
     @property
     def _lock(self) -> Any:
-        """The lease's, which all twins share; held while a step is taken, and by no one twice."""
+        """The lease's lock, which all copies share. It is held while a step is taken and is not reentrant."""
         return self._lease.lock
 
     @property
@@ -129,21 +141,24 @@ class OnDemand(Twins):
         return self._lease.id, self._moves
 
     def _make_room_for(self, rows: FloatArray, capacity: int) -> None:
-        """Lay out memory for so many coordinates, with those that there are."""
+        """Allocate memory for ``capacity`` coordinates and copy the existing rows into it."""
         memory = np.empty((capacity, self._width))
         memory[: len(rows)] = rows
         places = np.zeros(1 << (2 * capacity - 1).bit_length(), np.int64)
         k.enter(places, memory, len(rows))
-        # From here on nothing is called, so that an interrupt finds the old memory or the new one.
+        # No calls from here on, so that an interrupt leaves either the old memory or the new one.
         self._places, self._rows = places, memory
 
     def _check(self) -> None:
-        """Check that this object may go on."""
+        """Check that this object may continue the stream."""
         if self._lease.furthest != self._counters[k.MOVES]:
             self._lease.check(self._moves, "total", "move")
 
     def _ready(self, most: int) -> None:
-        """Check that this object may go on, and have room and normals for reading so many coordinates."""
+        """Check that this object may continue the stream, and provide memory and normals for reading coordinates.
+
+        At most ``most`` coordinates can be read then.
+        """
         self._check()
         if self.touched + most > len(self._rows):
             size = min(max(2 * len(self._rows), self.touched + most), self.dim + most)
@@ -151,11 +166,11 @@ class OnDemand(Twins):
         need = most * k.most_normals(self._buffers, self.steps)
         if self._counters[k.USED] + need > len(self._block):
             size = max(_BLOCK, need)
-            # an interrupt finds neither what is left of the old block nor half of a new one
+            # mark the block as used up, so that after an interrupt neither its rest nor half a new one is used
             self._counters[k.USED] = max(size, len(self._block))
             begun_with = self._source.state()
             self._source.ratchet()
-            # in the same memory where it fits, so that addresses stay as they are
+            # reuse the memory if it fits, so that its address stays the same
             block = self._block if len(self._block) == size else np.empty(size)
             self._source.normals(block)
             self._enter(block, begun_with)
@@ -169,7 +184,7 @@ class OnDemand(Twins):
         if self._counters[k.STEPS] + count > last:
             raise ValueError(
                 f"{count} records do not fit: {last - self.steps:.0f} of the horizon of {last:.0f} are left; "
-                "use a larger horizon, or none"
+                "use a larger horizon, or horizon=None"
             )
 
     # What users call ---------------------------------------------------------------------------------
@@ -177,16 +192,17 @@ class OnDemand(Twins):
     def add(
         self, indices: ArrayLike | None, values: ArrayLike | None = None, person: Any = None
     ) -> None:
-        """Add one sparse contribution; a longer one is scaled down to the norm.
+        """Add one sparse contribution; it is scaled down if it is longer than the norm.
 
         Parameters
         ----------
         indices : array of int or None
             Coordinates, each at most once. ``None`` is the null record.
         values : array
-            What is added to each.
+            What is added to each of them.
         person : int, str or bytes, optional
-            Whose it is, where persons are protected. If the person has no record left, it is blanked.
+            Id of the person whose contribution it is, if persons are protected. A contribution beyond the person's
+            limit counts as the null record.
         """
         asked, v = np.empty(0, np.int64), np.empty(0)
         if indices is not None:
@@ -210,12 +226,17 @@ class OnDemand(Twins):
                 self._rows[row, k.TOTAL] += value
 
     def read(self, indices: ArrayLike) -> FloatArray:
-        """Noisy totals of some coordinates, after the steps that were taken; zeros before the first.
+        """The noisy totals of some coordinates after the steps so far; zeros before the first step.
 
         Parameters
         ----------
         indices : array of int
             Coordinates, each at most once.
+
+        Returns
+        -------
+        array
+            One total for each of them.
         """
         asked = self._checked(indices)
         out = np.empty(len(asked))
@@ -231,30 +252,30 @@ class OnDemand(Twins):
     def _checked(self, indices: ArrayLike) -> NDArray[np.int64]:
         asked = np.asarray(indices)
         if asked.ndim != 1 or (asked.size and asked.dtype.kind not in "iu"):
-            raise ValueError(f"indices must be whole numbers in one row, got {indices!r}")
+            raise ValueError(f"indices must be a vector of integers, got {indices!r}")
         asked = asked.astype(np.int64)
         if asked.size and not (asked.min() >= 0 and asked.max() < self.dim):
             raise ValueError(
                 f"indices must be from 0 to {self.dim - 1}, got {asked.min()} to {asked.max()}"
             )
         if len(np.unique(asked)) != len(asked):
-            raise ValueError(
-                "indices must name each coordinate once; add up what belongs to the same one"
-            )
+            raise ValueError("indices must not contain a coordinate twice; add up its values first")
         return asked
 
     # Saved states ------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """All that is needed to go on as if nothing had happened. A secret: it holds clean totals.
+        """All that is needed to continue as if nothing had happened.
 
-        It also holds which coordinates were touched, and when, which no guarantee covers.
+        It is a secret, because it contains exact totals.
+
+        It also contains which coordinates were touched, and when, which no guarantee covers.
         """
         with self._lock:
             return self._facts()
 
     def _facts(self) -> dict[str, Any]:
-        """`state`, for whoever holds the lock already."""
+        """`state`, for callers that hold the lock already."""
         self._lease.publish(self, "total")
         touched, used = self.touched, int(self._counters[k.USED])
         spent = used >= len(self._block)
@@ -274,7 +295,7 @@ class OnDemand(Twins):
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        """Go on from a state; refused if the stream it belongs to has already been continued beyond it.
+        """Continue from a state; refused with ForkError if its stream has already been continued beyond it.
 
         Parameters
         ----------
@@ -282,7 +303,7 @@ class OnDemand(Twins):
             What :meth:`state` returned, or what `reticent.load_state` read.
         """
         check_kind(state, "OnDemand", _VERSION)
-        # The original was charged for the whole stream.
+        # Not charged: the original was charged for the whole stream.
         self = cls.__new__(cls)
         lease = claim(state["id"], state["moves"], "total", "move")
         mechanism = CorrelatedMechanism.from_dict(state["mechanism"])

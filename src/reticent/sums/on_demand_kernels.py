@@ -1,7 +1,7 @@
-"""Compiled parts of a running total whose noise is drawn on demand: who has been touched, and what they have missed.
+"""Compiled parts of a running total whose noise is drawn on demand: touched coordinates and their skipped steps.
 
-A coordinate that was touched has a row of memory: its clean total, the noise that was drawn for it last, the step for
-which its buffers hold, a mark, its number, and the buffers, in units of the innovations. Law and proof:
+Each coordinate that was touched has a row of memory: its exact total, the noise that was drawn for it last, the step
+for which its buffers hold, a mark, its number, and the buffers, in units of the innovations. Distribution and proof:
 docs/algorithms/on-demand.md.
 
 Letters: s buffers, g skipped steps, q = 1 - decay^g, Q covariance of what the skipped steps add to the buffers.
@@ -25,9 +25,9 @@ BUFFERS = 5
 # Places in ``counters``.
 STEPS = 0
 MOVES = 1  # steps, and readings that drew noise
-USED = 2  # normals of the block
-TOUCHED = 3
-RECORDS = 4  # that were learnt from or read
+USED = 2  # normals of the block that are used up
+TOUCHED = 3  # coordinates that have a row
+RECORDS = 4  # records that were learnt from or read
 CLIPPED = 5
 SHORTENED = 6
 COUNTERS = 7
@@ -38,7 +38,7 @@ WEIGHT = 1
 
 _BITS = 8  # of a digit of a gap
 _DIGITS = 6  # gaps of less than 2^48 steps
-# A pivot below this share of the variance is rounding, and what is left of the covariance is as small.
+# A pivot below this share of the variance is rounding error, and the rest of the covariance is as small.
 _NOTHING = 2.0**-48
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _ONE = np.uint64(1)
@@ -46,14 +46,17 @@ _ONE = np.uint64(1)
 
 @compiled(inline="always")
 def place(coordinate, places):
-    """Where a coordinate is looked for first."""
+    """The first place at which a coordinate is looked for."""
     mixed = (np.uint64(coordinate) + _ONE) * _SPREAD
     return (mixed >> np.uint64(32)) & np.uint64(places.size - 1)
 
 
 @compiled(inline="always")
 def seek(coordinate, places, rows):
-    """The row of a coordinate, or -1. Small, so that it is compiled into its callers: a call costs more than it."""
+    """The row of a coordinate, or -1.
+
+    It is inlined into its callers, because a call would cost more than the search.
+    """
     at, wanted = place(coordinate, places), float(coordinate)
     while places[at] != 0:
         row = places[at] - 1
@@ -65,7 +68,7 @@ def seek(coordinate, places, rows):
 
 @compiled
 def make(coordinate, places, rows, counters):
-    """A new row for a coordinate that has none; there must be room for it."""
+    """Make a new row for a coordinate that has none; there must be room for it."""
     at = place(coordinate, places)
     while places[at] != 0:
         at = (at + _ONE) & np.uint64(places.size - 1)
@@ -82,14 +85,14 @@ def make(coordinate, places, rows, counters):
 
 @compiled(inline="always")
 def find(coordinate, places, rows, counters):
-    """The row of a coordinate, which is made where there is none; there must be room for it."""
+    """The row of a coordinate, which is made if there is none; there must be room for it."""
     row = seek(coordinate, places, rows)
     return row if row >= 0 else make(coordinate, places, rows, counters)
 
 
 @compiled
 def enter(places, rows, count):
-    """Write the rows' numbers into an empty table of places."""
+    """Write the numbers of the rows into an empty table of places."""
     for row in range(count):
         at = place(np.int64(rows[row, COORDINATE]), places)
         while places[at] != 0:
@@ -99,7 +102,10 @@ def enter(places, rows, count):
 
 @compiled
 def most_normals(buffers, step):
-    """How many normals the noise of a coordinate may take at a step: one, and as many as buffers for each digit."""
+    """The largest number of normals that the noise of a coordinate may need at a step.
+
+    That is one, and one for each buffer and each digit of the number of skipped steps.
+    """
     digits, left = 0, step
     while left:
         digits += 1
@@ -109,11 +115,11 @@ def most_normals(buffers, step):
 
 @compiled(inline="always")
 def skip(k, r, rows, g, jumps, normals, used):
-    """Bring the k buffers of a row over g steps that nobody read; how many normals are used up then.
+    """Advance the k buffers of a row over g steps that nobody read; return the number of normals used so far.
 
-    What the buffers lose in so many steps, and the factor of the covariance of what they gain, come from a table
-    (`jumps`), for one digit of g at a time. Written into its callers, as `noise_at` is: to count the references to so
-    many arrays, for a call of each, would take several times as long as the work.
+    The table ``jumps`` contains what the buffers lose in so many steps, and the factor of the covariance of what they
+    gain, for one digit of g at a time. It is inlined into its callers, as `noise_at` is: counting the references to
+    so many arrays in a call would take several times as long as the work.
     """
     at, first = np.uint64(r), 0
     while g:
@@ -137,7 +143,10 @@ def skip(k, r, rows, g, jumps, normals, used):
 
 @compiled(inline="always")
 def noise_at(k, r, rows, step, filters, jumps, normals, used):
-    """Bring a row with k buffers to a step that it has not reached, and draw its noise; how many normals are used."""
+    """Advance a row with k buffers to a step that it has not reached, and draw its noise.
+
+    Return the number of normals used so far.
+    """
     at = np.uint64(r)
     used = skip(k, r, rows, int(step - rows[at, NEXT]), jumps, normals, used)
     z = normals[np.uint64(used)]
@@ -154,7 +163,7 @@ def noise_at(k, r, rows, step, filters, jumps, normals, used):
 
 @specialised
 def read(k):
-    """``(asked, ...)``: noisy totals of some coordinates after the steps that were taken; none is named twice."""
+    """A kernel ``(asked, ...)`` that computes the noisy totals of distinct coordinates after the steps so far."""
 
     @compiled
     def read_totals(asked, scale, filters, jumps, places, rows, counters, normals, out):
@@ -175,21 +184,21 @@ def read(k):
 
 
 def tables(gap: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The filter as the kernels want it, and the jumps: row 256 b + d is for d 256^b steps.
+    """The filter in the kernels' layout, and the jumps: row 256 b + d is for d 256^b steps.
 
-    A jump is the share that each buffer loses, and the factor L of the covariance of what they gain,
-    Q[i, j] = (1 - (decay_i decay_j)^g) / (1 - decay_i decay_j) over g steps: for each buffer its row of L, from the
-    diagonal to the swiftest buffer. Q is factorised from the swiftest buffer to the slowest. Slow ones are nearly the
-    same after few steps, so their pivots vanish in rounding; these are left out.
+    A jump consists of the share that each buffer loses, and the factor L of the covariance of what they gain, Q[i, j]
+    = (1 - (decay_i decay_j)^g) / (1 - decay_i decay_j) over g steps: for each buffer its row of L, from the diagonal
+    to the fastest buffer. Q is factorised from the fastest buffer to the slowest. Slow buffers are nearly equal after
+    a few steps, so their pivots vanish in rounding; these are left out.
     """
     k = len(gap)
     steps = np.concatenate([np.arange(2.0**_BITS) * 2.0 ** (_BITS * b) for b in range(_DIGITS)])
     with np.errstate(divide="ignore", invalid="ignore"):
         lost = -np.expm1(steps[:, None] * np.log1p(-gap))
-    lost[np.isnan(lost)] = 0.0  # no step, of a buffer that keeps nothing
+    lost[np.isnan(lost)] = 0.0  # zero steps of a buffer that keeps nothing
     both = gap[:, None] + gap - np.outer(gap, gap)
     pair = lost[:, :, None] + lost[:, None] - lost[:, :, None] * lost[:, None]
-    # a buffer that does not decay has a variance that grows by 1 a step
+    # the variance of a buffer that does not decay grows by 1 per step
     left = np.where(both > 0.0, pair / np.where(both > 0.0, both, 1.0), steps[:, None, None])
     variance, L = np.diagonal(left, axis1=1, axis2=2).copy(), np.zeros_like(left)
     for c in range(k - 1, -1, -1):

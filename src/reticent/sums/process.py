@@ -1,6 +1,6 @@
-"""A stretch of noise: how a running total's noise is made from fresh draws, one block after the other.
+"""A process of noise: the noise of a running total, made from fresh draws, block by block.
 
-It never sees data, so noise can be drawn ahead of the records that it will cover.
+It never sees data, so noise can be drawn ahead of the records for which it is used.
 """
 
 from __future__ import annotations
@@ -23,12 +23,25 @@ SAMPLERS = {"gaussian": lattice.gaussian, "laplace": lattice.laplace, "gamma": l
 
 @dataclass
 class Process:
-    """The noise of a mechanism for a stretch of steps: fresh draws in, noise of the running total out.
+    """The noise of a mechanism for a stretch of steps: takes fresh draws, returns noise of the running total.
 
-    ``arrays`` is all it remembers; the kernels update it in place. ``scale`` is the noise scale of
-    one draw in the units of the data, ``step`` the lattice step (1.0 in floating point). ``torn``
-    from when it begins to remember a block until its owner holds that block: an interrupt between
-    the two leaves it with draws that no output has seen, and later noise would be too small.
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The description.
+    steps : int or None
+        Length of the stretch; None if it has no end.
+    scale : float
+        Noise scale of one draw, in the units of the data.
+    step : float
+        The lattice step; 1.0 in floating point.
+    arrays : dict of arrays
+        Everything that it remembers; the kernels update it in place.
+
+    Notes
+    -----
+    ``torn`` is true from the moment at which it begins to remember a block until its owner holds that block. An
+    interrupt between the two leaves it with draws that no output has seen, and later noise would be too small.
     """
 
     mechanism: Mechanism
@@ -44,22 +57,22 @@ class Process:
         return self.mechanism.on_lattice
 
     def draws(self, t: int, rows: int) -> int:
-        """How many fresh vectors the steps t+1, ..., t+rows need."""
+        """Number of fresh vectors that the steps t+1, ..., t+rows need."""
         return self.mechanism.draws(self.steps, t, rows)
 
     def relative_scales(self, t: int, rows: int) -> FloatArray | None:
-        """Scale of each of those draws relative to ``scale``, where they differ."""
+        """Scale of each of these draws relative to ``scale``; None if all are equal."""
         return self.mechanism.relative_scales(self.steps, t, rows)
 
     def mix(self, fresh: NDArray[Any], t: int, rows: int) -> NDArray[Any]:
-        """The noise of the totals t+1, ..., t+rows, from the fresh draws; may reuse their memory."""
+        """The noise of the totals t+1, ..., t+rows from the fresh draws, whose memory it may overwrite."""
         return self.mechanism.mix(self.steps, self.arrays, fresh, t, rows)
 
     def block(self, source: Source, t: int, rows: int, dim: int) -> NDArray[Any]:
-        """The noise of the totals t+1, ..., t+rows; good until the next block takes its memory.
+        """The noise of the totals t+1, ..., t+rows, valid until the next block reuses its memory.
 
-        It is an interval of the source: drawn again from what the source and the process held before, it
-        is the same.
+        It is drawn in an interval of its own of the source, so it is the same if it is drawn again from the earlier
+        states of source and process.
         """
         self.check()
         source.ratchet()
@@ -68,7 +81,7 @@ class Process:
         scales = np.full(draws, self.scale / self.step)
         if relative is not None:
             scales *= relative
-        # Memory that is given back to the system and asked for again costs more than the filter.
+        # Keep the memory: returning it to the system and allocating it again costs more than the filter.
         if self._room is None or len(self._room) < draws or self._room.shape[1] != dim:
             self._room = self.mechanism.zeros(draws, dim)
         fresh = self._room[:draws]
@@ -80,21 +93,21 @@ class Process:
         return self.mix(fresh, t, rows)
 
     def memory(self) -> dict[str, NDArray[Any]]:
-        """A copy of all that it remembers."""
+        """A copy of everything that it remembers."""
         return {name: array.copy() for name, array in self.arrays.items()}
 
     def forget(self, memory: dict[str, NDArray[Any]], t: int) -> None:
-        """Blank what no total after the t-th needs, in a copy of the memory as it was then."""
+        """In a copy of the memory as it was after step t, zero what no later total needs."""
         self.mechanism.forget(self.steps, memory, t)
 
     def check(self) -> None:
-        """Refuse to go on after an interrupt in the middle of a block."""
+        """Refuse to continue after an interrupt in the middle of a block."""
         if self.torn:
             raise RuntimeError(
-                "this total was interrupted while it made noise, and its memory of earlier noise is not "
-                "whole: later totals would protect too little. Build a new one; or, only if no output has "
-                "left since the last saved state, continue from that in a new process (reticent.committed "
-                "makes sure of it)"
+                "this total was interrupted while it drew noise, and its memory of earlier noise is incomplete: "
+                "later totals would protect too little. Build a new total; or, only if no output was released "
+                "after the last saved state, continue from that state in a new process (reticent.committed "
+                "ensures this)"
             )
 
 

@@ -1,13 +1,13 @@
 """A private running total: an exact total of clipped contributions, plus the noise that a mechanism describes.
 
-It is started from a :class:`reticent.sums.Mechanism`, charges the ledger once, keys its noise once, and then only runs:
-clipping, the lattice, chunks, saved states and epochs are here, for every mechanism. See
+A :class:`RunningTotal` starts from a :class:`reticent.sums.Mechanism`, charges the ledger once and keys its noise
+once. Clipping, the lattice, blocks of noise, saved states and epochs are implemented here for every mechanism. See
 docs/algorithms/running-totals.md.
 
-Noise is drawn in blocks ahead of its use, and each block is an interval of the source, with a key of
-its own. A saved state holds that key, what the process remembered when the block began, and how much
-of the block is used; the block is drawn again from these. Earlier blocks cannot be: their keys are
-gone (docs/saved-states.md).
+Noise is drawn in blocks ahead of its use, and each block is an interval of the source with a key of its own. A saved
+state contains that key, what the process remembered when the block began, and how much of the block is used; the
+block is drawn again from these. Earlier blocks cannot be drawn again, because their keys are gone
+(docs/saved-states.md).
 """
 
 from __future__ import annotations
@@ -33,30 +33,34 @@ from reticent.sums.mechanism import Mechanism
 from reticent.sums.process import Process
 from reticent.trace.summary import NoIntervals, Summary, of_noise
 
-_CARRY = 32  # bits of the exact total that stay when the rest is carried into the base
+_CARRY = 32  # bits of the exact total that stay when the rest is moved into the base
 _STATE_VERSION = 4
 
 
 class RunningTotal(Twins):
     """A private running total of contributions, run from its description.
 
-    `Tree`, `WindowTree`, `Correlated` and `Independent` describe and start one in a single call.
+    `Tree`, `WindowTree`, `Correlated` and `Independent` create the description and start it in a single call.
 
     Parameters
     ----------
     mechanism : Mechanism
-        What was decided before the first record: noise, horizon, sensitivity, budget.
+        The description: noise, horizon, sensitivity and budget.
     seed : int or None
-        ``None`` is a cryptographic generator. A seed is for experiments, and the guarantee says so.
+        By default the noise comes from a cryptographic generator. A seed is for experiments, and the guarantee says so.
 
     Attributes
     ----------
     mechanism : Mechanism
         The description.
     steps : int
-        How many contributions there have been, null records included.
+        Number of contributions so far, null records included.
     clipped : int
-        How many were scaled down to the norm. A diagnostic: it reads private data.
+        Number of contributions that were scaled down to the norm. A diagnostic: it reads private data.
+
+    See Also
+    --------
+    reticent.committed : Save the state before each total is returned.
 
     Examples
     --------
@@ -69,7 +73,7 @@ class RunningTotal(Twins):
     """
 
     describe: ClassVar[type[Mechanism] | None] = None
-    """The mechanism that a subclass starts."""
+    """The class of the mechanism that a subclass starts."""
 
     def __init__(self, mechanism: Mechanism, *, seed: int | None = None) -> None:
         if not isinstance(mechanism, Mechanism):
@@ -81,7 +85,7 @@ class RunningTotal(Twins):
 
     @classmethod
     def _paid(cls, mechanism: Mechanism, source: Source) -> RunningTotal:
-        """A total of something that has been charged as a whole, with its source of noise."""
+        """A running total that is part of something already charged as a whole, with the given source of noise."""
         self = RunningTotal.__new__(RunningTotal)
         self._take_on(mechanism, source)
         self._lease = Lease()
@@ -107,7 +111,7 @@ class RunningTotal(Twins):
 
     @property
     def _lock(self) -> Any:
-        """The lease's, which all twins share; held while a step is taken, and by no one twice."""
+        """The lease's lock, which all copies share. It is held while a step is taken and is not reentrant."""
         return self._lease.lock
 
     @property
@@ -115,18 +119,18 @@ class RunningTotal(Twins):
         return self._lease.id, self.steps
 
     def _enter(self, process: Process, base: FloatArray, start: int) -> None:
-        """Begin a stretch of steps with nothing in its total."""
+        """Begin a stretch of steps with an empty exact total."""
         total, block = self.mechanism.zeros(self.dim), self.mechanism.zeros(0, self.dim)
         per_step = 1.0 / process.step
         limit = door.limit_for(self.norm, self.dim)
-        # From here on nothing is called, so that an interrupt finds the old stretch or the new one.
+        # No calls from here on, so that an interrupt leaves either the old stretch or the new one.
         self._noise, self._total, self._block, self._row = process, total, block, 0
         self._begun_with: tuple[dict[str, Any], dict[str, NDArray[Any]]] = ({}, {})
         self._per_step, self._limit = per_step, limit
         self._base, self._epoch_start, self._epoch_steps = base, start, process.steps
 
     def _ready(self) -> int:
-        """Check that this object may go on, and return how many steps the noise at hand is good for."""
+        """Check that this object may continue the stream, and return for how many steps there is noise in the block."""
         if self._lease.furthest != self.steps:
             self._lease.check(self.steps, "total")
         left = len(self._block) - self._row
@@ -134,8 +138,8 @@ class RunningTotal(Twins):
             return left
         if self.steps >= self.mechanism.last_step:
             raise ValueError(
-                f"the horizon of {self.mechanism.last_step} steps is used up; build the total with a larger horizon, "
-                "or with horizon=None"
+                f"the horizon of {self.mechanism.last_step} steps has been reached; build the total with a larger "
+                "horizon, or with horizon=None"
             )
         if self._at_end_of_epoch:
             self._next_epoch()
@@ -149,7 +153,7 @@ class RunningTotal(Twins):
         return len(block)
 
     def _rows(self, t: int) -> int:
-        """Steps in the block of noise that begins after the t-th of its stretch."""
+        """Number of steps in the block of noise that begins after step t of its stretch."""
         end = self._epoch_steps
         left = self.mechanism.last_step - self._epoch_start if end is None else end
         return int(min(self.mechanism.block_rows, left - t))
@@ -160,23 +164,26 @@ class RunningTotal(Twins):
         return length is not None and self.steps == self._epoch_start + length
 
     def _next_epoch(self) -> None:
-        """The old epoch enters only through its last released total, so the new one costs no privacy."""
+        """Start the next epoch.
+
+        The old one enters it only through its last released total, so this costs no privacy.
+        """
         assert self._epoch_steps is not None
-        # The process first, which may take seconds: an interrupt there must not leave a longer epoch
+        # Create the process first, which may take seconds: an interrupt meanwhile must not leave a longer epoch
         # with the noise of a shorter one.
         self._enter(self.mechanism.process(2 * self._epoch_steps), self._released(), self.steps)
 
     def _released(self) -> FloatArray:
-        """The last noisy total, once more."""
+        """The last noisy total again."""
         noise = self._block[self._row - 1] if self._row else 0
         return np.asarray(self._base + self._noise.step * (self._total + noise), np.float64)
 
     def _carry(self) -> None:
         """Move the high part of the exact total into ``_base``, so that it never overflows.
 
-        Both parts are whole numbers of steps, the base a multiple of 2^32 of them: below 2^85
-        steps doubles hold it exactly. The rest and the noise stay below 2^53 steps, so a released
-        total is the exact one, rounded once, whatever was carried and when.
+        Both parts are whole numbers of steps, the base a multiple of 2^32: up to 2^85 steps a double represents it
+        exactly. The rest and the noise stay below 2^53 steps, so a released total is the exact one, rounded once,
+        regardless of what was moved and when.
         """
         if not self._noise.lattice:
             return
@@ -186,7 +193,10 @@ class RunningTotal(Twins):
         self._base, self._total = base, total - (high << _CARRY)
 
     def _advance(self, rows: int) -> None:
-        """Count noise as used. Before it is: an interrupt may lose it, but never have it used twice."""
+        """Count noise as used.
+
+        This comes before its use: an interrupt may lose noise, but must never let it be used twice.
+        """
         self.steps += rows
         self._row += rows
         self._lease.furthest = self.steps
@@ -200,9 +210,15 @@ class RunningTotal(Twins):
         Parameters
         ----------
         contribution : array or None
-            ``None`` is the null record, which contributes nothing.
+            The contribution, of length ``dim``. ``None`` is the null record, which contributes nothing.
         person : int, str or bytes, optional
-            Whose it is, where persons are protected. If the person has no record left, it is blanked.
+            Id of the person whose contribution it is, if persons are protected. A contribution beyond the person's
+            limit counts as the null record.
+
+        Returns
+        -------
+        array
+            The total of all contributions so far, with noise.
         """
         if self._persons is None or contribution is None:
             refuse_ids(self._persons, person)
@@ -216,7 +232,7 @@ class RunningTotal(Twins):
             return self._add(v if kept else None)
 
     def _add(self, contribution: ArrayLike | None) -> FloatArray:
-        """`add`, for whoever holds the lock already."""
+        """`add`, for callers that hold the lock already."""
         if contribution is None:
             v = np.zeros(self.dim)
         elif (
@@ -246,15 +262,20 @@ class RunningTotal(Twins):
         return out
 
     def run(self, contributions: ArrayLike, person: Any = None) -> FloatArray:
-        """Add many contributions, one a row, and return all the noisy totals.
+        """Add many contributions and return all the noisy totals.
 
         Parameters
         ----------
         contributions : array
             One contribution per row.
         person : array, optional
-            Whose each of them is, where persons are protected. Those of persons who have no record left
-            are blanked.
+            Id of the person of each contribution, if persons are protected. Contributions beyond a person's limit
+            count as null records.
+
+        Returns
+        -------
+        array
+            One noisy total per row.
         """
         rows = checks.real_array(contributions, "contributions")
         if rows.ndim != 2 or rows.shape[1] != self.dim:
@@ -292,18 +313,18 @@ class RunningTotal(Twins):
         return out
 
     def _take(self, most: int) -> NDArray[Any]:
-        """Noise for the next steps, at most ``most``, which counts as used from here on."""
+        """Noise for the next steps, at most ``most`` of them; it counts as used from then on."""
         rows = min(most, self._ready())
         noise = self._block[self._row : self._row + rows]
         self._advance(rows)
         return noise
 
-    # Batches: one contribution that is the sum of many records. Each of these is clipped to the norm by
-    # itself, by whoever fills the batch; nothing clips the sum.
+    # Batches: one contribution that is the sum of many records. Whoever fills the batch must clip each record
+    # to the norm; the sum is not clipped.
 
     @property
     def _gauge(self) -> tuple[float, float]:
-        """Clipping limit of one record, and lattice steps in one unit: what a batch is filled by."""
+        """The clipping limit of one record and the number of lattice steps per unit, for filling a batch."""
         return self._limit, self._per_step
 
     def _blank(self) -> NDArray[Any]:
@@ -311,9 +332,9 @@ class RunningTotal(Twins):
         return np.zeros_like(self._total)
 
     def _absorb(self, batch: NDArray[Any]) -> FloatArray:
-        """Move a batch, in lattice steps, into the total, and return that with noise.
+        """Move a batch, in lattice steps, into the total, and return the noisy total.
 
-        The batch is empty afterwards, also if an interrupt comes: it must not be added again.
+        The batch is empty afterwards, even after an interrupt, because it must not be added twice.
         """
         with self._lock:
             self._ready()
@@ -337,20 +358,36 @@ class RunningTotal(Twins):
             return self._total, noise, self._noise.step, self._base
 
     def error(self, t: int) -> float:
-        """Standard deviation of one coordinate of the noise in the t-th total (t = 1, 2, ...), exactly."""
+        """Standard deviation of one coordinate of the noise in the t-th total.
+
+        Parameters
+        ----------
+        t : int
+            Number of the total, counted from 1.
+
+        Returns
+        -------
+        float
+            The standard deviation, exact up to rounding.
+        """
         return self.mechanism.error(t)
 
     def summary(self, level: float = 0.95, names: Sequence[str] | None = None) -> Summary:
         """The last total with the standard error of its noise, which is known exactly, and intervals.
 
-        From what was released only: it spends nothing.
+        It is computed from what was released and spends nothing.
 
         Parameters
         ----------
         level : float
-            Of the intervals.
+            Confidence level of the intervals.
         names : sequence of str, optional
-            Of the coordinates; x0, x1, ... by default.
+            Names of the coordinates; by default x0, x1, ...
+
+        Returns
+        -------
+        Summary
+            The total with its errors and intervals.
 
         Examples
         --------
@@ -382,24 +419,27 @@ class RunningTotal(Twins):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised about every record, for all outputs together."""
+        """The guarantee for every record, and for all outputs together."""
         return self._guarantee
 
     # Saved states
     # --------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """All that is needed to go on as if nothing had happened. A secret: it holds the clean total."""
+        """All that is needed to continue as if nothing had happened.
+
+        It is a secret, because it contains the exact total.
+        """
         with self._lock:
             return self._facts()
 
     def _facts(self) -> dict[str, Any]:
-        """`state`, for whoever holds the lock already."""
+        """`state`, for callers that hold the lock already."""
         self._noise.check()
         self._lease.publish(self, "total")
         used, t = self._row, self.steps - self._epoch_start
         source, memory = self._begun_with
-        if used == len(self._block):  # the next step begins another block
+        if used == len(self._block):  # the next step begins a new block
             used, source, memory = 0, self._source.state(), self._noise.memory()
         self._noise.forget(memory, t - used)
         return {
@@ -421,23 +461,24 @@ class RunningTotal(Twins):
 
     @classmethod
     def from_state(cls, state: dict[str, Any], mechanism: type[Mechanism] | None = None) -> Self:
-        """Go on from a state; refused if the stream it belongs to has already been continued beyond it.
+        """Continue from a state; refused with ForkError if its stream has already been continued beyond it.
 
         Parameters
         ----------
         state : dict
             What :meth:`state` returned, or what `reticent.load_state` read.
         mechanism : class of mechanisms, optional
-            What the total was started from; known where this is called on the class that started it.
+            Class of the mechanism that the total was started from. Not needed if this is called on the class that
+            started it.
         """
         kind = mechanism or cls.describe
         if kind is None:
             raise TypeError(
-                "from_state of a RunningTotal needs the class of its mechanism; give it "
-                "(mechanism=...), or call it on the total's own class, such as Tree.from_state"
+                "RunningTotal.from_state needs the class of the mechanism; pass "
+                "mechanism=..., or call it on the total's own class, such as Tree.from_state"
             )
         check_kind(state, kind.__name__.removesuffix("Mechanism"), _STATE_VERSION)
-        # The original was charged for the whole stream.
+        # Not charged: the original was charged for the whole stream.
         self = cls.__new__(cls)
         lease = claim(state["id"], state["steps"], "total")
         self._take_on(kind.from_dict(state["mechanism"]), Source.from_state(state["source"]))
@@ -464,8 +505,8 @@ class RunningTotal(Twins):
         elif len(last):
             self._block, self._row = last[None].copy(), 1
         if self._row:
-            # Floating point of another processor may round the known part of the noise another way;
-            # what was released is what later epochs begin with.
+            # Another processor may round the known part of the noise differently, but later epochs must begin
+            # with the total that was released.
             self._block[self._row - 1] = last
 
     def _given(self) -> dict[str, Any]:
@@ -478,9 +519,9 @@ class RunningTotal(Twins):
 
 
 def refuse_ids(persons: Persons | None, person: Any) -> None:
-    """Refuse ids where nobody is told apart."""
+    """Refuse ids of persons where single records are protected."""
     if person is not None and persons is None:
         raise ValueError(
-            "person was given, but single records are protected here, not persons; build it with "
-            "max_records or min_gap (participation=), or leave person out"
+            "person was given, but single records are protected here, not persons; set "
+            "max_records or min_gap (participation=) when building it, or leave out person"
         )

@@ -1,6 +1,6 @@
-"""Noise scales and promises shared by the mechanisms whose noise sits at nodes that a record touches.
+"""Noise scales and guarantees of the mechanisms whose noise is at the nodes that a record touches.
 
-``count`` is everywhere how many noisy nodes one record touches, not how many there are.
+In this module ``count`` is the number of noisy nodes that one record touches, not the number of all nodes.
 """
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ from reticent.sums.mechanism import Mechanism
 
 
 def exact(mechanism: Mechanism, count: int) -> float:
-    """Scale of the noise of one node."""
+    """Scale of the noise of one node, calibrated exactly."""
     budget, moved = mechanism.budget, mechanism.noise_sensitivity
     if mechanism.noise == "gaussian":
         return calibration.gaussian(budget, [moved]) * math.sqrt(count)
     if mechanism.has_epochs:
-        # each epoch has its own count, and only the pure promise is the same for all
+        # each epoch has its own count, and only a pure guarantee is the same for all
         return count * moved / budget.epsilon
-    # A vector of Laplace noise is held to what pure privacy alone implies, as is the Gamma vector.
+    # Vectors of Laplace noise, like Gamma vectors, are accounted for as pure releases only.
     return calibration.gamma(budget, moved, count)
 
 
 def touched(mechanism: Mechanism, levels: int) -> int:
-    """How many nodes of one sensitivity what is protected costs as much as: one on each level for a record.
+    """The number of nodes, each of one record's sensitivity, whose cost is that of all records protected together.
 
-    For a person the number of records in each node counts, squared where costs add up as squares.
+    For a single record it is one node on each level. For a person it takes the number of records in each node into
+    account, squared where costs add up as squares.
     """
     count = tree_squares if mechanism.noise == "gaussian" else tree_count
     return count(levels, mechanism.pattern, mechanism.protected)
@@ -56,7 +57,8 @@ def promise(
 ) -> Guarantee:
     """The guarantee of noise of a given scale at ``count`` nodes that one record touches.
 
-    ``by_age`` lists ages and how many nodes it touches from each of them on; by default all at once.
+    ``by_age`` lists pairs of an age and the number of nodes touched from that age on; by default all are touched at
+    once.
     """
     moved, window = mechanism.noise_sensitivity, mechanism.budget.window
     if mechanism.noise == "gaussian":
@@ -73,7 +75,7 @@ def promise(
 
 
 def promise_of_epochs(mechanism: Mechanism, name: str) -> Guarantee:
-    """The guarantee of epochs on disjoint records, each calibrated to the whole budget by its own count of nodes."""
+    """The guarantee of epochs on disjoint records, each calibrated to the whole budget by its own number of nodes."""
     budget, gaussian = mechanism.budget, mechanism.noise == "gaussian"
     curve = curves.Gaussian(budget.mu) if gaussian else curves.Pure(budget.epsilon)
     shape = "Gaussian" if gaussian else mechanism.noise.capitalize()
@@ -87,10 +89,10 @@ def promise_of_epochs(mechanism: Mechanism, name: str) -> Guarantee:
 def guarantee(
     mechanism: Mechanism, release: Release, formula: Prescription | None = None
 ) -> Guarantee:
-    """One release under the mechanism's own relation, window and kind of noise.
+    """The guarantee of one release, with the relation, window and kind of noise of the mechanism.
 
-    Where the noise was prescribed, the guarantee is the truth about it all the same, and a caveat says
-    where that is less than was claimed.
+    If the noise was prescribed by a formula, the guarantee is still the true one, and a caveat says where it is
+    weaker than the formula's claim.
     """
     if mechanism.participation is not None:
         release = replace(release, details=(*release.details, str(mechanism.participation)))
@@ -104,10 +106,10 @@ def guarantee(
 
 
 def smallest(mu: Callable[[float], float], target: float, start: float) -> float:
-    """The smallest scale, to the last few bits, whose mu is not above the target.
+    """The smallest scale, to the last few bits, at which mu is not above the target.
 
-    But for what rounding adds, mu is inversely proportional to the scale, so a few corrections by the ratio find it.
-    Where rounding is so coarse that they do not settle, the scale is found by bisection.
+    Apart from what rounding adds, mu is inversely proportional to the scale, so a few corrections by the ratio find
+    it. If rounding is so coarse that they do not converge, the scale is found by bisection.
     """
     scale = start / target
     for _ in range(8):
@@ -117,7 +119,7 @@ def smallest(mu: Callable[[float], float], target: float, start: float) -> float
             return scale
         if not math.isfinite(better):
             break
-        # a bit more than enough, or the last bits would be corrected for ever
+        # slightly more than needed, otherwise corrections of the last bits would never end
         scale = better if abs(better / scale - 1.0) > 2.0**-48 else better * (1.0 + 2.0**-51)
     return _bisected(mu, target, start)
 
@@ -128,8 +130,8 @@ def _bisected(mu: Callable[[float], float], target: float, start: float) -> floa
         high *= 2.0
         if high > 2.0**40 * low:
             raise ValueError(
-                f"no noise on the lattice gives mu = {target:.3g}: what rounding adds over so many steps "
-                "and dimensions is more; ask for a larger epsilon, a shorter horizon or fewer dimensions"
+                f"no noise on the lattice gives mu = {target:.3g}: over so many steps and dimensions, rounding alone "
+                "costs more; use a larger epsilon, a shorter horizon or fewer dimensions"
             )
     while mu(low) <= target:
         low /= 2.0

@@ -1,17 +1,16 @@
-"""Buffered linear Toeplitz coefficients: the correlated noise of a running total, optimised.
+"""Coefficients of buffered linear Toeplitz noise, the correlated noise of running totals.
 
-The noise of a total is ``B z`` with fresh ``z`` and ``B`` lower-triangular Toeplitz with generating
-function ``b(x) = 1 + sum_j om_j x / (1 - th_j x) = prod_j (1 - ze_j x) / (1 - th_j x)``: one buffer
-for each ``j`` (Dvijotham, McMahan, Pillutla, Steinke and Thakurta, "Efficient and
-near-optimal noise generation for streaming differential privacy", 2024). The strategy
-``C = B^-1 A``, ``A`` the lower triangle of ones, has first column ``c``, the running sums of the
-coefficients of ``1 / b``. Here ``th_1 > ze_1 > th_2 > ze_2 > ... > 0``, so that every weight is
-positive, every sum is a sum of positive terms, and ``c`` is positive and decreasing. Formulae:
+The noise of a total is ``B z`` with fresh ``z``, where ``B`` is lower-triangular Toeplitz with the generating
+function ``b(x) = 1 + sum_j om_j x / (1 - th_j x) = prod_j (1 - ze_j x) / (1 - th_j x)`` and has one buffer for each
+``j`` (Dvijotham, McMahan, Pillutla, Steinke and Thakurta, "Efficient and near-optimal noise generation for streaming
+differential privacy", 2024). The strategy ``C = B^-1 A``, with ``A`` the lower triangle of ones, has the first column
+``c``, the running sums of the coefficients of ``1 / b``. Here ``th_1 > ze_1 > th_2 > ze_2 > ... > 0``, so that every
+weight is positive, every sum consists of positive terms, and ``c`` is positive and decreasing. Formulas:
 docs/algorithms/correlated.md.
 
-The parameters are ``1 - th`` and ``1 - ze``, on the grid of multiples of 2^-53 where ``1 - (1 - a)
-== a``, so the decay that a loop multiplies by and the gap that the privacy guarantee is computed
-from are the same number; never round one without the other.
+The parameters are ``1 - th`` and ``1 - ze``, on the grid of multiples of 2^-53, on which ``1 - (1 - a) == a``. So the
+decay that a loop multiplies by and the gap from which the guarantee is computed are the same number; never round one
+without the other.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ MOST_BUFFERS = 12
 def _double_geometric(
     gap: FloatArray, log_ratio: FloatArray, terms: int
 ) -> tuple[FloatArray, FloatArray]:
-    """``sum_{s < terms} sum_{m < s} r^m`` and its slope in the gap."""
+    """``sum_{s < terms} sum_{m < s} r^m`` and its derivative with respect to the gap."""
     single, slope = geometric(gap, log_ratio, terms)
     total = (terms - single) / gap
     total_slope = -(slope + total) / gap
@@ -55,16 +54,15 @@ def _double_geometric(
 
 @dataclass(frozen=True)
 class Toeplitz:
-    """Parameters of one noise filter; public numbers, not secret, and hashable.
+    """Parameters of a noise filter: public numbers, and hashable.
 
     Parameters
     ----------
-    gap
-        ``1 - th_j``, increasing, each in [0, 1). Rounded to the grid described above. A gap of 0 is a
-        buffer that forgets nothing, a plain sum of the innovations: then ``c_k`` goes to 0 and
-        ``squared_sensitivity(math.inf)`` is finite, which protects records for ever whatever the
-        length of the stream.
-    inverse_gap
+    gap : tuple of float
+        ``1 - th_j``, increasing, each in [0, 1), rounded to the grid described above. A gap of 0 is a buffer that
+        does not decay, a plain sum of the innovations: then ``c_k`` tends to 0 and ``squared_sensitivity(math.inf)``
+        is finite, so that records are protected for ever, whatever the length of the stream.
+    inverse_gap : tuple of float
         ``1 - ze_j``, interlacing: ``gap[0] < inverse_gap[0] < gap[1] < inverse_gap[1] < ... < 1``.
 
     Examples
@@ -107,7 +105,7 @@ class Toeplitz:
 
     @property
     def decay(self) -> tuple[float, ...]:
-        """``th_j``, exactly 1 - gap: what a buffer of the noise is multiplied by at each step."""
+        """``th_j``, exactly 1 - gap: the factor by which a buffer of the noise is multiplied at each step."""
         return tuple(1 - a for a in self.gap)
 
     @property
@@ -127,7 +125,7 @@ class Toeplitz:
 
     @cached_property
     def limit(self) -> float:
-        """The limit of ``c_k``: ``1 / b(1)``, one over the sum of all noise coefficients."""
+        """The limit of ``c_k``: ``1 / b(1)``, the reciprocal of the sum of all noise coefficients."""
         return math.prod(a / z for a, z in zip(self.gap, self.inverse_gap, strict=True))
 
     @cached_property
@@ -157,15 +155,15 @@ class Toeplitz:
         return result
 
     def squared_sensitivity(self, lags: float) -> float:
-        """``sum_{k < lags} c_k^2``, in closed form; ``lags=math.inf`` for all lags."""
+        """``sum_{k < lags} c_k^2`` in closed form; ``lags=math.inf`` for all lags."""
         return self.sensitivity.sum_of_squares(_count(lags, "lags"))
 
     def absolute_sensitivity(self, lags: float) -> float:
-        """``sum_{k < lags} c_k`` (all are positive), in closed form."""
+        """``sum_{k < lags} c_k`` (all terms are positive) in closed form."""
         return self.sensitivity.sum(_count(lags, "lags"))
 
     def squared_error(self, t: float) -> float:
-        """``sum_{k < t} b_k^2``: the variance of the noise at step t, in closed form.
+        """``sum_{k < t} b_k^2`` in closed form: the variance of the noise at step t.
 
         ``t=math.inf`` gives the stationary variance of an endless stream.
         """
@@ -211,6 +209,16 @@ def _residues(own: tuple[float, ...], other: tuple[float, ...]) -> tuple[float, 
 def square_root(n: int) -> FloatArray:
     """``f_0, ..., f_{n-1}``, the coefficients of ``(1 - x)^(-1/2)``: the square-root factorisation.
 
+    Parameters
+    ----------
+    n : int
+        Number of coefficients.
+
+    Returns
+    -------
+    array
+        The coefficients.
+
     Examples
     --------
     >>> square_root(4)
@@ -222,10 +230,21 @@ def square_root(n: int) -> FloatArray:
 
 
 def square_root_error(n: int, objective: str = "max") -> float:
-    """Noise times sensitivity of the square-root factorisation, the yardstick of every filter here.
+    """Noise times sensitivity of the square-root factorisation, with which all filters here are compared.
 
-    ``"max"``: ``sum_{k < n} f_k^2``, for the last step. ``"mean"``: with the mean variance of steps
-    1, ..., n. Exact to rounding for every n: these are Landau's constants, with a known series.
+    Exact up to rounding for every n: these are Landau's constants, which have a known asymptotic series.
+
+    Parameters
+    ----------
+    n : int
+        Number of steps.
+    objective : {"max", "mean"}
+        ``"max"``: ``sum_{k < n} f_k^2``, for the last step. ``"mean"``: with the mean variance of steps 1, ..., n.
+
+    Returns
+    -------
+    float
+        The product.
 
     Examples
     --------

@@ -1,9 +1,9 @@
-"""Find the buffered linear Toeplitz filter with the least error for a size, or look it up.
+"""Find the buffered linear Toeplitz filter with the smallest error for a given length, or look it up.
 
-The product of error and sensitivity has a closed form in the filter's parameters (``toeplitz.py``),
-so a search takes a fraction of a second; the usual sizes are shipped in a table.
+The product of error and sensitivity has a closed form in the filter's parameters (``toeplitz.py``), so a search takes
+a fraction of a second. The filters for common lengths are shipped in a table.
 
-A table or a cache cannot break a promise. The guarantee is computed from whatever filter is used.
+A wrong table or cache cannot break a guarantee, because the guarantee is computed from whatever filter is used.
 """
 
 from __future__ import annotations
@@ -38,24 +38,27 @@ from reticent.sums.toeplitz import (
 
 _VERSION = 1
 _AUTOMATIC_BUFFERS = 6
-# a buffer must earn this much of the error, for it costs time and memory at each step
+# a buffer must reduce the error by this share, because it costs time and memory at each step
 _TOLERANCE = 1e-3
-_WORST = 1.02  # no automatic choice is further than this from the square root
-_FOR_EVER = 700.0  # -log(1 - th) of a buffer that forgets nothing, as far as a double can tell
-_NARROWEST = 1e-9  # between neighbouring logarithms, so that no logarithm of zero is taken
-_SHORT = 2**20  # endless filters for streams up to here count from 2^3 steps on, others from 2^8
-_MOST_RECORDS = 256  # of a person; with more the search would take longer than it is worth
+_WORST = 1.02  # largest ratio of an automatically chosen filter to the square root
+_FOR_EVER = 700.0  # -log(1 - th) of a buffer that does not decay, to the precision of a double
+_NARROWEST = (
+    1e-9  # smallest difference of neighbouring logarithms, so that no logarithm of zero is taken
+)
+_SHORT = (
+    2**20
+)  # endless filters for streams up to this length count from 2^3 steps on, others from 2^8
+_MOST_RECORDS = 256  # of a person; with more the search would take too long
 
 
 @dataclass(frozen=True)
 class _Problem:
-    """What is to be small: noise times sensitivity.
+    """What is minimised: noise times sensitivity.
 
-    ``kind`` is "horizon" (each record protected in all of ``size`` steps), "window" (for ``size``
-    steps of an endless stream), "fade" (at each age of ``profile``, relative to the mu allowed
-    there, on an endless stream) or "endless" (for ever, without a horizon: the worst ratio to the
-    square root over 2^8 to ``size`` steps, or from 2^3 on up to 2^20). ``participation`` says what is
-    protected: a record, or a person with several.
+    ``kind`` is "horizon" (each record protected in all of ``size`` steps), "window" (for ``size`` steps of an endless
+    stream), "fade" (at each age of ``profile``, relative to the mu that is allowed there, on an endless stream) or
+    "endless" (for ever, without a horizon: the worst ratio to the square root over 2^8 to ``size`` steps, or from 2^3
+    on if ``size`` is at most 2^20). ``participation`` says what is protected: a record, or a person with several.
     """
 
     kind: str
@@ -76,14 +79,14 @@ class _Problem:
         given = {"horizon": horizon, "window": window, "fade": fade, "endless": endless}
         if sum(value is not None for value in given.values()) != 1:
             raise ValueError(
-                "give one of horizon, window, fade and endless, got "
+                "give exactly one of horizon, window, fade and endless; got "
                 + ", ".join(f"{name}={value!r}" for name, value in given.items())
             )
         choice(objective, "objective", ("max", "mean"))
         if horizon is not None:
             size = integer(horizon, "horizon", low=1, high=LARGEST_SIZE)
             return cls("horizon", size, objective)
-        # The variance of an endless stream settles: its long-run mean is its maximum.
+        # The variance of an endless stream converges, so its long-run mean equals its maximum.
         if window is not None:
             return cls("window", integer(window, "window", low=1, high=LARGEST_SIZE), "max")
         if endless is not None:
@@ -98,32 +101,33 @@ class _Problem:
         )
         if not pairs or any(b[0] <= a[0] or b[1] < a[1] for a, b in pairwise(pairs)):
             raise ValueError(
-                f"fade must list (age, mu) with rising ages and a mu that never falls, got {pairs}"
+                "fade must be pairs (age, mu) whose ages increase and whose mu does not decrease; "
+                f"got {pairs}"
             )
         return cls("fade", pairs[-1][0], "max", pairs)
 
     @property
     def reference(self) -> float:
-        """What the square root reaches; infinite where it is no yardstick."""
+        """The value of the square root; infinite if it is no reference."""
         if self.kind in ("fade", "endless") or self.participation != ONE_RECORD:
             return math.inf
         return square_root_error(self.size, self.objective)
 
     @property
     def ceiling(self) -> float:
-        """The largest -log(1 - th) considered: there a buffer forgets nothing within the size."""
+        """The largest -log(1 - th) considered: such a buffer hardly decays within the size."""
         return min(math.log(self.size) + 10, 34.0)
 
     @property
     def _ages(self) -> list[tuple[float, float]]:
-        """Lags over which records are protected, and the mu allowed for each."""
+        """Numbers of lags over which records are protected, and the mu that is allowed for each."""
         if self.kind == "fade":
             return [(float(age), mu) for age, mu in self.profile]
         return [(math.inf if self.kind == "endless" else float(self.size), 1.0)]
 
     @property
     def _times(self) -> list[tuple[float, float]]:
-        """Steps at which the error counts, and what it is compared with."""
+        """Steps at which the error counts, and the value with which it is compared."""
         if self.kind == "endless":
             low, top = 3.0 if self.size <= _SHORT else 8.0, math.log2(self.size)
             grid = [round(2.0**e) for e in np.linspace(low, top, int(4 * (top - low)) + 1)]
@@ -144,9 +148,9 @@ class _Problem:
     def log_value(self, y: FloatArray, sharpness: float = math.inf) -> tuple[float, FloatArray]:
         """The logarithm of ``value`` and its gradient at the nodes ``y``.
 
-        ``y`` is increasing: -log(1 - ze_k), -log(1 - th_k), ..., -log(1 - ze_1), -log(1 - th_1); for
-        an endless stream without the last, which is infinite. Where several ages or times count,
-        their maximum is smoothed, the less the larger ``sharpness``.
+        ``y`` is increasing: -log(1 - ze_k), -log(1 - th_k), ..., -log(1 - ze_1), -log(1 - th_1); for an endless
+        stream without the last one, which is infinite. If several ages or times count, their maximum is smoothed,
+        less so for a larger ``sharpness``.
         """
         endless = self.kind == "endless"
         nodes = np.append(y, _FOR_EVER) if endless else y
@@ -206,7 +210,7 @@ class _Problem:
         return log_sensitivity + log_error, 0.5 * slope[: y.size]
 
     def descend(self, y: FloatArray) -> FloatArray:
-        """The local minimum below the nodes ``y``."""
+        """The local minimum found from the nodes ``y``."""
         from scipy.optimize import minimize
 
         room = self.ceiling - y.size * _NARROWEST
@@ -231,7 +235,7 @@ class _Problem:
         return nodes(x)[0]
 
     def best(self, buffers: int, starts: Sequence[FloatArray] = ()) -> Toeplitz:
-        """The best filter with at most so many buffers, from the given starts or from scratch."""
+        """The best filter with at most ``buffers`` buffers, from the given starting points or from default ones."""
         if buffers == 0 or self.size == 1:
             return Toeplitz()
         if not starts:
@@ -245,11 +249,11 @@ class _Problem:
     def refine(self, start: Toeplitz) -> Toeplitz:
         """A filter for persons with several records, found from one for single records.
 
-        The start is returned where nothing better is found.
+        If nothing better is found, the start is returned.
         """
         from scipy.optimize import minimize
 
-        fixed = 1 if start.gap and start.gap[0] == 0.0 else 0  # a plain sum stays one
+        fixed = 1 if start.gap and start.gap[0] == 0.0 else 0  # a plain sum remains a plain sum
         ages = [(_whole(a), mu) for a, mu in self._ages]
         steps, against = np.array(self._times[:: 4 if fixed else 1]).T
 
@@ -284,7 +288,7 @@ class _Problem:
         return found if self.value(found) < (1.0 - 1e-4) * self.value(start) else start
 
     def _prune(self, y: FloatArray) -> Toeplitz:
-        """Drop each pair of a pole and a zero that all but cancel."""
+        """Drop each pair of a pole and a zero that nearly cancel."""
         allowed = self.log_value(y)[0] + 1e-7
         at = 0
         while at + 1 < y.size and y.size > 2:
@@ -301,7 +305,7 @@ class _Problem:
 
 
 def _whole(n: float) -> float:
-    """Back to a whole number, which `Toeplitz` asks for, where it is one."""
+    """Convert an integral float to an int, which `Toeplitz` requires; infinity stays."""
     return n if n == math.inf else int(n)
 
 
@@ -318,7 +322,7 @@ def _squared_errors(noise: Toeplitz, steps: FloatArray) -> FloatArray:
 def _soft_maximum(
     values: Sequence[float] | FloatArray, sharpness: float
 ) -> tuple[float, FloatArray]:
-    """A smooth bound on the largest value from above, and its slope in each of them."""
+    """A smooth upper bound on the largest value, and its derivative with respect to each of them."""
     array = np.array(values)
     top = float(array.max())
     if len(array) == 1 or sharpness == math.inf:
@@ -339,25 +343,32 @@ def optimise(
 ) -> Toeplitz:
     """The filter with the smallest product of noise and sensitivity, computed afresh.
 
+    Exactly one of ``horizon``, ``window``, ``fade`` and ``endless`` must be given.
+
     Parameters
     ----------
-    horizon
-        Number of steps, each record protected in all of them.
-    window
-        Each record is protected for this many steps of an endless stream.
-    fade
-        Pairs (age, mu): on an endless stream, at most so much at each of these ages.
-    endless
-        Each record is protected for ever, and the horizon is unknown: the filter's error is within
-        a factor of that of the square root for every horizon from 2^8 to this one (from 2^3 where
-        this is at most 2^20), and the factor is what is made small. Give one of the four.
-    objective
-        For a horizon: the error of the last step ("max", the largest of all) or the root of the
-        mean variance over the steps ("mean"). The error of a window is that of the endless stream.
-    buffers
-        At most so many; those that all but cancel are dropped. None: the fewest that come within
-        one part in a thousand of what six can do, and more than six only (beyond some 2^30 steps)
-        where the product would otherwise be over 2 % above that of the square root.
+    horizon : int, optional
+        Number of steps; each record is protected in all of them.
+    window : int, optional
+        Number of steps of an endless stream for which each record is protected.
+    fade : iterable of (int, float), optional
+        Pairs (age, mu) on an endless stream: at most this mu at each of these ages.
+    endless : int, optional
+        Each record is protected for ever, and the horizon is unknown. The error of the filter is within some factor
+        of that of the square root for every horizon from 2^8 to this one (from 2^3 if this is at most 2^20), and this
+        factor is minimised.
+    objective : {"max", "mean"}
+        For a horizon: the error of the last step ("max", the largest of all) or the root of the mean variance over
+        the steps ("mean"). For a window it is the error of the endless stream.
+    buffers : int, optional
+        Largest number of buffers; those that nearly cancel are dropped. By default the smallest number that comes
+        within one part in a thousand of what six can do, and more than six (beyond some 2^30 steps) only if the
+        product would otherwise be more than 2 % above that of the square root.
+
+    Returns
+    -------
+    Toeplitz
+        The filter.
 
     Examples
     --------
@@ -393,16 +404,35 @@ def toeplitz(
     buffers: int | None = None,
     participation: Participation = ONE_RECORD,
 ) -> Toeplitz:
-    """The filter of :func:`optimise`, looked up where it is known already.
+    """The filter of :func:`optimise`, looked up if it is known already.
 
-    With a ``participation`` it is one that suits persons with several records, up to 256 of them, found from
-    the filter for single records.
+    It is looked up first in the table shipped with the library, then in the user's cache (the folder named by the
+    environment variable ``RETICENT_CACHE``, else ``~/.cache/reticent``). Otherwise it is optimised, starting from the
+    nearest length in the table, and stored. A cache that cannot be read or written costs time, and one that was
+    tampered with costs accuracy, never privacy: the guarantee is computed from whatever filter is used.
 
-    First in the table shipped with the library, then in the user's cache (the folder named by the
-    environment variable ``RETICENT_CACHE``, else ``~/.cache/reticent``); else it is optimised from the
-    nearest size of the table, and stored. A cache that cannot be read or written costs time, and
-    one that was tampered with costs accuracy, never privacy: the guarantee is computed from
-    whatever filter is used.
+    Parameters
+    ----------
+    horizon : int, optional
+        See :func:`optimise`.
+    window : int, optional
+        See :func:`optimise`.
+    fade : iterable of (int, float), optional
+        See :func:`optimise`.
+    endless : int, optional
+        See :func:`optimise`.
+    objective : {"max", "mean"}
+        See :func:`optimise`.
+    buffers : int, optional
+        See :func:`optimise`.
+    participation : Participation
+        If persons may have several records, up to 256 of them, the filter is adapted to that, starting from the one
+        for single records.
+
+    Returns
+    -------
+    Toeplitz
+        The filter.
 
     Examples
     --------
@@ -484,7 +514,7 @@ def _cache_path(problem: _Problem, buffers: int | None) -> Path | None:
 
 
 def _load(path: Path | None, problem: _Problem, buffers: int | None) -> Toeplitz | None:
-    """What the cache holds, or None if it is missing, of another version, damaged or poor."""
+    """The filter in the cache; None if it is missing, of another version, damaged or poor."""
     if path is None:
         return None
     try:

@@ -1,16 +1,14 @@
-"""The binary tree: each total is made of few noisy nodes, so its error grows with the logarithm of the horizon.
+"""The binary tree: each total is the sum of a few noisy nodes, so its error grows with the logarithm of the horizon.
 
-Node noise: [online] Algorithm 5 and [bandit] Algorithm 2, by the exact count of nodes; the better
-estimator is Honaker's (2015), computed bottom-up, so that it needs only the past. See
-docs/algorithms/tree.md.
+Node noise as in [online] Algorithm 5 and [bandit] Algorithm 2, with the exact number of nodes. The better estimator
+is Honaker's (2015), computed bottom-up, so that it needs only the past. See docs/algorithms/tree.md.
 
-A node's noise is used again in every later total that contains the node, so a total is an earlier
-total plus one new term: N(t) = N(t - lowbit t) + new, one fresh vector and O(dim) work a step.
+The noise of a node is used again in every later total that contains the node, so a total is an earlier total plus one
+new term: N(t) = N(t - lowbit t) + new, with one fresh vector and O(dim) work per step.
 
-Honaker's estimate of the node that ends at t combines its own noisy value with the estimates of its
-children. For Gaussian noise all that is fresh in it at time t is one Gaussian vector of known
-variance, so one vector is drawn, and the exact mu follows from how far each innovation moves
-(``_honaker_squared_mu``).
+Honaker's estimate of the node that ends at t combines its own noisy value with the estimates of its children. For
+Gaussian noise everything that is fresh in it at time t is one Gaussian vector of known variance, so one vector is
+drawn, and the exact mu follows from how far each innovation moves (``_honaker_squared_mu``).
 
 With horizon n a record touches bit_length(n) nodes, not log2(n).
 """
@@ -56,7 +54,7 @@ def _by_level(t, rows, table):
 
 @compiled
 def _plain(fresh, stack, t):
-    # stack[j]: noise of the last total whose number has j trailing zeros; its last row stays 0
+    # stack[j]: noise of the last total whose number has j trailing zeros; the last row of the stack stays 0
     for r in range(fresh.shape[0]):
         t += 1
         level = _level(t)
@@ -94,7 +92,7 @@ def _honaker_gaussian(fresh, stack, t, keep):
 
 @compiled
 def _honaker_nodes(fresh, stack, t, weight, out):
-    # every node that ends at t brings noise of its own, smallest first
+    # every node that ends at t has noise of its own, the smallest node first
     at = 0
     for r in range(out.shape[0]):
         t += 1
@@ -115,7 +113,7 @@ def _honaker_nodes(fresh, stack, t, weight, out):
 
 @compiled
 def _like(value, array):
-    """To the array's own kind of number: the nearest whole step on the lattice, unchanged in floating point."""
+    """Convert to the array's type: the nearest whole step on the lattice, unchanged in floating point."""
     if array.dtype.type(0.5) == array.dtype.type(0):
         return array.dtype.type(np.rint(value))
     return array.dtype.type(value)
@@ -123,7 +121,10 @@ def _like(value, array):
 
 @functools.cache
 def _weights(levels: int) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Own weight of a node (also its estimate's variance), variance of what is fresh in it, weights of left blocks."""
+    """Three tables: the nodes' own weights, the variances of what is fresh in them, and the weights of left blocks.
+
+    A node's own weight is also the variance of its estimate.
+    """
     k = np.arange(levels)
     own = 2.0**k / (2.0 ** (k + 1) - 1)
     fresh = np.ones(levels)
@@ -138,17 +139,17 @@ def _weights(levels: int) -> tuple[NDArray[np.float64], NDArray[np.float64], NDA
 def _honaker_squared_mu(horizon: int, slack: float, age: int | None = None) -> float:
     """Exact mu^2 of Honaker's totals for unit noise and sensitivity, up to an age.
 
-    Only totals whose last block contains the record move an innovation; two such blocks in a row,
-    of sizes 2^j and 2^k, move the later one by 1 - keep[k, j], the first of all by 1. The worst
-    record maximises the sum over its chain of blocks. ``slack`` is what rounding to the lattice can
-    add to each move. A block of size 2^j is followed by the next of its chain after 2^j steps at
-    least, so within an age these sizes, the last one's aside, add up to less than the age.
+    Only totals whose last block contains the record move an innovation. Two consecutive such blocks, of sizes 2^j and
+    2^k, move the later innovation by 1 - keep[k, j]; the first block moves its own by 1. The worst record maximises
+    the sum over its chain of blocks. ``slack`` is what rounding to the lattice can add to each move. A block of size
+    2^j is followed by the next one of its chain after at least 2^j steps, so within an age the sizes of all blocks
+    but the last add up to less than the age.
     """
     levels = horizon.bit_length()
     _, fresh, keep = _weights(levels)
 
     def extend(chain: NDArray[np.float64], levels_: range) -> NDArray[np.float64]:
-        """chain[j]: the best chain that ends at level j (last: none yet); one block more."""
+        """Extend the best chains, chain[j] being the one that ends at level j (last: still empty), by one block."""
         longer = np.full(levels + 1, -np.inf)
         for k in levels_:
             moves = [(chain[j], 1.0 - keep[k, j] + slack) for j in range(k)]
@@ -157,7 +158,7 @@ def _honaker_squared_mu(horizon: int, slack: float, age: int | None = None) -> f
         return longer
 
     def free(top: int) -> NDArray[np.float64]:
-        """The best chains of any levels below ``top``, by their last one."""
+        """The best chains of levels below ``top``, by their last level."""
         chain = np.full(levels + 1, -np.inf)
         chain[-1] = 0.0
         for k in range(top):
@@ -178,17 +179,17 @@ def _honaker_squared_mu(horizon: int, slack: float, age: int | None = None) -> f
 
 
 def unused(t: int, level: int, *, plain: bool) -> bool:
-    """Whether no total after the t-th is made of the last one whose number has ``level`` trailing zeros.
+    """Whether no total after the t-th uses the last one whose number has ``level`` trailing zeros.
 
-    The totals that are still needed are the prefixes of t in binary: those that end in a one, and with
-    the plain estimator only where a zero follows.
+    The totals that are still needed are the prefixes of t in binary: those that end in a one and, with the plain
+    estimator, only if a zero follows.
     """
     rest = t & ((1 << level) - 1)
     return not t >> level & 1 or (plain and rest == (1 << level) - 1)
 
 
 def _trailing_zeros(t: int) -> int:
-    """Number of trailing zeros of 1, 2, ..., t together."""
+    """Sum of the numbers of trailing zeros of 1, 2, ..., t."""
     return t - t.bit_count()
 
 
@@ -197,34 +198,33 @@ _EXACT = Calibration("exact", "tree")
 
 @dataclass(frozen=True, kw_only=True)
 class TreeMechanism(Mechanism):
-    """The description of a running total from a binary tree of noisy nodes; `Tree` says more.
+    """The description of a running total from a binary tree of noisy nodes; see :class:`Tree`.
 
     Parameters
     ----------
     dim : int
-        The length of a record's vector.
+        Length of a contribution.
     horizon : int or None
-        Upper bound on the number of records; None where it is unknown.
+        Upper bound on the number of contributions; None if it is unknown.
     budget : Budget
-        What the whole stream may cost.
+        What may be spent on the whole stream.
     norm : float
-        Vectors longer than this (Euclidean norm) are scaled down to it.
+        Clipping bound: longer contributions are scaled down to this Euclidean norm.
     noise : {"gaussian", "gamma", "laplace"}
-        The kind of noise; Gamma and Laplace are for delta = 0.
+        Distribution of the noise; Gamma and Laplace noise also work with delta = 0.
     noise_precision : {"lattice", "float"}
-        Noise on a lattice leaks nothing through rounding; "float" is for simulations, and the
-        guarantee says so.
+        Noise on a lattice leaks nothing through rounding. ``"float"`` is for simulations, and the guarantee says so.
     sensitivity : float, optional
-        How far one record moves the total, where this is not ``budget.sensitivity(norm)``.
-    records : int
-        Upper bound on the number of records in the exact total, where a contribution is the sum of several.
+        How far one record moves the total, if that is not ``budget.sensitivity(norm)``.
+    records : int, optional
+        Upper bound on the number of records in the exact total, if a contribution is the sum of several.
     participation : Participation, optional
-        How many records of one person count, and how far apart; given, the promise is about
-        persons. By default one record is protected.
+        How many records of one person count, and how far apart; if given, persons are protected. By default single
+        records are.
     estimator : {"honaker", "plain"}
         How a total is estimated from the nodes.
     calibration : str or Calibration
-        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`).
+        ``"exact"``, or the name of a calibration that prescribes the noise (`reticent.privacy.prescribed`).
 
     Examples
     --------
@@ -267,7 +267,7 @@ class TreeMechanism(Mechanism):
 
     @property
     def _collapses(self) -> bool:
-        """Whether all that is fresh in a total is one Gaussian vector."""
+        """Whether everything that is fresh in a total is one Gaussian vector."""
         return self.estimator == "honaker" and self.noise == "gaussian"
 
     def _scale(self, steps: int | None) -> float:
@@ -282,18 +282,18 @@ class TreeMechanism(Mechanism):
         )
 
     def _mu(self, sigma: float, steps: int, age: int | None = None) -> float:
-        """Exact mu of the collapsed Honaker totals up to an age, rounding included."""
+        """Exact mu of the collapsed Honaker totals up to an age, rounding included; for persons an upper bound."""
         moved = self.noise_sensitivity
         step = self.lattice_step(sigma, steps) if self.on_lattice else 0.0
-        # The known part is rounded in both worlds: they differ by at most one step more in each
-        # coordinate.
+        # The known part is rounded for both of two neighbouring inputs, so it differs by at most one more step in
+        # each coordinate.
         slack = 1.001 * math.sqrt(self.dim) * step / moved
         one = math.sqrt(_honaker_squared_mu(steps, slack, age))
         records, levels = self.pattern.records_within(self.protected), steps.bit_length()
         if records > 1:
-            # By the triangle inequality; and Honaker's totals are made of the noisy values of all
-            # nodes, whose cost is known. Rounding adds to the innovations of totals whose last block
-            # holds one of the records, and no innovation has a variance below a third.
+            # Two bounds: the triangle inequality, and the cost of the noisy values of all nodes, from which
+            # Honaker's totals are computed. Rounding adds to the innovations of totals whose last block contains
+            # one of the records, and no innovation has a variance below a third.
             nodes = math.sqrt(scales.touched(self, levels))
             one = min(records * one, nodes + slack * math.sqrt(3.0 * records * levels))
         return one * moved / sigma
@@ -317,7 +317,7 @@ class TreeMechanism(Mechanism):
                 by_age=by_age if early else None,
                 formula=formula,
             )
-        # a cost at some age is that at the next doubling: it holds for all between
+        # the cost at an age is taken at the next power of two, which bounds that of all ages in between
         ages = [
             (last // 2 + 1, curves.Gaussian(self._mu(scale, steps, last))) for last in doublings
         ]
@@ -326,7 +326,7 @@ class TreeMechanism(Mechanism):
             name,
             curves.Gaussian(self._mu(scale, steps)),
             self.noise_sensitivity,
-            f"Gaussian, standard deviation {scale:.6g} a node",
+            f"Gaussian, standard deviation {scale:.6g} per node",
             1,
             (f"a record touches {levels} nodes",),
             Stepwise(ages if self.participation is None else [(1, ages[-1][1])]),
@@ -396,30 +396,32 @@ class Tree(RunningTotal):
     dim : int
         Length of a contribution.
     horizon : int or None
-        Upper bound on the number of contributions. With ``None`` the stream is cut into epochs of
-        doubling length.
+        Upper bound on the number of contributions. With ``None`` the stream is cut into epochs of doubling length.
     budget : Budget
         What may be spent on the whole stream.
     norm : float
-        Longer contributions are scaled down to this Euclidean norm; how many were is counted in
-        ``clipped``.
+        Clipping bound: longer contributions are scaled down to this Euclidean norm, and ``clipped`` counts them.
     noise : {"gaussian", "gamma", "laplace"}
-        Gamma noise (density proportional to exp(-|x|/c)) is the pure choice for the Euclidean norm;
-        Laplace noise is kept for comparison: it always needs more.
+        Distribution of the noise. Gamma noise (density proportional to exp(-|x|/c)) is the choice for delta = 0;
+        Laplace noise is for comparison: it needs more in two or more dimensions, and as much in one.
     estimator : {"honaker", "plain"}
-        Honaker's estimator uses every node at hand and has about half the variance for the same
-        promise.
+        Honaker's estimator uses every available node; for the same guarantee it has a little more than half the
+        variance.
     participation : Participation, optional
-        How often a person may contribute (`reticent.privacy.Participation`): all of a person's records are
-        then protected together, and ``add`` and ``run`` take ``person``. By default single records are.
+        How often a person may contribute (`reticent.privacy.Participation`). All of a person's records are then
+        protected together, and ``add`` and ``run`` take ``person``. By default single records are protected.
     seed : int or None
-        ``None`` is a cryptographic generator. A seed is for experiments, and the guarantee says so.
+        By default the noise comes from a cryptographic generator. A seed is for experiments, and the guarantee says so.
     noise_precision : {"lattice", "float"}
-        ``"float"`` is the fast path for simulations; its low-order bits leak, and the guarantee
-        says so.
+        ``"float"`` is faster but for simulations only: its low-order bits leak, and the guarantee says so.
     calibration : str
-        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
-        reports the truth about that, too.
+        ``"exact"``, or the name of a calibration that prescribes the noise (`reticent.privacy.prescribed`); the
+        guarantee reports what that noise really gives.
+
+    See Also
+    --------
+    Correlated : A smaller error if delta > 0.
+    WindowTree : Records that are protected for a window.
 
     Examples
     --------

@@ -1,17 +1,15 @@
-"""The tree that forgets: a record is protected for a window of W totals, and the error no longer grows with time.
+"""The window tree: a record is protected for a window of W totals, and the error does not grow with time.
 
-The window tree mechanism of [window], section III, by the exact count of nodes. The total of
-all records splits into expired ones, which may be known exactly, and the last W, which are cut into
-aligned dyadic blocks, each with one noise of its own for as long as it is used. See
-docs/algorithms/window-tree.md.
+This is the window tree mechanism of [window], section III, with the exact number of nodes. The total of all records
+consists of expired ones, which may be known exactly, and the last W, which are cut into aligned dyadic blocks, each
+with one noise vector for as long as the block is used. See docs/algorithms/window-tree.md.
 
-Each block is used over one contiguous stretch of time: blocks of the largest size B = 2^floor(log2
-W) from their completion until they begin to expire, smaller left halves while the block around them
-fills, smaller right halves while it expires. So the noise of a total is (prefix of the filling
-block) + (whole block) + (suffix of the expiring block), and each of the three is a stack of O(log
-W) vectors, whatever W is; no contribution is ever stored.
+Each block is used over one contiguous range of steps: blocks of the largest size B = 2^floor(log2 W) from their
+completion until they begin to expire, smaller left halves while the block around them fills, smaller right halves
+while it expires. So the noise of a total is (prefix of the filling block) + (whole block) + (suffix of the expiring
+block), and each of the three needs O(log W) vectors, whatever W is; no contribution is stored.
 
-A block's noise is drawn once: fresh noise at each use would average out.
+The noise of a block is drawn once: fresh noise at each use would average out.
 """
 
 from __future__ import annotations
@@ -59,7 +57,7 @@ def _mix(fresh, t, window, top, prefix, suffix, whole, out):
         if expired > 0:
             position = expired & (block - 1)
             if position & 1:
-                # the block that began here is broken into its right halves, the largest first
+                # the block that began here is split into its right halves, the largest first
                 broken = top if position == 1 else _level(position - 1)
                 end = position - 1 + (1 << broken)
                 for j in range(broken - 1, -1, -1):
@@ -78,32 +76,33 @@ _EXACT = Calibration("exact", "window-tree")
 
 @dataclass(frozen=True, kw_only=True)
 class WindowTreeMechanism(Mechanism):
-    """The description of a running total whose records expire after ``budget.window`` outputs; `WindowTree` says more.
+    """The description of a running total whose records expire after ``budget.window`` outputs.
+
+    See :class:`WindowTree`.
 
     Parameters
     ----------
     dim : int
-        The length of a record's vector.
+        Length of a contribution.
     horizon : int or None
-        Upper bound on the number of records; None where it is unknown.
+        Upper bound on the number of contributions; None if it is unknown.
     budget : Budget
-        What the whole stream may cost.
+        What may be spent on the whole stream; it must have a window.
     norm : float
-        Vectors longer than this (Euclidean norm) are scaled down to it.
+        Clipping bound: longer contributions are scaled down to this Euclidean norm.
     noise : {"gaussian", "gamma", "laplace"}
-        The kind of noise; Gamma and Laplace are for delta = 0.
+        Distribution of the noise; Gamma and Laplace noise also work with delta = 0.
     noise_precision : {"lattice", "float"}
-        Noise on a lattice leaks nothing through rounding; "float" is for simulations, and the
-        guarantee says so.
+        Noise on a lattice leaks nothing through rounding. ``"float"`` is for simulations, and the guarantee says so.
     sensitivity : float, optional
-        How far one record moves the total, where this is not ``budget.sensitivity(norm)``.
-    records : int
-        Upper bound on the number of records in the exact total, where a contribution is the sum of several.
+        How far one record moves the total, if that is not ``budget.sensitivity(norm)``.
+    records : int, optional
+        Upper bound on the number of records in the exact total, if a contribution is the sum of several.
     participation : Participation, optional
-        How many records of one person count, and how far apart; given, the promise is about
-        persons. By default one record is protected.
+        How many records of one person count, and how far apart; if given, persons are protected. By default single
+        records are.
     calibration : str or Calibration
-        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`).
+        ``"exact"``, or the name of a calibration that prescribes the noise (`reticent.privacy.prescribed`).
 
     Examples
     --------
@@ -143,7 +142,7 @@ class WindowTreeMechanism(Mechanism):
 
     @property
     def window(self) -> int:
-        """Totals that a record is in while it is protected."""
+        """Number of totals in which a record is protected."""
         assert self.budget.window is not None
         return min(self.budget.window, self.horizon or self.budget.window)
 
@@ -181,12 +180,11 @@ class WindowTreeMechanism(Mechanism):
     # The noise -------------------------------------------------------------------------------------
 
     def _drawn(self, t: int) -> int:
-        """Draws of the steps 1, ..., t: one a step, and one for every right half that has been broken out."""
+        """Number of draws of the steps 1, ..., t: one per step, and one for every right half that has been split."""
         expired = max(0, t - self.window)
         block = 1 << self._top
         whole, rest = divmod(expired, block)
-        # positions 1, 3, 5, ...: the first breaks `top` halves out, position p the trailing zeros
-        # of p - 1
+        # positions 1, 3, 5, ...: the first splits off `top` halves, position p as many as p - 1 has trailing zeros
         halves = whole * (block - 1)
         if rest:
             last = rest - 1
@@ -232,26 +230,29 @@ class WindowTree(RunningTotal):
     dim : int
         Length of a contribution.
     horizon : int or None
-        Upper bound on the number of contributions; ``None`` for an endless stream.
+        Upper bound on the number of contributions; ``None`` (the default) for an endless stream.
     budget : Budget
         What may be spent on the whole stream; it must have a window.
     norm : float
-        Longer contributions are scaled down to this Euclidean norm; how many were is counted in
-        ``clipped``.
+        Clipping bound: longer contributions are scaled down to this Euclidean norm, and ``clipped`` counts them.
     noise : {"gaussian", "gamma", "laplace"}
-        With Gaussian noise :class:`Correlated` makes the same promise with a third of the error and
-        less; with delta = 0 this tree with Gamma noise is the best there is.
+        Distribution of the noise. With delta = 0 choose Gamma noise. With delta > 0 :class:`Correlated` gives the same
+        guarantee with a smaller error, for windows above 100 with about a third of it or less.
     participation : Participation, optional
-        How often a person may contribute (`reticent.privacy.Participation`): all of a person's records are
-        then protected together, and ``add`` and ``run`` take ``person``. By default single records are.
+        How often a person may contribute (`reticent.privacy.Participation`). All of a person's records are then
+        protected together, and ``add`` and ``run`` take ``person``. By default single records are protected.
     seed : int or None
-        ``None`` is a cryptographic generator. A seed is for experiments, and the guarantee says so.
+        By default the noise comes from a cryptographic generator. A seed is for experiments, and the guarantee says so.
     noise_precision : {"lattice", "float"}
-        ``"float"`` is the fast path for simulations; its low-order bits leak, and the guarantee
-        says so.
+        ``"float"`` is faster but for simulations only: its low-order bits leak, and the guarantee says so.
     calibration : str
-        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
-        reports the truth about that, too.
+        ``"exact"``, or the name of a calibration that prescribes the noise (`reticent.privacy.prescribed`); the
+        guarantee reports what that noise really gives.
+
+    See Also
+    --------
+    Correlated : A smaller error if delta > 0.
+    Tree : Records that are protected for ever.
 
     Examples
     --------

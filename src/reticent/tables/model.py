@@ -61,7 +61,8 @@ class Model:
     terms : mapping
         The guarantee as plain data; see `reticent.Guarantee.to_dict`.
     records : int
-        Number of records that were learnt from.
+        Number of records that were learnt from; the number of persons, if these are protected in a table, because the
+        number of their records is not public.
     how : mapping
         The estimator and its settings.
     units : mapping, optional
@@ -128,13 +129,16 @@ class Model:
         encoder : Encoder
             Encoder of the features on which it was fitted.
         records : int
-            Number of records on which it was fitted.
+            Number of records on which it was fitted; the number of persons, if these are protected in a table.
         """
         given = estimator.get_params()
         classes = None
         if encoder.classes is not None:
             classes = tuple(str(label) for label in estimator.classes_)
         units, norm = _units_of(estimator, given["feature_norm"])
+        how = _how(estimator, given, classes)
+        if not how["online"] and estimator.guarantee_.unit == "person":
+            records = estimator._protected
         coefficients = np.atleast_2d(np.asarray(estimator.coef_, dtype=np.float64))
         if coefficients.shape[1] != len(encoder.names):
             raise TableError(
@@ -155,9 +159,15 @@ class Model:
             else (float(estimator._bounds[0]), float(estimator._bounds[1])),
             terms=estimator.guarantee_.to_dict(),
             records=records,
-            how=_how(estimator, given, classes),
+            how=how,
             units=units,
         )
+
+    @property
+    def learnt_from(self) -> str:
+        """How many records in words, or how many persons."""
+        persons = self.terms.get("unit") == "person" and not self.how.get("online")
+        return f"{self.records:,} {'persons' if persons else 'records'}"
 
     @property
     def guarantee(self) -> Guarantee:

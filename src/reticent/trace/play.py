@@ -1,9 +1,7 @@
-"""What one run of an online learner leaves behind: some decisions, the losses, and the regret on demand.
+"""The record of one run of an online learner: some of its decisions, the losses, and the regret on demand.
 
-The decisions are what the learner released, and its guarantee covers them. Losses and regret are
-measured on the records (regret in the sense of Zinkevich 2003, section 2).
-
-Losses and regret are read off private data. They are diagnostics for whoever holds the data; no
+The decisions are what the learner released, and its guarantee covers them. Losses and regret (in the sense of
+Zinkevich 2003, section 2) are computed from private records. They are diagnostics for whoever holds the data; no
 guarantee covers showing them to anyone else.
 """
 
@@ -26,7 +24,7 @@ NOT_PRIVATE = "diagnostic: read off the records, not covered by the guarantee"
 
 
 class Comparator(Protocol):
-    """Whoever can say what the best fixed decision would have lost."""
+    """Computes the losses of the best fixed decision in hindsight."""
 
     def losses(self) -> FloatArray:
         """Its loss on each record, in order."""
@@ -34,30 +32,30 @@ class Comparator(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Play:
-    """A run of an online learner.
+    """The record of a run of an online learner.
 
     Attributes
     ----------
     steps : array of int
-        The numbers (1, 2, ...) of the records at which something was written down.
+        Numbers (1, 2, ...) of the records at which the run was recorded.
     decisions : array
         The decision that was played at each of these records; covered by the guarantee.
     cumulative_losses : array
-        The loss of all records up to and including each of these. A diagnostic.
+        The total loss up to and including each of these records. A diagnostic.
     losses : array or None
-        The loss of every record, where the records came as one array. A diagnostic.
+        The loss of every record, if the records came as one array. A diagnostic.
     count : int
-        How many records there were, gaps included.
+        Number of records, gaps included.
     total_loss : float
-        The loss of all of them. A diagnostic.
+        The total loss of all records. A diagnostic.
     clipped : int
-        How many records or gradients were beyond the stated bounds. A diagnostic.
+        Number of records or gradients that exceeded the stated bounds. A diagnostic.
     seconds : float
-        How long it took.
+        Duration of the run.
     guarantee : Guarantee
-        What is promised about the decisions, for the learner's whole life.
+        The guarantee for the decisions of the learner's whole life.
     learner : str
-        Whose run it was.
+        Name of the learner.
     """
 
     steps: NDArray[np.int64]
@@ -77,18 +75,23 @@ class Play:
 
     @property
     def mean_loss(self) -> float:
-        """The average loss of a record. A diagnostic."""
+        """The average loss per record. A diagnostic."""
         return self.total_loss / self.count if self.count else 0.0
 
     def regret(self) -> float:
-        """The total loss less that of the best fixed decision in hindsight. A diagnostic.
+        """The total loss minus that of the best fixed decision in hindsight. A diagnostic.
 
-        It reads the records again, through the reference that ``run`` kept to them.
+        This reads the records again, through the reference to them that ``run`` kept.
+
+        Raises
+        ------
+        ValueError
+            The records were not kept.
         """
         return self.total_loss - float(np.sum(self._best()))
 
     def regret_curve(self) -> tuple[NDArray[np.int64], FloatArray]:
-        """Record numbers, and the regret up to each, against the decision best over all records."""
+        """Record numbers, and the regret up to each, against the best fixed decision for all records. A diagnostic."""
         steps, losses = self._curve()
         best = np.cumsum(self._best())
         return steps, losses - best[steps - 1]
@@ -105,33 +108,45 @@ class Play:
         if self.comparator is None:
             raise ValueError(
                 "the records of this run were not kept, so there is nothing to compare with; "
-                "call run(..., keep_records=True), or losses.best_fixed on the records oneself"
+                "call run(..., keep_records=True), or call losses.best_fixed on the records yourself"
             )
         return self.comparator.losses()
 
     def summary(self, level: float = 0.95, names: Sequence[str] | None = None) -> Summary:
-        """The decision after the last record with the standard error that noise gives it, and intervals.
+        """The decision after the last record, with the standard error due to the noise and intervals.
 
-        From what was released only: it spends nothing. What it is about, and what it is not:
-        docs/intervals.md. Refused (`reticent.trace.NoIntervals`) where that error is not known.
+        It is computed from what was released and spends nothing. docs/intervals.md says what the intervals are about.
 
         Parameters
         ----------
         level : float
-            Of the intervals.
+            Confidence level of the intervals.
         names : sequence of str, optional
-            Of the coordinates; x0, x1, ... by default.
+            Names of the coordinates; by default x0, x1, ...
+
+        Raises
+        ------
+        NoIntervals
+            The error of the last decision is not known.
         """
         if self.ending is None:
             raise NoIntervals(
-                f"of this run of {self.learner} the error of its last decision is not known: either the decision "
-                "is no linear function of a total, or the run was pickled; ask the learner's own summary()"
+                f"the error of the last decision of this run of {self.learner} is not known: either the decision "
+                "is not a linear function of a total, or the run was pickled; call the learner's own summary()"
             )
         return self.ending(level, names)
 
     def plot(self, axes: Any = None, *, regret: bool = False) -> Any:
-        """Draw the average loss over time, or the regret; needs ``reticent[report]``. A diagnostic."""
-        # By name, because drawing sits above recording in the house and most runs never draw.
+        """Draw the average loss over time, or the regret. A diagnostic; needs ``reticent[report]``.
+
+        Parameters
+        ----------
+        axes : matplotlib axes, optional
+            Axes to draw on; by default those of a new figure.
+        regret : bool
+            Whether to draw the regret instead of the average loss.
+        """
+        # Imported here, because plots is a package above this one and most runs never draw.
         draw = importlib.import_module("reticent.plots.play")
         steps, values = self.regret_curve() if regret else self._curve()
         kind = draw.regret if regret else draw.losses
@@ -155,12 +170,21 @@ class Play:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        # Records never travel with what was learnt from them.
+        # The pickle must not contain the records.
         return {**self.__dict__, "comparator": None, "ending": None}
 
 
 def pages_of(records: int, wait: int, every: int) -> tuple[int, int]:
-    """How many of the next records are written down, and how long the one after them has to wait.
+    """How many of the next records are recorded, and how many more come before the next one that is.
+
+    Parameters
+    ----------
+    records : int
+        Number of the next records.
+    wait : int
+        Number of records before the first one that is recorded.
+    every : int
+        One in so many is recorded.
 
     Examples
     --------
@@ -171,18 +195,17 @@ def pages_of(records: int, wait: int, every: int) -> tuple[int, int]:
 
 
 class Diary:
-    """Writes a run down in bounded memory: every so many records, ever fewer as the run grows.
+    """Record a run in bounded memory, at ever larger intervals as the run grows.
 
     Parameters
     ----------
-    keep
-        How many decisions to keep, about.
-    size
-        How many records there will be, if known; otherwise every second entry is dropped whenever
-        there are twice too many.
-    dim
+    keep : int
+        Approximate number of decisions to keep.
+    size : int or None
+        Number of records, if it is known. Otherwise every second entry is dropped whenever there are ``2 * keep``.
+    dim : int
         Length of a decision.
-    every_loss
+    every_loss : bool
         Whether to keep the loss of every record.
     """
 
@@ -200,15 +223,15 @@ class Diary:
 
     @property
     def wait(self) -> int:
-        """How many records come before the next one that is written down."""
+        """Number of records before the next one that is recorded."""
         return -self.count % self.every
 
     def pages(self, records: int) -> FloatArray:
-        """Room for the decisions of the next records that are to be written down."""
+        """An uninitialised array for the decisions at those of the next records that will be recorded."""
         return np.empty((pages_of(records, self.wait, self.every)[0], self._dim))
 
     def write(self, decisions: FloatArray, losses: FloatArray) -> None:
-        """The decisions at the kept ones of the next records, and the losses of all of them."""
+        """Record the next records, given the decisions at the recorded ones and the losses of all of them."""
         if not len(losses):
             return
         running = self.total + np.cumsum(losses)

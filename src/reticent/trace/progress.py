@@ -1,9 +1,8 @@
-"""A progress line for long runs, on standard error, only where someone is looking.
+"""A progress line for long runs, on standard error.
 
-Considered: tqdm; rich is already there for tables.
+It shows how fast records are consumed, which is not secret, and never anything that was computed from them.
 
-How fast a stream is consumed is not secret, but nothing that was read off the records is ever shown
-here.
+Considered: tqdm; rich is already a dependency, for tables.
 """
 
 from __future__ import annotations
@@ -13,15 +12,15 @@ from typing import Any
 
 
 class Progress:
-    """A context that counts records; silent unless ``shown``.
+    """Context manager that counts records and, if ``shown``, draws a progress line.
 
     Parameters
     ----------
-    label
+    label : str
         What is running.
-    size
-        How many records there will be, if that is known.
-    shown
+    size : int, optional
+        Number of records, if it is known.
+    shown : bool
         Whether to draw anything at all.
 
     Examples
@@ -57,12 +56,13 @@ class Progress:
         return self
 
     def advance(self, records: int) -> None:
+        """Count further records."""
         self.done += records
         if self._bar is not None:
             self._bar.update(self._task, advance=records)
 
     def resize(self, size: int) -> None:
-        """How many there will be, where that is known only now."""
+        """Set the number of records, if it becomes known only now."""
         self.size = size
         if self._bar is not None:
             self._bar.update(self._task, total=size)

@@ -1,6 +1,6 @@
-"""Released numbers with their uncertainty: standard errors and intervals, sampling error and privacy error apart.
+"""Released numbers with their uncertainty: standard errors and intervals, with sampling and privacy error apart.
 
-What an interval covers, and what it does not: docs/intervals.md.
+docs/intervals.md says what an interval covers, and what it does not.
 """
 
 from __future__ import annotations
@@ -19,29 +19,32 @@ from reticent.privacy import Guarantee
 
 
 class NoIntervals(ValueError):
-    """Intervals that hold what they promise cannot be had."""
+    """Intervals with the stated coverage cannot be computed."""
 
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """A table of numbers that were released: coefficients, a decision, a running total.
+    """A table of released numbers with their uncertainty: coefficients, a decision or a running total.
 
     Attributes
     ----------
     names : tuple of str
-        Of the numbers; of coefficients, the intercept last.
+        Names of the numbers; for coefficients, the intercept comes last.
     estimate : array
-        The numbers. Coefficients of a table are without shrinkage; ``coef_`` is shrunk by a ridge and differs a little.
-    sampling_error, privacy_error : arrays
-        Standard errors: what other records would have changed, and what the noise did.
+        The numbers. The coefficients of a model of a table are corrected for the shrinkage by the ridge, so they
+        differ a little from ``coef_``.
+    sampling_error : array
+        Standard errors due to sampling: how much the numbers vary with the records.
+    privacy_error : array
+        Standard errors due to the noise.
     level : float
-        Of the intervals.
+        Confidence level of the intervals.
     about : str
         What the intervals are about.
     guarantee : Guarantee
-        What is promised about all of it, the model included.
+        The guarantee for everything that was released, the model included.
     normal : bool
-        Whether errors are normal, or nearly; else intervals are Chebyshev's, which hold for any noise.
+        Whether the errors are normal, or nearly so; if not, the intervals are Chebyshev's, which hold for any noise.
     """
 
     names: tuple[str, ...]
@@ -55,12 +58,12 @@ class Summary:
 
     @property
     def standard_error(self) -> FloatArray:
-        """Both errors together."""
+        """The root of the sum of the squares of both errors."""
         return np.hypot(self.sampling_error, self.privacy_error)
 
     @property
     def interval(self) -> FloatArray:
-        """Ends of the intervals, one row for each number."""
+        """The ends of the intervals, one row for each number."""
         times = -float(ndtri(0.5 - 0.5 * self.level)) if self.normal else (1.0 - self.level) ** -0.5
         half = times * self.standard_error
         return np.column_stack([self.estimate - half, self.estimate + half])
@@ -119,7 +122,13 @@ class Summary:
         }
 
     def plot(self, **options: Any) -> Any:
-        """A forest plot; see `reticent.plots.forest`."""
+        """Draw a forest plot; see `reticent.plots.forest`.
+
+        Parameters
+        ----------
+        **options
+            Passed on to `reticent.plots.forest`.
+        """
         return importlib.import_module("reticent.plots").forest(self, **options)
 
 
@@ -132,7 +141,7 @@ def of_noise(
     guarantee: Guarantee,
     normal: bool,
 ) -> Summary:
-    """The table of numbers whose only error is noise.
+    """A summary of numbers whose only error is noise.
 
     Parameters
     ----------
@@ -141,15 +150,20 @@ def of_noise(
     error : float or array
         Standard deviation of the noise in each.
     names : sequence of str or None
-        Of the numbers; x0, x1, ... by default.
+        Names of the numbers; by default x0, x1, ...
     level : float
-        Of the intervals.
+        Confidence level of the intervals.
     about : str
         What the intervals are about.
     guarantee : Guarantee
-        What is promised about all of it.
+        The guarantee for everything that was released.
     normal : bool
         Whether the noise is normal.
+
+    Returns
+    -------
+    Summary
+        The summary.
     """
     level = checks.number(level, "level", low=0.0, high=1.0, open_low=True, open_high=True)
     values = np.asarray(estimate, dtype=np.float64).reshape(-1)

@@ -1,11 +1,11 @@
-"""Many small tasks over the cores of one machine, or over a Dask cluster, with a progress line.
+"""Run many small tasks on the cores of one machine, or on a Dask cluster, with a progress line.
 
-Considered: joblib, which scikit-learn brings; the standard library's pool does the same here, and
-stops at once when interrupted.
+Results come back in the order of the tasks, not in the order in which they finish, so they do not depend on the
+number of cores. A task is run again if its worker is lost. Tasks draw noise from seeds of their own or make up their
+data, and are charged to no budget.
 
-Tasks come back in their own order, not in the order in which they finish, so that a result does not
-depend on how many cores there were. A task is run again where its worker was lost; tasks draw noise from seeds of
-their own, or make up their data, and spend no budget that anything is held to.
+Considered: joblib, which scikit-learn brings; the pool of the standard library does the same here, and stops at once
+when interrupted.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from reticent.trace.progress import Progress
 
 T = TypeVar("T")
 
-WAIT = "10s"  # for a scheduler
-FEW = 3  # tasks for which starting another interpreter does not pay
+WAIT = "10s"  # how long to wait for a scheduler
+FEW = 3  # number of tasks up to which starting other interpreters does not pay
 
 
 def _quiet_worker() -> None:
-    # One thread of linear algebra in each process: the cores are taken by the processes.
+    # One thread of linear algebra in each process, because the processes already use all cores.
     threadpool_limits(1)
 
 
@@ -45,22 +45,28 @@ def sweep(
     on: str | None = None,
     shown: bool = False,
 ) -> list[T]:
-    """Call ``work(*task)`` for every task and give back what each returned, in order.
+    """Call ``work(*task)`` for every task and return the results in order.
 
     Parameters
     ----------
-    work
-        A function of a module, so that another process can find it.
-    tasks
-        Its arguments, plain data.
-    jobs
-        How many processes; by default as many as there are cores, and none but this one for a few
-        tasks.
-    on
-        The address of a Dask scheduler, such as ``"tcp://10.0.0.1:8786"``, whose workers have this version
-        of the library; they do the work instead.
-    shown
+    work : callable
+        A function at the top level of a module, so that other processes can import it.
+    tasks : sequence of tuple
+        The arguments of each call, as plain data.
+    label : str
+        What the progress line says.
+    jobs : int, optional
+        Number of processes; by default the number of cores, and only this process for a few tasks.
+    on : str, optional
+        Address of a Dask scheduler, such as ``"tcp://10.0.0.1:8786"``, whose workers do the work instead; they need
+        the same version of the library.
+    shown : bool
         Whether to draw a progress line on standard error.
+
+    Returns
+    -------
+    list
+        What each call returned.
 
     Examples
     --------
@@ -80,11 +86,11 @@ def sweep(
         if cores == 1 or len(tasks) <= FEW:
             found = []
             for task in tasks:
-                # the same sums in the same order as in a pool
+                # on one thread, so that sums are added in the same order as in a pool
                 found.append(_on_one_thread(work, *task))
                 progress.advance(1)
             return found
-        # A fresh interpreter each: forking a process that has threads may hang.
+        # Spawn, because forking a process that has threads may hang.
         context = multiprocessing.get_context("spawn")
         pool = ProcessPoolExecutor(
             min(cores, len(tasks)), mp_context=context, initializer=_quiet_worker
@@ -109,9 +115,7 @@ def _on_cluster(
         from distributed import Client
         from distributed import as_completed as as_finished
     except ImportError:
-        raise ImportError(
-            "work on a cluster needs Dask: install reticent with its extra 'dask'"
-        ) from None
+        raise ImportError("work on a cluster needs Dask: pip install 'reticent[dask]'") from None
     try:
         client = Client(address, timeout=WAIT, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
@@ -125,7 +129,7 @@ def _on_cluster(
         futures = [client.submit(_on_one_thread, work, *task, pure=False) for task in tasks]
         try:
             for future in as_finished(futures, loop=client.loop):
-                future.result()  # what failed there fails here, at once
+                future.result()  # raise the error of a failed task at once
                 done()
             return [future.result() for future in futures]
         finally:
@@ -133,14 +137,15 @@ def _on_cluster(
 
 
 def _check_versions(client: Any) -> None:
-    """Refuse workers with another version: their numbers would be another program's."""
+    """Refuse workers with another version, whose numbers may differ."""
     found = client.run(_version)
     if not found:
         raise ValueError("the Dask scheduler has no workers; start some with `dask worker ADDRESS`")
     other = sorted({version for version in found.values() if version != _version()})
     if other:
         raise ValueError(
-            f"workers of the cluster have reticent {', '.join(other)}, and this is {_version()}; install the same"
+            f"workers of the cluster have reticent {', '.join(other)}, but this process has {_version()}; "
+            "install the same version everywhere"
         )
 
 

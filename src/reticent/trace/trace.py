@@ -1,10 +1,8 @@
-"""What one run of a solver leaves behind: a few numbers for each step, in bounded memory.
+"""The record of one run of a solver: a few numbers for each step, in bounded memory.
 
-One type for every solver, as in FrankWolfe.jl's callback states, so that tables and plots need to
-know one thing only.
-
-``columns`` and ``settings`` are computed from what was released or is public, and the guarantee
-covers them; ``diagnostics`` and ``facts`` are read off private records, and it does not.
+All solvers use one type, as in the callback states of FrankWolfe.jl, so that tables and plots need to know only one.
+The guarantee covers ``columns`` and ``settings``, which are computed from what was released or is public. It does not
+cover ``diagnostics`` and ``facts``, which are computed from private records.
 """
 
 from __future__ import annotations
@@ -32,15 +30,17 @@ class Moment:
     Attributes
     ----------
     solver : str
-        Which solver is running.
-    step, steps : int
-        The number of this step (1, 2, ...) and of all that are planned.
+        Name of the solver.
+    step : int
+        Number of this step (1, 2, ...).
+    steps : int
+        Number of steps that are planned.
     point : array
         The iterate. Every iterate that a callback sees is covered by the guarantee.
     values : dict
         Numbers of this step that the guarantee covers.
     diagnostics : dict
-        Numbers of this step that are read off private records.
+        Numbers of this step that are computed from private records.
     """
 
     solver: str
@@ -52,27 +52,27 @@ class Moment:
 
 
 Callback = Callable[[Moment], object]
-"""Called after each step; what returns ``True`` stops the run."""
+"""Called after each step; returning ``True`` stops the run."""
 
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """The record of a run.
+    """The record of a run of a solver.
 
     Attributes
     ----------
     solver : str
-        Which solver ran.
+        Name of the solver.
     settings : dict
-        What it ran with, chosen by the user or by theory; reads no record.
+        What it ran with, chosen by the user or by theory without reading any record.
     steps : array of int
-        The numbers of the steps that were written down.
+        Numbers of the steps that were recorded.
     seconds : array
-        The time from the start to the end of each of them.
+        Time from the start of the run to the end of each of them.
     columns : dict of arrays
         Numbers of these steps that the guarantee covers.
     diagnostics : dict of arrays
-        Numbers of these steps that are read off private records.
+        Numbers of these steps that are computed from private records.
     facts : dict
         What was found out about the records, such as how many were clipped. Not private.
     finished : bool
@@ -99,11 +99,17 @@ class Trace:
 
     @property
     def total_seconds(self) -> float:
-        """How long the run took."""
+        """Duration of the run."""
         return float(self.seconds[-1]) if len(self.seconds) else 0.0
 
     def table(self, rows: int = 12) -> str:
-        """Some of the steps as aligned text, the diagnostics marked."""
+        """Some of the steps as aligned text, with the diagnostics marked.
+
+        Parameters
+        ----------
+        rows : int
+            Largest number of steps to show.
+        """
         rows = integer(rows, "rows", low=2)
         names = ["step", "seconds", *self.columns, *(f"{name} *" for name in self.diagnostics)]
         data = [self.seconds, *self.columns.values(), *self.diagnostics.values()]
@@ -145,22 +151,22 @@ def _short(value: object) -> str:
 
 
 class Recorder:
-    """Writes a solver's run down, shows its progress and asks the callback whether to go on.
+    """Record a solver's run, show its progress, and ask the callback whether to go on.
 
     Parameters
     ----------
-    solver
-        Its name.
-    steps
-        How many steps are planned.
-    settings
-        What the trace will say it ran with.
-    callback
+    solver : str
+        Name of the solver.
+    steps : int
+        Number of steps that are planned.
+    settings : mapping, optional
+        The settings that the trace will state.
+    callback : callable, optional
         Called with a :class:`Moment` after each step.
-    progress
+    progress : bool
         Whether to show a progress line on standard error.
-    keep
-        At most about so many steps are written down; the last one always is.
+    keep : int
+        Approximate number of steps to record; the first and the last are always recorded.
     """
 
     def __init__(
@@ -202,7 +208,7 @@ class Recorder:
         self._progress.__exit__(kind, error, traceback)
 
     def wants(self, step: int) -> bool:
-        """Whether anyone will look at this step, so that diagnostics are worth computing."""
+        """Whether this step will be recorded or shown to a callback, so that its diagnostics are worth computing."""
         return self._callback is not None or self._kept(step)
 
     def _kept(self, step: int) -> bool:
@@ -215,7 +221,19 @@ class Recorder:
         values: Mapping[str, float] | None = None,
         diagnostics: Mapping[str, float] | None = None,
     ) -> bool:
-        """Write one step down; True if the callback asks to stop."""
+        """Record one step, and return whether the callback asks to stop.
+
+        Parameters
+        ----------
+        step : int
+            Number of the step.
+        point : array
+            The iterate; the callback gets a copy.
+        values : mapping, optional
+            Numbers that the guarantee covers.
+        diagnostics : mapping, optional
+            Numbers that are computed from private records.
+        """
         self._progress.advance(step - self._last)
         self._last = step
         values, diagnostics = dict(values or {}), dict(diagnostics or {})
@@ -230,7 +248,7 @@ class Recorder:
         return stop
 
     def close(self) -> Trace:
-        """The finished record."""
+        """The finished record of the run."""
         columns, diagnostics = (
             {name: np.array([row[k].get(name, np.nan) for row in self._rows]) for name in names}
             for k, names in enumerate(self._names())

@@ -164,9 +164,9 @@ def compare(
         title = f"{target}: {len(whole.X):,} records, {whole.X.shape[1]} features"
         paths["picture"] = draw(result, label, title, out / "compare.svg")
     except ImportError as error:
-        console.warn(f"the numbers are stored, but not drawn: {error}")
+        console.warn(f"the numbers are stored, but the figure could not be drawn: {error}")
     notes = [WARNING]
-    notes += [f"{bad} records left out: their target cannot be used"] if bad else []
+    notes += [f"{bad} records omitted, because their target cannot be used"] if bad else []
     notes += [f"did not take part: {words}" for words in absent]
     document = {
         "settings": settings,

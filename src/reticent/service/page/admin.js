@@ -97,7 +97,7 @@ export async function jobs(page) {
     const found = (await get("/v1/jobs")).jobs;
     replace(place, found.length ? table(["Table", "Fit", "Status", "Since", ""], found.reverse().map((job) => [
       job.table, `${job.request.kind}, epsilon ${number(job.request.epsilon)}`,
-      [job.status, job.progress && job.progress.phase ? ` (${job.progress.phase}, ${number(job.progress.records)} records)` : "", job.detail ? `: ${job.detail}` : ""].join(""),
+      [job.status, job.progress && job.progress.phase ? ` (${job.progress.phase}${"records" in job.progress ? `, ${number(job.progress.records)} records` : ""})` : "", job.detail ? `: ${job.detail}` : ""].join(""),
       time(job.created),
       ["waiting", "running"].includes(job.status) ? h("button", { type: "button", class: "plain", click: cancel(job.id), "aria-label": `Cancel the fit of ${job.table}` }, "Cancel") : "",
     ])) : h("p", {}, "No model was fitted to a table yet."));

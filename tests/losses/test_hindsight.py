@@ -344,7 +344,9 @@ def test_a_set_that_is_free_in_some_coordinates():
         assert best.point[4:].min() >= 0.0
         assert best.point[4:].sum() == pytest.approx(1.0)
         assert best.value == pytest.approx(problem.value, rel=2e-6)
-    with pytest.raises(ValueError, match="is not bounded, so a certificate needs a strongly convex loss"):
+    with pytest.raises(
+        ValueError, match="is not bounded, so a certificate needs a strongly convex loss"
+    ):
         best_fixed(region, losses.Squared(), A, y)
 
 

@@ -1,13 +1,12 @@
-"""Run a mechanism many times on two neighbouring inputs, and bound from below how private it can be.
+"""Run a mechanism many times on two neighbouring inputs, and compute a lower bound on its privacy loss.
 
-Ding, Wang, Wang, Zhang and Kifer, *Detecting violations of differential privacy* (2018), and Nasr et
-al., *Tight auditing of differentially private machine learning* (2023): choose an event on some of
-the runs, count it on the others. For Gaussian claims the same counts bound mu, which is far sharper
-at a small delta: an event of probability a half says about mu what one of probability delta would
-have to say about epsilon.
+Ding, Wang, Wang, Zhang and Kifer, *Detecting violations of differential privacy* (2018), and Nasr et al., *Tight
+auditing of differentially private machine learning* (2023): select an event on some of the runs, and count it on the
+others. For Gaussian claims the same counts bound mu. At a small delta this is far sharper: mu can be bounded from
+events of probability one half, whereas epsilon at delta needs events of probability near delta.
 
-A bound on mu refutes a Gaussian claim. It says nothing about epsilon at delta of a mechanism that
-never claimed to be Gaussian, and is not used there.
+A bound on mu refutes a Gaussian claim. It says nothing about epsilon at delta of a mechanism that does not claim to be
+Gaussian, and is not used for such mechanisms.
 """
 
 from __future__ import annotations

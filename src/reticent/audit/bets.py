@@ -1,18 +1,19 @@
-"""An attack that may be looked at whenever one likes: bets against a claim, whose winnings are the evidence.
+"""An attack that can be inspected at any time: bets against a claim, whose winnings are the evidence.
 
-A claim says at each of its pairs (epsilon, delta) that for every event S of outputs
+A claim says, at each of its pairs (epsilon, delta), that for every event S of outputs
 
     P[A in S] <= e^epsilon P[B in S] + delta,          and the same with the worlds exchanged.
 
 So a bet that pays ``1 + w (1[A in S] - e^epsilon 1[B in S] - delta)`` for one run of each world, with a stake w from 0
-to ``1 / (e^epsilon + delta)``, wins nothing on average if the claim is true, whatever S and w are, as long as they were
-chosen before the two runs. Its capital is then a non-negative supermartingale that begins with 1, and by Ville's
-inequality it *ever* exceeds 1/alpha with probability at most alpha. Hence three things that counting on a fixed number
-of runs does not give: events and stakes are improved all the time, by all runs so far; bets at several pairs (epsilon,
-delta) are averaged, without a share of alpha each; and a run may stop when the verdict is clear, or go on.
+to ``1 / (e^epsilon + delta)``, has no positive expected gain if the claim is true, whatever S and w are, as long as
+they were chosen before the two runs. Its capital is then a non-negative supermartingale that starts at 1, and by
+Ville's inequality the probability that it *ever* exceeds 1/alpha is at most alpha. This allows three things that
+counting on a fixed number of runs does not: events and stakes are improved continuously, by all runs so far; bets at
+several pairs (epsilon, delta) are averaged, without dividing alpha between them; and a run may stop when the verdict is
+clear, or continue.
 
 The same capital is kept for smaller claims (of noise divided by s: every mu, or epsilon, times s): the largest s below
-which all of them are refuted is a lower bound on the privacy loss, as a share of the claim. Proofs: docs/audit.md.
+which all of them are refuted is a lower bound on the privacy loss, relative to the claim. Proofs: docs/audit.md.
 """
 
 from __future__ import annotations

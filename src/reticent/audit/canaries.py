@@ -1,17 +1,18 @@
-"""Audit a whole training run at once: many canaries, each in or out by the toss of a coin.
+"""Audit a whole training run at once, with many canaries that are each included by a coin flip.
 
-Steinke, Nasr and Jagielski, *Privacy auditing with one (1) training run* (2023), Theorem 5.2. Each of m
-canaries is included with probability a half; after one run an attacker guesses for some of them
-whether they were in. If the run is (epsilon, delta)-private with respect to any one of them, r guesses
-are right at least v times with probability at most
+Steinke, Nasr and Jagielski, *Privacy auditing with one (1) training run* (2023), Theorem 5.2. Each of m canaries is
+included with probability one half; after one run an attacker guesses for some of them whether they were included. If
+the run is (epsilon, delta)-private with respect to each of them, at least v of r guesses are right with probability at
+most
 
     P[W >= v] + 2 m delta max_i (1/i) P[v - i <= W < v],      W ~ Binomial(r, e^epsilon / (1 + e^epsilon)).
 
-Where the claim is a whole trade-off curve, a bound on all m guesses that uses all of it spends no delta on each canary
-(after Mahloujifar, Melis and Chaudhuri, *Auditing f-differential privacy in one run*, 2024): see
-:func:`trade_off_p_value`, and docs/audit.md for the proof of the form that is used here.
+If the claim is a whole trade-off curve, a bound on all m guesses that uses the whole curve does not lose delta for each
+canary (after Mahloujifar, Melis and Chaudhuri, *Auditing f-differential privacy in one run*, 2024): see
+:func:`trade_off_p_value`, and docs/audit.md for the proof of the form used here.
 
-The canaries must be the only thing that is random about the data, and whoever scores them must not see which were in.
+The inclusion of the canaries must be the only randomness of the data, and whoever scores them must not see which were
+included.
 """
 
 from __future__ import annotations

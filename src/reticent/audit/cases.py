@@ -1,8 +1,7 @@
-"""Which modules bring the library's own worst cases; each registers them when it is imported.
+"""The modules with the library's own worst cases; each registers its cases when it is imported.
 
-A new family of algorithms adds its module to ``MODULES``.
-
-A case that a user registered under the same name beforehand is kept.
+A new family of algorithms adds its module to ``MODULES``. A case that a user registered under the same name beforehand
+is kept.
 """
 
 from __future__ import annotations

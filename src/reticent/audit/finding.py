@@ -1,7 +1,7 @@
-"""What an attack found: a lower bound on epsilon, how sure it is, and the claim that it is held against.
+"""The result of an attack: a lower bound on epsilon, its confidence, and the claim it is compared with.
 
-A lower bound below the claim proves nothing about the mechanism. It says that this attack, with so
-many runs, did not refute the claim.
+A lower bound below the claim proves nothing about the mechanism. It says that this attack, with this number of runs,
+did not refute the claim.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""Recompute a guarantee by another road than the one by which it was made.
+"""Recompute a guarantee independently of the code that made it.
 
-Totals: the noise as an explicit matrix, and linear algebra (Gaussian noise) or a linear programme
-(pure noise), see :mod:`reticent.audit.matrices`. Curves: numeric integration of the hockey stick, the
-exact sum over a composition of two-point pairs, and the privacy loss distributions of Google's
-dp-accounting where that is installed.
+Totals: the noise as an explicit matrix, and linear algebra (Gaussian noise) or a linear programme (pure noise), see
+:mod:`reticent.audit.matrices`. Curves: numeric integration of the hockey-stick divergence, the exact sum over a
+composition of two-point pairs, and the privacy loss distributions of Google's dp-accounting if that is installed.
 
-Some roads give the truth, some a bound on one side. A claim fails only where it is below what some
-pair of neighbours attains.
+Some methods give the exact value, some a bound on one side. A claim fails only if it is below what some pair of
+neighbours attains.
 """
 
 from __future__ import annotations

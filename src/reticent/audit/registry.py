@@ -1,10 +1,8 @@
-"""Worst cases: for each algorithm by name, two neighbouring inputs that are as hard to hide as any.
+"""Worst cases: for each algorithm, by name, two neighbouring inputs that are as hard to hide as any.
 
-A bound found by an attack is only as good as the pair of inputs that was attacked. The pairs here
-attain, or nearly attain, the sensitivity that the algorithm is calibrated for; each says why.
-
-The record that differs is longer than the algorithm's norm wherever that is possible, so that an
-algorithm that forgets to clip is caught as well.
+A bound found by an attack is only as good as the pair of inputs that was attacked. The pairs here attain, or almost
+attain, the sensitivity for which the algorithm is calibrated; each one says why. If possible, the record that differs
+is longer than the algorithm's norm, so that an algorithm that does not clip is detected as well.
 """
 
 from __future__ import annotations

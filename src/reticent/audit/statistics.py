@@ -1,11 +1,11 @@
-"""What an attacker computes from one output: a score that is high in one world and low in the other.
+"""Test statistics of attackers: a score of one output that is high in one world and low in the other.
 
-The best score is the likelihood ratio of the two worlds (Neyman and Pearson). Where the noise is
-known to be Gaussian it is linear, with the inverse covariance; where it is Laplace it is a sum over
-the independent draws. Otherwise a score is learnt from runs that are then set aside.
+The best score is the likelihood ratio of the two worlds (Neyman and Pearson). For Gaussian noise it is linear, with the
+inverse covariance; for Laplace noise it is a sum over the independent draws. Otherwise a score is learnt from runs that
+are then set aside.
 
-A bad score cannot raise a false alarm, it can only miss a leak. That is why scores may be learnt,
-guessed or wrong, while events must be counted on fresh runs.
+A bad score cannot raise a false alarm, it can only miss a leak. Therefore scores may be learnt or guessed, while events
+must be counted on fresh runs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Attack everything, and put the outcome in one table.
+"""Attack everything, and summarise the results in one table.
 
-The false-alarm probability is that of the whole table. Each attack gets its share, so a single
-claim in it that falls, falls with that certainty.
+The false-alarm probability is that of the whole table. Each attack gets its share, so a single refuted claim is refuted
+with that confidence.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A running total without noise, to see what a learner does when privacy is not asked for.
+"""A running total without noise, to show how a learner behaves without privacy.
 
-It needs a budget like any other total, since learners tune themselves by it, but promises nothing, and its
-guarantee says so.
+It needs a budget like any other total, since learners tune themselves by it, but guarantees nothing, and its guarantee
+says so.
 """
 
 from __future__ import annotations

@@ -386,7 +386,7 @@ def test_the_command_says_what_is_wrong_in_one_line(
     with pytest.raises(SystemExit) as end:
         main(["vertical", "party", kit, "--data", "/nowhere.csv", "--check"])
     assert end.value.code == 2
-    assert capsys.readouterr().err.startswith("reticent: data must be a file that exists")
+    assert capsys.readouterr().err.startswith("reticent: data must be an existing file")
     with pytest.raises(SystemExit) as end:
         main(["vertical", "party", kit, "--epsilon", "2", "--check"])
     assert end.value.code == 0

@@ -349,6 +349,7 @@ PLANTED = [
     (scaler_noise, "estimators", "PrivateScaler, zero-out, gaussian"),
     (scaler_noise, "estimators", "sum of the labels, zero-out, gaussian"),
     (scaler_noise, "estimators", "row norms behind scaling, replace, laplace"),
+    (scaler_noise, "estimators", "distances of labels and their clipped sum, replace, laplace"),
     (scaler_noise, "estimators", "scores of a search, replace, gaussian"),
     (records_counted_twice, "estimators", "private bounds by powers of two, zero-out, gaussian"),
     (sampler_noise, "bandit", "ProjectedBandit, zero-out"),

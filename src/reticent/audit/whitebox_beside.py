@@ -31,6 +31,7 @@ from reticent.estimators.bounds import Search, counted, power
 from reticent.estimators.class_counts import ClassCounts
 from reticent.estimators.curvature import Curvature
 from reticent.estimators.finding import First
+from reticent.estimators.label_scale import LabelScale, counts_of_distances, sum_of_clipped
 from reticent.estimators.private_regressors import sum_of_labels
 from reticent.estimators.probabilities import PredictorCounts
 from reticent.estimators.scaling import Scaling, counts_of_norms
@@ -49,6 +50,7 @@ def releases(neighbours: str, delta: float) -> Iterator[Case]:
         "private bounds": (_counted(budget), _places),
         "row norms behind scaling": (_scaled_norms(budget), _lengths),
         "sum of the labels": (_level(budget), _levels),
+        "distances of labels and their clipped sum": (_spread(budget), _levels),
         "scores of a search": (_scores(budget), _answers),
         "scaling": (_scaled(budget), _lengths),
         "scaling by the first records of a stream": (_scaled(budget, of_stream=True), _lengths),
@@ -279,6 +281,22 @@ def _level(budget: Budget) -> Run:
         inside = to_unit(np.clip(labels, -2.0, 2.0), -2.0, 2.0)
         seen = total.draw(sum_of_labels(inside, counted(weights, None)), source)
         return Outcome(seen, Guarantee.of(budget, [total.release]))
+
+    return run
+
+
+def _spread(budget: Budget) -> Run:
+    """Counts of distances of labels from a mean that was released before, and the sum of what is left, clipped."""
+    made = LabelScale.of(budget, 10**6, 2)
+    assert made is not None
+
+    def run(data: Any, source: Source) -> Outcome:
+        labels, weights = data
+        inside = to_unit(np.clip(labels, -2.0, 2.0), -2.0, 2.0)
+        counts = counted(weights, None)
+        seen = made.distances.draw(counts_of_distances(inside, 0.1, counts), source)
+        left = made.rest.draw(sum_of_clipped(inside, 0.1, 0.5, counts), source)
+        return Outcome([seen, left], Guarantee.of(budget, made.releases))
 
     return run
 

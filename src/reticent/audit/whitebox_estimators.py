@@ -139,6 +139,12 @@ def estimators() -> Iterator[Case]:
             as_it_comes(neighbours),
             partial(whole_tables, neighbours, [0], None),
         )
+        # its linear term is no released noise: that of objective perturbation has lines of its own
+        yield case(
+            f"PrivateLinearRegression as it comes, pure, one release, {neighbours}",
+            as_it_comes(neighbours, delta=0.0, solver="sufficient-statistics"),
+            partial(whole_tables, neighbours, [0], None),
+        )
         yield Case(f"PrivateSearchCV, {neighbours}", partial(best_of, neighbours))
         yield from _online(neighbours)
 

@@ -36,7 +36,7 @@ from reticent.erm.perturbation import (
     prescribed_setting,
     reach_bound,
 )
-from reticent.erm.problem import OfflineProblem
+from reticent.erm.problem import IGNORANCE, OfflineProblem
 from reticent.erm.reading import bounded
 from reticent.erm.solver import Run, SolverPlan, solve
 from reticent.losses import records
@@ -53,6 +53,7 @@ def objective_perturbation(
     budget: Any,
     regularizer: float | None = None,
     for_direction: bool = False,
+    radius_share: float = IGNORANCE,
     center: Any = None,
     center_bound: float | None = None,
     weights: Any = None,
@@ -91,6 +92,9 @@ def objective_perturbation(
         Whether the default regularizer is chosen for the direction of the point, which noise changes less the stronger
         the regularizer is. ``released["shrunk"]`` is then a public factor by which the length is approximately reduced.
         For margin losses without a set or a regularizer. Default: False.
+    radius_share : float
+        If ``set`` is None, the radius of the ball is chosen so that noise costs this share of the loss of the decision
+        0. Default: 0.25.
     center : array, optional
         Point towards which the regularizer pulls instead of 0, or one row for each of several problems. It must be
         public or have been released before; it is not protected here.
@@ -153,7 +157,8 @@ def objective_perturbation(
     return solve(
         NAME,
         partial(_plan, set=set, columns=columns, several=several, regularizer=regularizer,
-                for_direction=for_direction, center=center, center_bound=center_bound, calibration=calibration),
+                for_direction=for_direction, radius_share=radius_share, center=center,
+                center_bound=center_bound, calibration=calibration),
         loss, set, X, columns[0], budget=budget, seed=seed, noise_precision=noise_precision,
         calibration=calibration, callback=callback, progress=progress, weights=weights,
         weight_bound=weight_bound, groups=groups, max_records=max_records, by_passes=True,
@@ -161,8 +166,8 @@ def objective_perturbation(
 
 
 def _plan(problem: OfflineProblem, set: Any, columns: list[Any], several: bool,
-          regularizer: float | None, for_direction: bool, center: Any, center_bound: float | None,
-          calibration: str) -> SolverPlan:  # fmt: skip
+          regularizer: float | None, for_direction: bool, radius_share: float, center: Any,
+          center_bound: float | None, calibration: str) -> SolverPlan:  # fmt: skip
     _check_loss(problem)
     count = len(columns)
     centers, bound = _centers(center, center_bound, count, problem.dim, calibration)
@@ -173,7 +178,9 @@ def _plan(problem: OfflineProblem, set: Any, columns: list[Any], several: bool,
             f"{problem.loss!r} and {calibration!r}; fit one column at a time"
         )
     parts = [problem, *(problem.with_labels(_labels(problem, column)) for column in columns[1:])]
-    problem = bounded(problem, problem.set if is_margin(problem.loss) else set, NAME)
+    share = checks.number(radius_share, "radius_share", low=0.0, open_low=True)
+    within = problem.set if is_margin(problem.loss) else set
+    problem = bounded(problem, within, NAME, share=share)
     given = None if regularizer is None else checks.number(regularizer, "regularizer", low=0.0)
     shrunk = 1.0
     if for_direction:

@@ -364,7 +364,9 @@ def label_range(loss: GeneralizedLinear) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def default_radius(problem: OfflineProblem, solver: str, noise_norm: Any = None) -> float:
+def default_radius(
+    problem: OfflineProblem, solver: str, noise_norm: Any = None, share: float = IGNORANCE
+) -> float:
     """The radius at which the bound on the cost of the noise is a given share of the loss at zero.
 
     The excess risk of every solver is about ``radius * (norm of the noise on the summed gradient) / n``, and the noise
@@ -374,7 +376,7 @@ def default_radius(problem: OfflineProblem, solver: str, noise_norm: Any = None)
     """
     from reticent.sets import L2Ball
 
-    worth = IGNORANCE * problem.loss_at_zero
+    worth = share * problem.loss_at_zero
     if worth == 0.0:
         raise ValueError(
             f"{solver} cannot choose a radius for {problem.loss!r}; pass a bounded set such as "

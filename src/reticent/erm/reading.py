@@ -20,7 +20,7 @@ from reticent import checks
 from reticent.checks import FloatArray
 from reticent.erm.groups import Groups
 from reticent.erm.passes import surveyed
-from reticent.erm.problem import OfflineProblem, default_radius, label_range
+from reticent.erm.problem import IGNORANCE, OfflineProblem, default_radius, label_range
 from reticent.losses import (
     CappedLogistic,
     ClipCounts,
@@ -252,14 +252,20 @@ def need_lipschitz(problem: OfflineProblem, solver: str) -> None:
 
 
 def bounded(
-    problem: OfflineProblem, set: Any, solver: str, projects: bool = True
+    problem: OfflineProblem,
+    set: Any,
+    solver: str,
+    projects: bool = True,
+    share: float = IGNORANCE,
 ) -> OfflineProblem:
     """The problem on the given set, or on a ball with a default radius if that is None.
 
     Refuses sets on which gradients are not bounded, and sets without a projection if the solver needs one.
     """
     if set is None:
-        problem = problem.with_set(L2Ball(problem.dim, default_radius(problem, solver)))
+        problem = problem.with_set(
+            L2Ball(problem.dim, default_radius(problem, solver, share=share))
+        )
     need_lipschitz(problem, solver)
     if projects and not getattr(problem.set, "can_project", True):
         raise ValueError(

@@ -21,10 +21,12 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from reticent import checks, erm
 from reticent.erm.groups import Groups
+from reticent.erm.problem import IGNORANCE
 from reticent.erm.rounded_sums import UNIT, UNITS
 from reticent.estimators import parameters
 from reticent.estimators.bounds import SHARE, Search, counted
 from reticent.estimators.finding import label_bounds, warn_of_flat_labels
+from reticent.estimators.label_scale import LabelScale, moved
 from reticent.estimators.mixins import Bounded, FiniteLabels, FloatArray, lazily
 from reticent.estimators.private import PrivateEstimator, Table
 from reticent.estimators.scaling import NoisySum, too_large
@@ -49,12 +51,18 @@ _CLEAR, _TELLING = 0.05, 0.5
 """Noise on the mean label, relative to half the width of its bounds: small enough, and the most that is useful."""
 _LIKELY = 1.0 / 3.0
 """Assumed standard deviation of the mean label around the middle of its bounds, in the same units."""
+_RISK = 0.1
+"""Share of the loss at zero that noise may cost a fit of centred and scaled labels. Such labels fill their bounds, and their
+variance is at most a quarter of the largest possible; the share lies between a quarter of both."""
 _MOST_COLUMNS = 2000
 """Above this number of columns, solving with the matrix of products is too slow."""
 
 
 class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
     """Base of `PrivateLinearRegression` and `PrivateLasso`."""
+
+    _moved = False
+    """Whether the labels of the last fit were moved by what was released about them."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Learn from a table. Each call is a release of its own and spends the whole budget.
@@ -109,6 +117,11 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
                 None if too_large(count, X.shape[1]) else self._label_sum(common["budget"], count)
             )
             beside += [level.release] if level else []
+            self._moved = level is not None and self._moves(common["budget"])
+            spread = None
+            if self._moved:
+                spread = LabelScale.of(common["budget"], count, X.shape[1], self.noise_precision)
+            beside += spread.releases if spread else ()
             squares = self._squared_labels(common["budget"])
             if squares is not None:
                 if given is not None or persons is not None:
@@ -125,7 +138,7 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
                     bound,
                     blank,
                     persons,
-                    (1, 1.0) if level else None,
+                    (1, 1.0) if level and not self._moved else None,
                 )
             source = self._beside_source(common)
             if of_labels is not None:
@@ -133,17 +146,25 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
                 warn_of_flat_labels(*found)
             self._set_units(X, counts, search, source, scaling)
             labels, beyond = self._to_unit(y, found)
+            middle, size = 0.0, 1.0
             table = replace(self._table(X, sample_weight, None, 1.0), groups=persons)
             if level is not None:
                 total = level.draw(sum_of_labels(labels, counts), source)
                 # shrink towards the middle by the ratio of the assumed variance to the total
                 trust = _LIKELY**2 / (_LIKELY**2 + (level.deviation / count) ** 2)
                 rest = np.clip(trust * total / count, -1.0, 1.0)
-                table = replace(table, rest=rest, rest_bound=1.0)
+                if self._moved:
+                    middle = float(rest[0])
+                    if spread is not None:
+                        doubt = level.deviation / count
+                        middle, size = spread.found(labels, middle, doubt, counts, source)
+                    labels = moved(labels, middle, size)
+                else:
+                    table = replace(table, rest=rest, rest_bound=1.0)
             if table.factors is not None:
                 labels = labels * table.factors
             fit = self._paid(whole, lambda: self._solve(table, labels, common))
-            self._finish(fit, table, beyond, whole)
+            self._finish(fit, table, beyond, whole, middle, size)
             if squares is not None:
                 square = squares.draw(labels, source)
                 self._moments = Moments(**fit.released, squares=square, count=table.count)
@@ -152,6 +173,7 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
 
     def _fit_lazy(self, X: Lazy, y: Any, sample_weight: Any, groups: Any) -> Self:
         common = self._common()
+        self._moved = False
         if self._squared_labels(common["budget"]) is not None:
             raise ValueError("intervals=True needs a table in memory; read it into an array first")
         self._to_unit([])
@@ -160,10 +182,19 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
         self._finish(fit, table, int(table.rows.beyond), None)
         return self
 
-    def _finish(self, fit: erm.Fit, table: Table, beyond: int, whole: Guarantee | None) -> None:
+    def _finish(
+        self,
+        fit: erm.Fit,
+        table: Table,
+        beyond: int,
+        whole: Guarantee | None,
+        middle: float = 0.0,
+        size: float = 1.0,
+    ) -> None:
+        """Publish a fit of labels that were moved from a middle and divided by a size."""
         weights = self._publish(fit, table, whole)
         coefficients, intercepts = self._coefficients(weights, table)
-        self._set_line(coefficients[0], intercepts[0])
+        self._set_line(size * coefficients[0], middle + size * intercepts[0])
         self.clipped_ = ClipCounts(table.scaled, beyond, table.count)
 
     def _check_of_labels(self) -> FiniteLabels:
@@ -176,6 +207,10 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
     def _label_sum(self, budget: Budget, count: int) -> NoisySum | None:
         """The noisy sum of the labels, from which the intercept starts; None if it starts from 0."""
         return None
+
+    def _moves(self, budget: Budget) -> bool:
+        """Whether labels are moved by their mean and scaled, where it is released."""
+        return False
 
     def _squared(self, table: Table, labels: Any) -> tuple[Squared, Any, Any, dict[str, Any]]:
         """The loss, the records, their labels and their weighting.
@@ -274,7 +309,8 @@ class PrivateLinearRegression(PrivateRegressor):
         "auto" spends 4 to 16 percent of the budget on means and spreads of the columns, on the norm of the rows after
         centring and scaling, and on the mean label (up to 30 percent on the mean label alone with a few hundred records
         and a small epsilon), if the public numbers (records, columns, budget) indicate that this pays; ``scaling_``
-        says what was done and why. Coefficients are in the units of the given features. Default: "auto".
+        says what was done and why. With delta = 0, another 2 to 7 percent go to the distance of labels from their mean,
+        to which noise is then proportional. Coefficients are in the units of the given features. Default: "auto".
 
     Attributes
     ----------
@@ -392,6 +428,10 @@ class PrivateLinearRegression(PrivateRegressor):
                 break
         return total if total.deviation <= _TELLING * count else None
 
+    def _moves(self, budget: Budget) -> bool:
+        # rounds find out how large residuals are by themselves, but do not pay where delta = 0
+        return budget.delta == 0.0 and self._free and not self.intervals
+
     def summary(self, level: float = 0.95, encoder: Any = None) -> Summary:
         """Coefficients with standard errors and intervals; sampling and privacy errors are listed separately.
 
@@ -477,6 +517,7 @@ class PrivateLinearRegression(PrivateRegressor):
                 table.rows,
                 labels,
                 regularizer=self.regularizer,
+                radius_share=_RISK if self._moved else IGNORANCE,
                 **table.pulls,
                 **table.weighting,
                 **common,

@@ -52,8 +52,8 @@ _CLEAR, _TELLING = 0.05, 0.5
 _LIKELY = 1.0 / 3.0
 """Assumed standard deviation of the mean label around the middle of its bounds, in the same units."""
 _RISK = 0.1
-"""Share of the loss at zero that noise may cost a fit of centred and scaled labels. Such labels fill their bounds, and their
-variance is at most a quarter of the largest possible; the share lies between a quarter of both."""
+"""Share of the loss at zero that noise may cost a fit of centred and scaled labels. Such labels fill their bounds, and
+their variance is at most a quarter of the largest possible; the share lies between a quarter of both."""
 _MOST_COLUMNS = 2000
 """Above this number of columns, solving with the matrix of products is too slow."""
 

@@ -22,33 +22,33 @@ _ENOUGH = 50_000
 
 @dataclass(frozen=True)
 class Pair:
-    """Two neighbouring worlds, a way to run the algorithm on either, and what it claims.
+    """Two neighbouring worlds, a way to run the algorithm on either, and its claim.
 
     Parameters
     ----------
     name
-        Of the algorithm.
+        Name of the algorithm.
     run
-        ``run(world, size)``: outputs of ``size`` independent runs, one a row; with ``batch`` None,
-        ``run(world)``: the output of one run.
+        ``run(world, size)`` returns outputs of ``size`` independent runs, one per row; if ``batch`` is None,
+        ``run(world)`` returns the output of one run.
     world_a
-        What is handed to ``run`` in one world.
+        Input of ``run`` in one world.
     world_b
-        And in the other.
+        Input of ``run`` in the other world.
     claim
-        What the algorithm promises about this pair.
+        The algorithm's guarantee for this pair.
     delta
-        Where epsilon is bounded.
+        The delta at which epsilon is bounded.
     statistic
-        The best score known for this pair, as for :func:`reticent.audit.mechanism`.
+        Best known score for this pair, as for :func:`reticent.audit.mechanism`.
     batch
-        How many runs at a time.
+        Number of runs per call.
     why
-        What makes the pair hard, in a sentence.
+        What makes the pair hard to hide, in a sentence.
     subject
         An object whose guarantee :func:`reticent.audit.guarantee` can recompute, if there is one.
     selection
-        The share of runs on which the event is chosen, at most.
+        Largest share of the runs on which the event is selected.
     """
 
     name: str
@@ -103,21 +103,22 @@ _BUILDERS: dict[str, tuple[Builder, dict[str, Any], tuple[dict[str, Any], ...]]]
 def register(
     name: str, *, variants: Iterable[Mapping[str, Any]] = ({},), **options: Any
 ) -> Callable[[Builder], Builder]:
-    """Add a worst case under a name; ``options`` are what :func:`worst_case` fills in by default.
+    """Register a worst case under a name; ``options`` are defaults that :func:`worst_case` passes to its builder.
 
     Parameters
     ----------
     name
-        What :func:`worst_case` will know it by; an earlier one of that name is replaced.
+        Name of the case; an earlier one with that name is replaced.
     variants
         Changes of the options under which :func:`reticent.audit.run_all` attacks it, one after the other.
     **options
-        Arguments for the builder.
+        Arguments of the builder.
 
     Returns
     -------
     callable
         A decorator for a function that builds the `Pair`.
+
 
     Examples
     --------
@@ -144,7 +145,7 @@ def register(
 
 
 def unregister(name: str) -> None:
-    """Forget a worst case."""
+    """Remove a registered worst case."""
     del _BUILDERS[name]
 
 
@@ -162,8 +163,14 @@ def worst_case(name: str, **changes: Any) -> Pair:
     name
         One of :func:`names`.
     **changes
-        Options of the builder; for the library's own ``epsilon``, ``delta``, ``neighbours``,
-        ``window`` and ``horizon`` where they apply.
+        Options of the builder; for the library's own cases ``epsilon``, ``delta``, ``neighbours``, ``window`` and
+        ``horizon`` where they apply.
+
+    Returns
+    -------
+    Pair
+        The pair, ready to be attacked.
+
 
     Examples
     --------
@@ -175,7 +182,7 @@ def worst_case(name: str, **changes: Any) -> Pair:
     _load()
     if name not in _BUILDERS:
         near = ", ".join(n for n in _BUILDERS if n.split("-")[0] in name) or ", ".join(_BUILDERS)
-        raise ValueError(f"no worst case is registered as {name!r}; there are {near}")
+        raise ValueError(f"no worst case is registered as {name!r}; registered are {near}")
     builder, options, _ = _BUILDERS[name]
     return builder(**(options | changes))
 

@@ -172,7 +172,7 @@ def test_refusals_spend_nothing() -> None:
             linear(fade=[(100, 1.0)]).partial_fit(X, y)
     assert ledger.entries == ()
     # what comes after zeros may have any size
-    with pytest.raises(NothingFound, match=r"no feature_norm .* no row but those of zeros"):
+    with pytest.raises(NothingFound, match=r"no feature_norm .* only rows of zeros"):
         linear(label_bounds=(0, 80)).partial_fit(np.zeros((9000, 3)), np.tile(y, 3))
     with pytest.raises(NothingFound, match=r"no label_bounds .* no label but 0"):
         linear(feature_norm=90.0).partial_fit(np.tile(X, (3, 1)), np.zeros(9000))

@@ -46,7 +46,7 @@ def _refusal(X: Any, said: str) -> str | None:
     """What is wrong with a table, or None if scikit-learn's message is good enough."""
     if isinstance(X, str | os.PathLike):
         return (
-            f"X must be a table of numbers, got the path {os.fspath(X)!r}; read the file first, with "
+            f"X must be a table of numbers, got the path {os.fspath(X)!r}; read it first, with "
             "reticent.tables.open or reticent.tables.read"
         )
     if type(X).__name__ == "LazyFrame":

@@ -168,7 +168,8 @@ class First:
         """A search with as many records as its counts need to stand out from their noise."""
         if budget.fade is not None:
             raise ValueError(
-                "private bounds cannot be combined with fade: what the search releases would be as old as the stream; "
+                "private bounds cannot be combined with fade: the guarantee fades, but what the search releases would be "
+                "as old as the stream; "
                 "state feature_norm and label_bounds, or use window="
             )
         need = [
@@ -328,8 +329,9 @@ def found_first(
         return made
     if participation(values) is not None:
         raise ValueError(
-            "private bounds cannot be combined with max_records or min_gap: a person may have records among the first "
-            "ones and among later ones, and both costs would add up; state feature_norm and label_bounds"
+            "private bounds cannot be combined with protected persons (max_records, min_gap): a person may have "
+            "records among the first ones and among later ones, and both costs would add up; state feature_norm "
+            "and label_bounds"
         )
     first = First.of(budget(values), columns, features, labels, horizon, around_zero)
     return {**made, "first": first}

@@ -168,8 +168,8 @@ class First:
         """A search with as many records as its counts need to stand out from their noise."""
         if budget.fade is not None:
             raise ValueError(
-                "private bounds cannot be combined with fade: the guarantee fades, but what the search releases would be "
-                "as old as the stream; "
+                "private bounds cannot be combined with fade: the guarantee fades, but what the search releases "
+                "would be as old as the stream; "
                 "state feature_norm and label_bounds, or use window="
             )
         need = [

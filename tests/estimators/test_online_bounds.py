@@ -175,7 +175,7 @@ def test_refusals_spend_nothing() -> None:
             linear(fade=[(100, 1.0)]).partial_fit(X, y)
     assert ledger.entries == ()
     # what comes after zeros may have any size
-    with pytest.raises(NothingFound, match=r"no feature_norm .* no row but those of zeros"):
+    with pytest.raises(NothingFound, match=r"no feature_norm .* only rows of zeros"):
         linear(label_bounds=(0, 80)).partial_fit(np.zeros((9000, 3)), np.tile(y, 3))
     with pytest.raises(NothingFound, match=r"no label_bounds .* no label but 0"):
         linear(feature_norm=90.0).partial_fit(np.tile(X, (3, 1)), np.zeros(9000))
@@ -227,7 +227,7 @@ def test_a_search_that_found_nothing_is_not_repeated(monkeypatch):
         for _ in range(50_000):
             model.learn_one({"a": 0.5, "b": -0.5}, True)
     for _ in range(2):
-        with pytest.raises(RuntimeError, match="count them twice"):
+        with pytest.raises(RuntimeError, match="count some twice"):
             model.learn_one({"a": 0.5, "b": -0.5}, True)
     assert len(searches) == 1
 

@@ -1,13 +1,13 @@
-"""Lines about the accounts: what schedules of releases reveal at least, against what was charged for them.
+"""Audit lines for the accounting: what schedules of releases reveal at least, against what was charged for them.
 
-Each kind of release has worst pairs of neighbours that are known in full: a Gaussian number, randomised response, a
-Laplace number, a two-point choice, a Gaussian number over a Poisson sample. Their hockey stick under a schedule is
-computed from the two distributions themselves, by enumeration (and closed form for the Gaussian part), with none of the
-composition theorems behind the claims. Grouping outcomes only hides, so what is found is attained by some neighbours,
-and a claim below it is false. Schedules are drawn at random, with fixed seeds.
+Each kind of release has worst pairs of neighbours that are fully known: a Gaussian number, randomised response, a
+Laplace number, a two-point selection, a Gaussian number over a Poisson sample. The hockey-stick divergence of a
+schedule is computed from the two distributions themselves, by enumeration (and in closed form for the Gaussian part),
+without the composition theorems behind the claims. Grouping outcomes can only hide differences, so the value found is
+attained by some neighbours, and a smaller claim is false. Schedules are drawn at random, with fixed seeds.
 
 For adaptive schedules the whole tree of decisions is enumerated: which release comes next, and how private it is,
-depends on what came out, as far as the ledger's filter lets it.
+depends on earlier outcomes, within what the ledger's filter allows.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""One self-contained HTML page: words, tables, drawings, the guarantee, and how to make it again.
+"""One self-contained HTML page: text, tables, drawings, the guarantee, and how to reproduce it.
 
-No script, no font, no picture from elsewhere; a policy in the page forbids the browser to fetch anything.
+It contains no script, font or picture from elsewhere, and its content policy forbids the browser to fetch anything.
 
-A page that shows a diagnostic is as private as the records it was read off. Every table and drawing
-says which it is, and ``write`` keeps such a page to its owner.
+A page that shows a diagnostic is as private as the records from which it was computed. Every table and drawing says
+which it is, and ``write`` makes such a page readable by its owner only.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """[online], figure 2 (a): average regret of private online linear regression on synthetic data.
 
-Jain, Kothari and Thakurta, *Differentially Private Online Learning*, appendix G.1: d = 10, T = 100,000,
-alpha = 1, Gaussian features and targets <g, x*> plus noise of 0.01. Rows are scaled to norm at most 1,
-which PQFTL's noise supposes.
+Jain, Kothari and Thakurta, *Differentially Private Online Learning*, appendix G.1: d = 10, T = 100,000, alpha = 1,
+Gaussian features and targets <g, x*> plus noise of 0.01. Rows are scaled to norm at most 1, which the noise of PQFTL
+assumes.
 
-Regret is against ridge regression on all records at once, and alpha multiplies every record's loss,
-so the best decision is strongly pulled to 0.
+Regret is relative to ridge regression on all records at once, and alpha multiplies every record's loss, so the best
+decision is strongly pulled towards 0.
 """
 
 from __future__ import annotations

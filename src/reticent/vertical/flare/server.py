@@ -1,8 +1,7 @@
-"""What runs at the server: one coordinator, for one job.
+"""What runs at the server: one coordinator for one job.
 
-A job is not a run. A run whose site was killed goes on in a second job of the same name; what the
-coordinator remembers lies in the server's kit, not in the job, and the parties answer repeated
-questions from what they kept.
+A job is not a run. A run whose site was killed continues in a second job of the same name: the coordinator's file is in
+the server's kit, not in the job, and the parties repeat stored answers to repeated requests.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ class Server:
     Parameters
     ----------
     terms
-        What the analyst asks for: ``name``, ``parties``, ``resume``, ``patience``, ``budget``
-        (``epsilon``, ``delta``, ``neighbours``) and ``run`` (the other arguments of
-        :meth:`reticent.vertical.Coordinator.run`). No party trusts any of it.
+        The analyst's terms: ``name``, ``parties``, ``resume``, ``patience``, ``budget`` (``epsilon``, ``delta``,
+        ``neighbours``) and ``run`` (the other arguments of :meth:`reticent.vertical.Coordinator.run`). No party trusts
+        them.
     """
 
     def __init__(self, terms: dict[str, Any]) -> None:
@@ -64,11 +63,11 @@ class Server:
         memory = kit / RUNS / f"{name}.state"
         memory.parent.mkdir(mode=0o700, exist_ok=True)
         if memory.exists() and not terms["resume"]:
-            raise FileExistsError(
-                f"the run {name!r} was not finished: resume it, or choose another name"
-            )
+            raise FileExistsError(f"the run {name!r} is unfinished: resume it, or use another name")
         if terms["resume"] and not memory.exists():
-            raise FileNotFoundError(f"there is no run {name!r} that was not finished")
+            raise FileNotFoundError(
+                f"there is no unfinished run {name!r} to resume; start it without resume"
+            )
         transport = FlareTransport(terms["parties"], patience=terms["patience"])
         coordinator = Coordinator(transport, path=memory)
         began = time.perf_counter()
@@ -89,9 +88,9 @@ class Server:
 def _stay_for_farewell(engine: Any) -> None:
     """Keep the job's process at the server until the parties have heard that the run has ended.
 
-    The engine sends that without waiting, and answers it to whoever asks for a task, every half second; but its
-    process may end at the same instant. Parties that did not hear of it go on asking, and the server waits a quarter of
-    an hour for them.
+    The engine announces the end without waiting, and tells it to parties that ask for a task, every half second; but
+    its process may end at the same moment. Parties that did not hear of it keep asking, and the server waits a quarter
+    of an hour for them.
     """
     from nvflare.apis.event_type import EventType
     from nvflare.apis.fl_component import FLComponent

@@ -82,11 +82,11 @@ def choice(value: Any, name: str, allowed: tuple[str, ...]) -> str:
 
 
 def refuse_masked(value: Any, name: str) -> None:
-    """Refuse a masked array in which anything is masked: NumPy would show what lies beneath."""
+    """Refuse a masked array with masked entries, because NumPy would use the values beneath the mask."""
     if np.ma.is_masked(value):
         raise ValueError(
-            f"{name} holds masked entries, and what lies beneath a mask would be used; say what they "
-            f"count as: {name}.filled(0)"
+            f"{name} holds masked entries, and the values beneath the mask would be used; replace them "
+            f"first, for instance by {name}.filled(0)"
         )
 
 

@@ -9,6 +9,7 @@ what is lost: docs/algorithms/private-bounds.md.
 from __future__ import annotations
 
 import math
+import threading
 import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -338,6 +339,8 @@ class Kept:
     source: Source
     rows: list[FloatArray] = field(default_factory=list)
     labels: list[float] = field(default_factory=list)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    """Held while a record is kept, and while bounds are found: by two threads they would be released twice."""
 
     def add(self, row: FloatArray, label: float) -> None:
         """Keep one record."""

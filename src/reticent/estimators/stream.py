@@ -336,11 +336,14 @@ class Stream:
         """Learn from one record: float64 features, and a label as the kernel wants it."""
         if self._saved is not None or self._torn is not None:
             self._resume()
-        if self._kept is not None:
+        kept = self._kept
+        if kept is not None:
             if not np.isfinite(v).all():
                 raise _refusal(v)
-            self._keep(v, label)
-            return
+            with kept.lock:
+                if self._kept is kept:
+                    self._keep(v, label)
+                    return
         if self.found is not None:
             v, label, beyond = self._in_units(v, label, beyond)
         if (

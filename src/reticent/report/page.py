@@ -230,22 +230,23 @@ def in_words(guarantee: Any) -> list[str]:
     scope = guarantee.scope
     if scope.ages:
         lines.append(
-            f"This is about the first {scope.last:,} outputs, counted from {scope.since}. Whoever sees fewer learns "
-            f"less, whoever sees more may learn more: {guarantee.by_age()}."
+            f"This covers the first {scope.last:,} outputs, counted from {scope.since}. Anyone who sees fewer learns "
+            f"less; anyone who sees more may learn more: {guarantee.by_age()}."
         )
     elif scope.within:
         lines.append(
-            f"This is for any {scope.window:,} outputs in a row, about the records of a person that came within "
-            "them. Less, if anything, is promised against whoever sees more."
+            f"This covers any {scope.window:,} consecutive outputs, and is about the records of a person that came "
+            f"within them. "
+            "Against anyone who sees more outputs, the guarantee is weaker, or there is none."
         )
     elif scope.window is not None:
         lines.append(
-            f"This is for any {scope.window:,} outputs in a row, counted from the first that a record enters. Less, "
-            "if anything, is promised against whoever sees more."
+            f"This covers any {scope.window:,} consecutive outputs, counted from the first that a record enters. "
+            "Against anyone who sees more outputs, the guarantee is weaker, or there is none."
         )
     else:
         lines.append(
-            "This is for everything that was or will be released from the run, together, for ever."
+            "This covers everything that was or will be released from the run, together, for ever."
         )
     return lines
 

@@ -37,8 +37,8 @@ _NUMBERS = 32768
 class Directions:
     """Random unit vectors drawn ahead in blocks: ``inner`` in coordinates of the hull, ``outer`` in the space.
 
-    Directions are not noise. A played point shows its direction to everyone, and the guarantee counts
-    on that alone: directions are independent of the records.
+    Directions are not noise: a played point reveals its direction. The guarantee relies only on directions being
+    independent of the records.
     """
 
     def __init__(self, geometry: Geometry, seed: int | None) -> None:
@@ -54,7 +54,7 @@ class Directions:
         self.row = 0
 
     def ready(self) -> int:
-        """How many directions are at hand from ``row`` on, at least one."""
+        """Number of directions available from ``row`` on, at least one."""
         left = len(self.inner) - self.row
         if left:
             return left

@@ -1,7 +1,7 @@
-"""Records as an Arrow IPC stream: columns that become arrays without a copy for each cell.
+"""Records as an Arrow IPC stream: columns become arrays without a copy per cell.
 
-pyarrow reads what strangers send, so a stream is validated in full before it is used. A compressed one is refused,
-for a small body could become any size; HTTP is where a body is compressed, if at all.
+pyarrow reads untrusted input, so a stream is fully validated before it is used. Compressed streams are refused, because
+a small body could expand to any size; compress at the HTTP level, if at all.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _compressed(metadata: bytes, dictionary: bool) -> bool:
 
 
 class _Table:
-    """A table of a flatbuffer: enough to see whether a field is there."""
+    """A flatbuffer table: enough to see whether a field exists."""
 
     def __init__(self, data: bytes, place: int) -> None:
         self._data, self._place = data, place
@@ -98,7 +98,7 @@ def check_columns(there: Sequence[str], wanted: Sequence[str], person: str | Non
 
 
 def numbers(table: Any, names: Sequence[str], body: bytes) -> NDArray[np.float64]:
-    """Columns of numbers as one array, a missing cell as NaN; a NaN that was sent is refused."""
+    """Numeric columns as one array, with NaN for missing cells; a NaN that was sent is refused."""
     found = _block(table, names, body)
     if found is not None:
         return found
@@ -109,7 +109,7 @@ def numbers(table: Any, names: Sequence[str], body: bytes) -> NDArray[np.float64
 
 
 def _block(table: Any, names: Sequence[str], body: bytes) -> NDArray[np.float64] | None:
-    """All columns in one go where they are doubles, in one piece and whole; else None, and each is looked at."""
+    """All columns at once, if they are contiguous doubles without missing cells; else None."""
     import pyarrow as pa
 
     batches = table.to_batches()
@@ -120,7 +120,7 @@ def _block(table: Any, names: Sequence[str], body: bytes) -> NDArray[np.float64]
     columns = [batch.column(place[name]) for name in names]
     if any(column.type != plain or column.null_count for column in columns):
         return None
-    # pyarrow's arrays lie in the body, but for those that it had to move to where a processor wants them
+    # pyarrow's arrays lie in the body, except those that it had to align
     doubles = np.frombuffer(body, np.float64, len(body) // 8)
     there = [column.buffers()[1].address + 8 * column.offset for column in columns]
     starts, odd = np.divmod(np.array(there) - doubles.ctypes.data, 8)
@@ -164,7 +164,7 @@ def booleans(column: Any) -> NDArray[np.uint8] | None:
 
 
 def cells(table: Any, columns: Sequence[Column]) -> dict[str, Any]:
-    """Columns of any declared type, as an encoder takes them."""
+    """Columns of any declared type, in the form that an encoder takes."""
     return {
         column.name: (
             _number(table.column(column.name), column.name)
@@ -198,9 +198,9 @@ def _texts(column: Any, name: str) -> list[Any]:
 
 
 def persons(table: Any, declared: Sequence[str], column: str | None = None) -> list[str] | None:
-    """Whom each record is about, where there is a column that says so and is not a feature.
+    """The persons' ids, if there is a column for them that is not a feature.
 
-    It is the schema's column of persons, or else the one that is called ``person``.
+    It is the schema's column of persons, or else the one named ``person``.
     """
     name = PERSON if column is None else column
     if name in declared or name not in table.schema.names:

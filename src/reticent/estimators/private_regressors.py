@@ -55,6 +55,9 @@ _LIKELY = 1.0 / 3.0
 _RISK = 0.1
 """What noise may cost a fit of labels that were moved and scaled, as a share of what the zero decision loses. Labels
 fill their bounds then, and their variance is a quarter of the largest at most: between a quarter of both."""
+_ROUNDS = 196.0
+"""Rounds of residuals are for tables where n mu is so large: below that noise on their sums of squares hides from them
+how much smaller than labels residuals are (docs/algorithms/sufficient-statistics.md)."""
 _MOST_COLUMNS = 2000
 """More columns than this make a matrix of products that is slow to solve with."""
 
@@ -113,7 +116,7 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
                 None if too_large(count, X.shape[1]) else self._label_sum(common["budget"], count)
             )
             beside += [level.release] if level else []
-            self._moved = level is not None and self._moves(common["budget"])
+            self._moved = level is not None and self._moves(common["budget"], count, X.shape[1])
             spread = None
             if self._moved:
                 spread = LabelScale.of(common["budget"], count, X.shape[1], self.noise_precision)
@@ -204,7 +207,7 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
         """The sum of the labels, from which the intercept starts; None where it does not."""
         return None
 
-    def _moves(self, budget: Budget) -> bool:
+    def _moves(self, budget: Budget, count: int, columns: int) -> bool:
         """Whether labels are moved by their mean and scaled, where it is released."""
         return False
 
@@ -293,7 +296,8 @@ class PrivateLinearRegression(PrivateRegressor):
         statistics choose it after the release, from what was released.
     solver : str
         "auto", "boosted-statistics", "sufficient-statistics", "adassp", "objective-perturbation" or
-        "gradient-descent". "auto" takes boosted statistics; where delta = 0, sufficient statistics if
+        "gradient-descent". "auto" takes boosted statistics, or objective perturbation where records are few for
+        the budget and the columns; where delta = 0, sufficient statistics if
         noise leaves A'A useful; and else, or with more than 2,000 columns, objective perturbation of
         Huber's loss. That depends on the numbers of records and columns and on the budget alone;
         ``solver_reason_`` says why.
@@ -406,9 +410,16 @@ class PrivateLinearRegression(PrivateRegressor):
                 break
         return total if total.deviation <= _TELLING * count else None
 
-    def _moves(self, budget: Budget) -> bool:
-        # rounds find out how large residuals are by themselves, but do not pay where delta = 0
-        return budget.delta == 0.0 and self._free and not self.intervals
+    def _moves(self, budget: Budget, count: int, columns: int) -> bool:
+        # rounds find out how large residuals are by themselves
+        if not self._free or self.intervals:
+            return False
+        rounds = budget.delta > 0.0 and count * budget.mu >= _ROUNDS
+        return (
+            self.solver == OBJECTIVE
+            or budget.delta == 0.0
+            or (self.solver == "auto" and not rounds)
+        )
 
     def summary(self, level: float = 0.95, encoder: Any = None) -> Summary:
         """Coefficients with standard errors and intervals, sampling error and privacy error apart.
@@ -454,6 +465,11 @@ class PrivateLinearRegression(PrivateRegressor):
         """The solver for a table of this shape, and why. Reads public numbers only."""
         if table.columns > _MOST_COLUMNS:
             return OBJECTIVE, f"{table.columns} columns are too many for a matrix of products"
+        if budget.delta > 0.0 and self._moved:
+            return OBJECTIVE, (
+                f"{table.public} {table.unit}s are few for the budget: noise would hide from rounds of residuals how "
+                "small these are"
+            )
         if budget.delta > 0.0:
             return BOOSTED, (
                 "delta > 0: rounds of residuals add up like Gaussian noise, and noise is proportional to the "

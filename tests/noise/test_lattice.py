@@ -100,6 +100,35 @@ def test_gaussians_are_the_roundings_of_real_gaussians(scale):
     assert settled > 1.9 * kept  # for all but a few, 64 bits decide
 
 
+def test_the_series_of_a_gaussian_are_good_to_a_few_units_in_the_last_place():
+    """Twenty units of its bound are for what nobody thought of: lengths are within 2^-50, angles within 2^-50.5."""
+    words = Source(seed=20).words(2 * 3000).reshape(-1, 2)
+    words[1000:2000] >>= np.arange(1000, dtype=np.uint64)[:, None] % np.uint64(64)
+    words[2000:] = ONES - (
+        words[2000:] >> (np.arange(1000, dtype=np.uint64)[:, None] % np.uint64(64))
+    )
+    for k, quarter in enumerate(
+        range(0, 2**64, 2**61)
+    ):  # where one series takes over from the other
+        words[8 * k : 8 * k + 8, 1] = [(quarter + step) % 2**64 for step in range(-4, 4)]
+    words[64 : 64 + len(EXTREMES), 0] = EXTREMES
+    # uniforms next to powers of 2 and of 1/2
+    words[100:164, 0] = [int(2.0 ** (0.5 * k)) for k in range(64, 128)]
+    for start in range(0, len(words), lattice._PAIRS):
+        some = words[start : start + lattice._PAIRS]
+        size = len(some)
+        uniforms, lengths, cosines, sines = (np.empty(lattice._PAIRS) for _ in range(4))
+        lattice._lengths(some.reshape(-1), size, uniforms, lengths)
+        lattice._turns(some.reshape(-1), size, cosines, sines)
+        for k, (word, angle) in enumerate(some.tolist()):
+            uniform = (np.float64(np.uint64(word)) + 0.5) * 2.0**-64
+            length = mpmath.sqrt(-2 * mpmath.log(mpf(float(uniform))))
+            assert abs(lengths[k] - length) <= length * mpf(2) ** -50
+            turn = 2 * mp.pi * mpf(angle) / mpf(2) ** 64
+            assert abs(cosines[k] - mpmath.cos(turn)) <= mpf(2) ** -50.5
+            assert abs(sines[k] - mpmath.sin(turn)) <= mpf(2) ** -50.5
+
+
 @pytest.mark.parametrize("scale", [0.3, 1.0, 50.0, 2.0**30, 2.0**31 - 1])
 def test_laplace_numbers_are_the_roundings_of_real_ones(scale):
     size, kept = 200_000, 2000

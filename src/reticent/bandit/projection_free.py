@@ -28,8 +28,8 @@ class ProjectionFreeBandit(Bandit):
     set : ConvexSet
         Where points live; a flat set is played in its affine hull.
     budget : Budget
-        What may be spent in the learner's whole life. All of it is spent when the learner is built. The ages of a promise that
-        fades count rounds of plays.
+        What may be spent in the learner's whole life. All of it is spent when the learner is built. The ages of a
+        promise that fades count rounds of plays.
     lipschitz : float
         A bound on how fast losses change; it sets the range of values and the steps.
     horizon : int, optional
